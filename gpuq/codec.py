@@ -1,7 +1,7 @@
-"""Events, actions and other frozen nouns as plain JSON and back.
+"""Events, actions and other frozen core types as plain JSON and back.
 
-A noun goes as `{"name": "Started", "body": {…}}`; names not in the table below are refused. msgspec checks every type,
-so what comes back is either a sound noun or a clear error.
+An item is written as `{"name": "Started", "body": {…}}`; names that are not in the table below are refused. msgspec checks every
+type, so reading gives either a sound item or a clear error.
 """
 
 from __future__ import annotations

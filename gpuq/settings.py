@@ -200,7 +200,7 @@ REMOVED: Mapping[tuple[str, str], str] = {
     ("scheduling", "overtaking"): "a job is overtaken only by what comes within 100 times its own device-time",
     ("scheduling", "plan_every_s"): "`hybrid` plans, and `convex` changes the jobs that run, every 360 s",
 }
-"""(group, name) of each setting that 0.1.0 had, with what happens now. `load` accepts and ignores them for one release."""
+"""(group, name) of settings that development versions had, with what happens now. 0.1.0 accepts and ignores them."""
 
 
 def setting_fields(group: str) -> dict[str, Field[Any]]:
@@ -222,7 +222,9 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
         if name in table.get(group, {}):
             sources.append(f"`{name}` under [{group}] in {home.settings_file}")
         for source in sources:
-            warn(f"{source} is no setting any more and has no effect: {now}. Remove it; the next release refuses it.")
+            warn(
+                f"{source} is no setting any more and has no effect: {now}. Remove it; the next release does not know it."
+            )
     settings = Settings(
         home=home,
         redis_url=values.get("GPUQ_REDIS_URL") or None,

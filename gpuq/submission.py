@@ -1,6 +1,6 @@
-"""What a user hands in, and what is kept of it: the noun between the CLI, the API, the record and the worker.
+"""A submission, as the command sends it and the API checks it, and the record that is kept of it.
 
-The core sees only the part it decides on (`core.job.Job`); the worker gets the part it runs.
+The core sees only the part that it decides on (`Job`, made by `to_core`); the worker gets the part that it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 2**60
 MAX_DURATION_S = 10 * 366 * 86_400
 MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 
-# Neither a database nor a command line can hold a NUL. Of long texts that is said by what must not follow: tools that read the
+# Neither a database nor a command line can hold a NUL. For long texts the pattern is a look-ahead: tools that read the OpenAPI
 # document join `[^\x00]*` with the greatest length, and a repetition of 131,072 takes them seconds to compile.
 NO_NUL = r"^[^\x00]*$"
 NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
@@ -35,7 +35,7 @@ VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"
 Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]+$")]
 
 
-# What a job may be told by to save its work. Those that nobody can catch, or that mean something else, are not here.
+# The signals that may ask a job to save its work. Signals that cannot be caught, or that mean something else, are left out.
 Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"]
 
 
@@ -43,14 +43,14 @@ SettingName = Literal["batch", "image", "sequence", "model", "precision", "optim
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The value of a setting, and where it was read: strongest first, as they override each other."""
+    """The value of a setting, and where it was read. The origins are in the order in which they override each other."""
 
     value: Word
     origin: Literal["argument", "config file", "default", "script"]
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the client read from the script and from configuration files that the command names, without running anything.
+    """Facts that the client read from the script and from configuration files that the command names, without running anything.
 
     A claim of the submitter: it only chooses which measurements a forecast rests on, and promises nothing.
     """
@@ -86,7 +86,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     git_dirty: bool | None = None
     hints: Hints | None = None
     stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL_IN_LONG)] | None = None
-    """What the job reads on its standard input, such as the script of `python -`. None: nothing."""
+    """The text that the job reads on its standard input, such as the script of `python -`. None: nothing."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None
@@ -99,9 +99,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hold: bool = False
     requeue_on_node_fail: bool = False
     deadline_at: Annotated[float, Meta(gt=0, le=MAX_MOMENT)] | None = None
-    """Unix seconds by which it is wanted. It may start and end later all the same."""
+    """Unix seconds by which it should end. It may nevertheless start and end later."""
     preemptible: bool = False
-    """It saves its work when told: it may be stopped for another job, and starts again later."""
+    """It saves its work on a signal, so it may be stopped for another job and started again later."""
     signal: Signal | None = None
     """The signal that asks it to save its work; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
     blink: bool = False
@@ -113,7 +113,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission with what gpuq made of it, before the record gives it an id.
+    """A submission with what the API adds to it, before the record gives it an id.
 
     `signature` and `features` come from `learn.kind.describe`; `owner` and `uid` from the kernel, never from the body.
     """

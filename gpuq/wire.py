@@ -100,7 +100,7 @@ def _same(signature: str, expected: str) -> bool:
     return hmac.compare_digest(signature.encode(errors="replace"), expected.encode())
 
 
-class Ring(msgspec.Struct, frozen=True, tag="ring"):
+class WakeUp(msgspec.Struct, frozen=True, tag="ring"):
     """A wake-up for the dispatcher: there is a new request in the record."""
 
 
@@ -114,7 +114,7 @@ class Spooled(msgspec.Struct, frozen=True, tag="event"):
     signature: str = ""
 
 
-class Report(msgspec.Struct, frozen=True, tag="report"):
+class HostReport(msgspec.Struct, frozen=True, tag="report"):
     """A `HostReported` body; may be lost. `last_seq` is the newest spool number the host has written (0: none)."""
 
     host: str
@@ -123,16 +123,16 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     signature: str = ""
 
 
-Message = Ring | Spooled | Report
+Message = WakeUp | Spooled | HostReport
 _decoder = msgspec.json.Decoder(Message)
 
 
-def seal(message: Spooled | Report, key: str) -> Spooled | Report:
+def seal(message: Spooled | HostReport, key: str) -> Spooled | HostReport:
     """The host's message, signed: write access to Redis alone is not enough to end a job that runs."""
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | Report, key: str) -> bool:
+def is_genuine(message: Spooled | HostReport, key: str) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 

@@ -46,7 +46,6 @@ ELSEWHERE = {
     "gpuq/core/state/forecast.py": "tests/core/scheduling/test_admit.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
-    "gpuq/messages/live.py": "tests/messages/test_formats.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
     "gpuq/lab/characterize/page.py": "tests/lab/characterize/test_report.py",
@@ -54,6 +53,7 @@ ELSEWHERE = {
     "gpuq/lab/characterize/table.py": "tests/lab/characterize/test_relevance.py",
     "gpuq/lab/characterize/text.py": "tests/lab/characterize/test_report.py",
     "gpuq/learn/training/clusters.py": "tests/learn/serving/test_predictor.py",
+    "gpuq/learn/features/setting_effects.py": "tests/learn/features/test_growth.py",
     "gpuq/learn/features/families.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/history/history.py": "tests/learn/serving/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
@@ -77,11 +77,12 @@ ELSEWHERE = {
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     # Parts of drawing up a batch.
-    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_partial_plan.py",
-    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_partial_plan.py",
+    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_batch_builder.py",
+    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_batch_builder.py",
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
+    "gpuq/programs/user.py": "tests/programs/test_profile.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
@@ -105,7 +106,7 @@ ELSEWHERE = {
     "gpuq/sim/worlds/workload_set.py": "tests/sim/test_scenario.py",
     "gpuq/sim/extensions.py": "tests/sim/test_scenario.py",
     "gpuq/lab/worlds/memory.py": "tests/lab/worlds/test_named.py",
-    "gpuq/lab/sim/remembered.py": "tests/lab/sim/test_replay.py",
+    "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
     "workers/gpuq_workers/attempts.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.

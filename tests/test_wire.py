@@ -6,11 +6,11 @@ import pytest
 from gpuq import wire
 from gpuq.wire import (
     BadOrderError,
+    HostReport,
     Order,
-    Report,
-    Ring,
     Spooled,
     Verb,
+    WakeUp,
     decode,
     encode,
     is_genuine,
@@ -49,7 +49,7 @@ def test_another_key_another_host_and_another_shape_are_refused():
             verify(odd, "key", "a")
 
 
-@pytest.mark.parametrize("message", [Ring(), Spooled("a", 1, "Started", {"x": 1}), Report("a", 0, {})], ids=repr)
+@pytest.mark.parametrize("message", [WakeUp(), Spooled("a", 1, "Started", {"x": 1}), HostReport("a", 0, {})], ids=repr)
 def test_messages_survive_the_way(message):
     assert wire.decode(wire.encode(message)) == message
 
@@ -60,11 +60,13 @@ def test_what_is_no_message_is_a_value_error(raw):
         wire.decode(raw)
 
 
-@pytest.mark.parametrize("message", [Spooled("a", 1, "Exited", {"at": 1.25, "n": None}), Report("a", 3, {"b": [1.5]})])
-def test_a_sealed_message_is_genuine_after_its_way_and_any_change_shows(message: Spooled | Report) -> None:
+@pytest.mark.parametrize(
+    "message", [Spooled("a", 1, "Exited", {"at": 1.25, "n": None}), HostReport("a", 3, {"b": [1.5]})]
+)
+def test_a_sealed_message_is_genuine_after_its_way_and_any_change_shows(message: Spooled | HostReport) -> None:
     sealed = decode(encode(seal(message, "key")))
 
-    assert isinstance(sealed, Spooled | Report)
+    assert isinstance(sealed, Spooled | HostReport)
     assert is_genuine(sealed, "key")
     assert not is_genuine(sealed, "another key")
     assert not is_genuine(message, "key")

@@ -33,7 +33,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import Job, JobId, KindId
-from gpuq.lab.evaluate.tables import Directed, directed, profiles
+from gpuq.lab.evaluate.tables import DirectedSlowdowns, directed, profiles
 from gpuq.lab.measured import PairMeasurement
 from gpuq.lab.public import alnair_mps, gavel
 from gpuq.learn.history.history import History
@@ -118,7 +118,12 @@ def _accuracy(name: str, said: Sequence[Said], *, reach: bool) -> Iterator[Row]:
 
 
 def _admission(
-    name: str, said: Sequence[Said], slowdowns: Directed, admitted: set[tuple[str, tuple[str, str]]], *, reach: bool
+    name: str,
+    said: Sequence[Said],
+    slowdowns: DirectedSlowdowns,
+    admitted: set[tuple[str, tuple[str, str]]],
+    *,
+    reach: bool,
 ) -> Iterator[Row]:
     """Over (fold, pair) where both directions were measured."""
     places = {(one.fold, _sorted(one.pair)) for one in said if one.pair[::-1] in slowdowns}
@@ -133,13 +138,15 @@ def _admission(
 
 
 def _held_out(
-    known: Profiles, slowdowns: Directed, groups: Mapping[str, set[str]]
+    known: Profiles, slowdowns: DirectedSlowdowns, groups: Mapping[str, set[str]]
 ) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     parts = {name: {pair for pair in slowdowns if out.intersection(pair)} for name, out in groups.items()}
     return _foretold(known, slowdowns, parts)
 
 
-def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
+def _held_out_pairs(
+    known: Profiles, slowdowns: DirectedSlowdowns
+) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     pairs = sorted({_sorted(pair) for pair in slowdowns})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
     folds = {str(fold): {pairs[i] for i in drawn[fold::10]} for fold in range(10)}
@@ -148,7 +155,7 @@ def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[Said], s
 
 
 def _foretold(
-    known: Profiles, slowdowns: Directed, parts: Mapping[str, set[tuple[str, str]]]
+    known: Profiles, slowdowns: DirectedSlowdowns, parts: Mapping[str, set[tuple[str, str]]]
 ) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     """What is said of each part from the rest, and the (fold, pair) that admission says yes to."""
     said: list[Said] = []
@@ -167,7 +174,7 @@ def _foretold(
     return said, admitted
 
 
-def _fitted(known: Profiles, slowdowns: Directed) -> Interference:
+def _fitted(known: Profiles, slowdowns: DirectedSlowdowns) -> Interference:
     return fit(known, slowdowns, QUANTILE) or LAW
 
 
@@ -222,11 +229,11 @@ def _gavel_bounds(
     yield Row(f"{name}: mean bound / truth", fmean(over), "", 1.35)
 
 
-Forecaster = Callable[[Directed, Sequence[tuple[str, str]]], Sequence[float]]
+Forecaster = Callable[[DirectedSlowdowns, Sequence[tuple[str, str]]], Sequence[float]]
 
 
 def _learned(known: Profiles) -> Forecaster:
-    def forecast(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+    def forecast(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
         learned = fit_shaped(known, rest, tune(known, rest))
         expected, _ = learned.expect_many([known[a] for a, _ in asked], [known[b] for _, b in asked])
         return [float(value) for value in expected]
@@ -234,7 +241,7 @@ def _learned(known: Profiles) -> Forecaster:
     return forecast
 
 
-def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     """log s = m + r_a + c_b; the penalty with the least squared error in five folds of the known pairs."""
     pairs = sorted({_sorted(pair) for pair in rest})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
@@ -255,7 +262,7 @@ def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     return _additive(rest, asked, min(PENALTIES, key=loss))
 
 
-def _additive(rest: Directed, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
+def _additive(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
     kinds = sorted({kind for pair in (*rest, *asked) for kind in pair})
     index = {kind: i for i, kind in enumerate(kinds)}
     cells = [(pair, math.log(value)) for pair, values in rest.items() for value in values]
@@ -316,7 +323,7 @@ def _speed(data: Path) -> Iterator[Row]:
     new = [Profile(f"new {i}", kinds[i % len(kinds)].model, None, None, float(i % 9)) for i in range(500)]
     pool = [*kinds, *new]
     ones, besides = ([pool[i] for i in chance.integers(0, len(pool), QUESTIONS)] for _ in range(2))
-    learned.expect(ones[0], besides[0])
+    learned.expect_many(ones[:1], besides[:1])
     began = time.perf_counter()
     learned.expect_many(ones, besides)
     yield Row(f"{QUESTIONS:,} pair questions, vectorised", time.perf_counter() - began, "s", 1.0)
@@ -344,7 +351,7 @@ def _error(said: Sequence[Said]) -> float:
     return 100 * fmean(abs(one.expected / one.measured - 1) for one in said)
 
 
-def _one_place(pairs: Sequence[PairMeasurement]) -> Directed:
+def _one_place(pairs: Sequence[PairMeasurement]) -> DirectedSlowdowns:
     (table,) = directed(pairs).values()
     return table
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.table import Row
 from gpuq.lab.public.schedtune import TrainedNetwork, outcomes, trained
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.memory.conformal import held_out
 from gpuq.learn.memory.extend import extend
-from gpuq.learn.memory.footprint import MIB, Measured, fit, footprint, parts_of
+from gpuq.learn.memory.footprint import MIB, MeasuredPeak, fit, footprint, parts_of
 from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.learn.training import train
 from gpuq.settings import Learning
 
@@ -86,10 +86,10 @@ def _doublings(rows: Sequence[TrainedNetwork]) -> list[Row]:
     ]
 
 
-def _measured(outcome: Outcome) -> Measured:
+def _measured(outcome: Outcome) -> MeasuredPeak:
     parts = parts_of(outcome.features)
     assert parts is not None, f"{outcome.kind} is not in the table of architectures"
-    return Measured(parts, outcome.device_type, float(outcome.peak_memory_bytes or 0))
+    return MeasuredPeak(parts, outcome.device_type, float(outcome.peak_memory_bytes or 0))
 
 
 def _footprints(ended: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray]:

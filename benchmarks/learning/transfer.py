@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.table import Row
 from gpuq.lab.public import profet
 from gpuq.learn.transfer.features import op_ms, plain
-from gpuq.learn.transfer.fit import Measured, carrier, table_of, train
+from gpuq.learn.transfer.fit import ProfiledJobs, carrier, table_of, train
 
 ANCHOR = profet.T4
 REACH = {profet.M60: 5.0, profet.K80: 8.0, profet.V100: 10.0}
@@ -47,10 +47,10 @@ def run(data: Path) -> list[Row]:
     return rows
 
 
-def part(found: Measured, model: str, *, out: bool) -> Measured:
+def part(found: ProfiledJobs, model: str, *, out: bool) -> ProfiledJobs:
     """The rows of this model, or all others."""
     chosen = [index for index, kind in enumerate(found.kinds) if (kind == model) == out]
-    return Measured(
+    return ProfiledJobs(
         kinds=[found.kinds[i] for i in chosen],
         profiles=[found.profiles[i] for i in chosen],
         step_s=[found.step_s[i] for i in chosen],
@@ -60,7 +60,11 @@ def part(found: Measured, model: str, *, out: bool) -> Measured:
 
 
 def _judge(
-    known: Measured, asked: Measured, errors: Errors, covered: dict[str, list[bool]], over: dict[str, list[float]]
+    known: ProfiledJobs,
+    asked: ProfiledJobs,
+    errors: Errors,
+    covered: dict[str, list[bool]],
+    over: dict[str, list[float]],
 ) -> None:
     told = carrier(known).ratios(asked.profiles, asked.step_s)
     table, groups = table_of(known)
@@ -86,7 +90,7 @@ def _judge(
             into[f"member {name}"] += list(_error(np.exp(said[name][:, column]), truth))
 
 
-def _ratios(found: Measured, target: str) -> np.ndarray:
+def _ratios(found: ProfiledJobs, target: str) -> np.ndarray:
     return np.asarray(found.target_s[target]) / np.asarray(found.step_s)
 
 

@@ -58,7 +58,7 @@ def fastest(board: SchedulingContext, job: Job) -> Iterator[tuple[DeviceSnapshot
     """As many idle GPUs of one host as the job asks for: the world names the hosts of the fastest type first."""
     for devices in _idle(board):
         if len(devices) >= job.device_count:
-            yield tuple(board.place(device.id) for device in devices[: job.device_count])
+            yield tuple(board.snapshot(device.id) for device in devices[: job.device_count])
 
 
 def with_most(order: QueueOrder) -> Policy:
@@ -80,9 +80,9 @@ def with_most(order: QueueOrder) -> Policy:
 def _idle(board: SchedulingContext) -> list[list[Device]]:
     """The idle GPUs of each host, in the world's order: the fastest type first."""
     hosts: dict[HostId, list[Device]] = {}
-    for place in sorted(board.places, key=lambda place: place.device.id):
-        if not place.residents and not board.given(place.device.id):
-            hosts.setdefault(place.device.host, []).append(place.device)
+    for snapshot in sorted(board.snapshots, key=lambda one: one.device.id):
+        if not snapshot.residents and not board.given(snapshot.device.id):
+            hosts.setdefault(snapshot.device.host, []).append(snapshot.device)
     return list(hosts.values())
 
 

@@ -55,7 +55,7 @@ _OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "
 _NEEDS_KNOWN, _ORDER_KNOWN = "packed-needs-known", "oracle-exclusive"
 # With the objective `saving` it is asked what a pair saves and not how much it slows anybody, as these rivals do not ask either.
 _SAVING, _CARELESS = "packed-saving", ("declared-memory-only", "two-per-gpu-always", "utilisation-80-oom-retry")
-CONTENDERS = (_OURS, _SAVING, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
+CANDIDATES = (_OURS, _SAVING, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
 # What perfect knowledge would add to our order without sharing: to sharing, to the order, to both.
 _PARTS = {
     "packed, needs and pairs known": _NEEDS_KNOWN,
@@ -94,7 +94,7 @@ def run(data: Path) -> list[Row]:
     """The rows. Seed by seed, and each run is kept as it ends: a bench that is broken off has all seeds before."""
     BUILD.mkdir(exist_ok=True)
     context = multiprocessing.get_context("spawn")
-    tasks = [Task(data, *rest, seed) for seed, *rest in product(SEEDS, WORLDS, LOADS, CONTENDERS)]
+    tasks = [Task(data, *rest, seed) for seed, *rest in product(SEEDS, WORLDS, LOADS, CANDIDATES)]
     path, code = BUILD / "bench-policies-runs.jsonl", fingerprint()
     played = {one.task: one for one in _kept(path, code, data)}
     with (

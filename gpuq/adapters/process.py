@@ -92,6 +92,7 @@ def kill_tree(root: Identity, within_s: float = 5.0) -> bool:
     deadline = time.monotonic() + within_s
     doomed: set[Identity] = {root}
     while True:
+        # Killing the root first would let its children be adopted by init, where they cannot be found any more.
         if is_alive(root):
             doomed.update(identities(descendants(root.pid)))
         alive = [one for one in doomed if is_alive(one)]

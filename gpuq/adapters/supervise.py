@@ -21,6 +21,7 @@ from pathlib import Path
 from gpuq.home import write_private
 from gpuq.logs import last_words, shorten
 
+# From <linux/prctl.h>; Python's os module does not offer it.
 _PR_SET_PDEATHSIG = 1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 5.0, 10.0
 _LOOK_AT_LOG_EVERY_S = 10.0
@@ -90,6 +91,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         crash = Crash(spec.name, child.returncode, _how(child.returncode), in_a_row, said, fix, str(spec.log))
         status.crashed(crash)
         crashed(crash)
+        # A single crash restarts almost at once; one that repeats must not use a core for restarting.
         pause = _FIRST_PAUSE_S if in_a_row == 1 else min(2 * pause, _LONGEST_PAUSE_S)
         await _sleep_unless(stop, pause)
     status.close()

@@ -19,8 +19,8 @@ from aiohttp import web
 from gpuq.adapters.store.contract import Store
 from gpuq.api.fits import KnownDevices
 from gpuq.api.live import LiveReader
-from gpuq.api.models import Belief
-from gpuq.api.submit import Committer, Ringer
+from gpuq.api.models import ExplainedForecast
+from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
 from gpuq.settings import Settings
@@ -67,8 +67,10 @@ class Models(Protocol):
         """Signature -> Forecast as JSON values, for many jobs."""
         ...
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
-        """For each (device, kinds of the partners there): the forecast and its evidence."""
+    def explained_forecasts(
+        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+    ) -> list[ExplainedForecast]:
+        """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
         ...
 
 
@@ -96,7 +98,7 @@ class ApiContext:
 
     def __post_init__(self) -> None:
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
-        self.ringer = Ringer(self.parts.stream)
+        self.ringer = WakeUpSender(self.parts.stream)
         self.committer = Committer(self.parts.store, self.ringer.ring)
         self.devices = KnownDevices(self.parts.store.devices, self.parts.clock)
         self.live = LiveReader(self.parts.stream, self.parts.clock, self.parts.settings.admission.stale_after_s)

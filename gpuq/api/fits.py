@@ -1,8 +1,4 @@
-"""What can never run is refused at submit, with the number that is missing.
-
-Arrives: a submission and the devices the record knows. Leaves: nothing, or NeverFits. While no device is known,
-everything is accepted.
-"""
+"""Refuses at submission what could never run, with the number that is missing. While no device is known, all is accepted."""
 
 from __future__ import annotations
 

@@ -99,6 +99,8 @@ def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | 
     x, y = chance.newcomer, chance.resident
     if x is None or y is None:
         return None
+    # Together until the first of three ends: the newcomer, which needs its duration times x; the resident, which needs what is
+    # left of it times y; or the arrival of the next newcomer, from which on a third job would be involved.
     left_s = max(0.0, resident.ended_at - chance.at)
     together_s = min(newcomer.duration_s * x, left_s * y, *(() if until is None else (until - chance.at,)))
     return SharingEffect(

@@ -25,7 +25,7 @@ _REUSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Belief:
+class ExplainedForecast:
     """A forecast with what it rests on. `judged`: what the serving model reached on attempts that it had not seen."""
 
     device_type: str
@@ -64,21 +64,23 @@ class ShelfModels:
             self._catch_up()
             return {signature: msgspec.to_builtins(self._best(record)) for signature, record in different.items()}
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+    def explained_forecasts(
+        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+    ) -> list[ExplainedForecast]:
         """The forecast of this job on each device, beside these kinds, and what it rests on."""
         with self._lock:
             self._catch_up()
-            return [self._belief(record, device, beside) for device, beside in questions]
+            return [self._explained_forecast(record, device, beside) for device, beside in questions]
 
     def _best(self, record: JobRecord) -> Forecast:
         types = dict.fromkeys(self._served.device_types.values())
         found = [self._served.predictor.forecast_for(record.kind, record.features, name) for name in types]
         return next((one for one in found if one.known), found[0] if found else UNKNOWN)
 
-    def _belief(self, record: JobRecord, device: Device, beside: tuple[str, ...]) -> Belief:
+    def _explained_forecast(self, record: JobRecord, device: Device, beside: tuple[str, ...]) -> ExplainedForecast:
         kind, features, predictor = record.kind, record.features, self._served.predictor
         support = predictor.support(kind, features, device.type)
-        return Belief(
+        return ExplainedForecast(
             device_type=device.type,
             forecast=predictor.forecast_for(kind, features, device.type, beside, device.sharing),
             runs=support.runs,

@@ -142,6 +142,7 @@ async def serve(
     front = SocketOwner(home, runner, settings.host, port)
     waiting = None
     try:
+        # Each process serves TCP at once; the Unix socket has one owner, because its path can only be bound once.
         if not await front.take():
             log("Another API process holds the Unix socket; this one serves TCP and takes over when that one ends.")
             waiting = asyncio.create_task(front.take_later())

@@ -15,13 +15,13 @@ from typing import Protocol
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, Unreachable
 from gpuq.submission import JobRecord
-from gpuq.wire import Message, Ring
+from gpuq.wire import Message, WakeUp
 
 _RING_WITHIN_S = 2.0
 _PAUSE_S = 0.005
 
 
-class Record(Protocol):
+class SubmissionStore(Protocol):
     """The one call the committer makes."""
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
@@ -29,7 +29,7 @@ class Record(Protocol):
         ...
 
 
-class Bell(Protocol):
+class MessageSink(Protocol):
     """Where the wake-up goes."""
 
     async def add(self, message: Message, /) -> object:
@@ -44,7 +44,7 @@ _Batch = tuple[Sequence[JobRecord], asyncio.Future[list[JobId]]]
 class Committer:
     """Groups submissions into commits; `run` is its one task."""
 
-    def __init__(self, record: Record, committed: Callable[[], None]) -> None:
+    def __init__(self, record: SubmissionStore, committed: Callable[[], None]) -> None:
         self._record = record
         self._committed = committed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
@@ -103,10 +103,10 @@ class Committer:
         return ids
 
 
-class Ringer:
+class WakeUpSender:
     """Wakes the dispatcher after commits; wake-ups that are asked for while one is under way become one."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: MessageSink) -> None:
         self._bell = bell
         self._wanted = asyncio.Event()
         self.failed = 0
@@ -121,7 +121,7 @@ class Ringer:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                await asyncio.wait_for(self._bell.add(Ring()), _RING_WITHIN_S)
+                await asyncio.wait_for(self._bell.add(WakeUp()), _RING_WITHIN_S)
             except (GpuqError, TimeoutError, OSError):
                 self.failed += 1
             # Under a flood of submissions, a wake-up for each commit would cost more than it is worth.

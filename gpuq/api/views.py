@@ -1,7 +1,4 @@
-"""Rows of the record and the live view, made into what the API says.
-
-Arrives: `JobRow`, `AttemptRow`, `LiveView`. Leaves: the structs of `schema.py`. Pure; unknown stays null.
-"""
+"""Makes the API's answers (`contract/schema.py`) from rows of the record and the live view. Pure; unknown stays null."""
 
 from __future__ import annotations
 
@@ -114,7 +111,7 @@ def job_view(
     position: int | None,
     forecast: Mapping[str, Any] | None,
 ) -> JobView:
-    """One job with all that is known. `forecast` is the one of now, used while the job has no attempt to speak of."""
+    """One job with all that is known. `forecast` is the one of now, used while the job has no attempt of its own."""
     asked = row.record.submission
     return JobView(
         **_line(row, attempts[-1] if attempts else None, live, names, position, forecast),
@@ -146,7 +143,7 @@ def _line(
     position: int | None,
     forecast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What lists and single jobs say alike. While a job waits, its past attempts are history, not its place."""
+    """The fields that a list and a single job have in common. While a job waits, its past attempts do not say where it is."""
     asked = row.record.submission
     placed = None if row.state in WAITING else last
     resident = live.resident(row.id) if live is not None and row.state not in WAITING | ENDED else None

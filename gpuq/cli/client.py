@@ -158,6 +158,7 @@ class Client:
         self._connection.close()
 
     def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
+        # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
         deadline: float | None = None
         while True:
             try:

@@ -22,27 +22,27 @@ from gpuq.core.state.events import (
 )
 from gpuq.core.state.job import JobId
 from gpuq.submission import JobRecord, to_core
-from gpuq.wire import Report, Spooled, is_genuine
+from gpuq.wire import HostReport, Spooled, is_genuine
 
 log = logging.getLogger(__name__)
 
 REQUESTS_AT_ONCE = 2000
 
 
-class Intake:
+class EventInbox:
     """Remembers per host the last event that was taken. Messages that are not signed with `key` are dropped."""
 
     def __init__(self, taken: dict[str, int], key: str) -> None:
         self.taken = taken
         self._key = key
 
-    def worker_events(self, messages: Iterable[Spooled | Report]) -> list[Event]:
+    def worker_events(self, messages: Iterable[Spooled | HostReport]) -> list[Event]:
         """The events in these messages that are new."""
         genuine = filter(self._is_genuine, messages)
-        events = (self._report(m) if isinstance(m, Report) else self._spooled(m) for m in genuine)
+        events = (self._report(m) if isinstance(m, HostReport) else self._spooled(m) for m in genuine)
         return [event for event in events if event is not None]
 
-    def _is_genuine(self, message: Spooled | Report) -> bool:
+    def _is_genuine(self, message: Spooled | HostReport) -> bool:
         if is_genuine(message, self._key):
             return True
         log.warning(
@@ -62,7 +62,7 @@ class Intake:
             log.error("worker event dropped: %s", error, extra={"action": "drop_event", "host": message.host})
             return None
 
-    def _report(self, message: Report) -> Event | None:
+    def _report(self, message: HostReport) -> Event | None:
         self.taken.setdefault(message.host, 0)
         try:
             return noun(message.body, HostReported)

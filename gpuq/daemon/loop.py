@@ -27,7 +27,7 @@ from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.inbox import REQUESTS_AT_ONCE, Intake, requested_events
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
@@ -40,7 +40,7 @@ from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.policies.guard import Guarded
-from gpuq.wire import Message, Report, Ring, Spooled
+from gpuq.wire import HostReport, Message, Spooled, WakeUp
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Turn:
 class Dispatcher:
     """Holds the state between turns."""
 
-    def __init__(self, parts: Parts, state: State, journal: Journal, intake: Intake) -> None:
+    def __init__(self, parts: Parts, state: State, journal: Journal, intake: EventInbox) -> None:
         self.parts = parts
         self.state = state
         self.journal = journal
@@ -119,7 +119,7 @@ class Dispatcher:
         while True:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
-            rung = any(isinstance(message, Ring) for _, message in messages)
+            rung = any(isinstance(message, WakeUp) for _, message in messages)
             await self.turn(messages, look_at_requests=ticked or rung or self._turn_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
@@ -151,7 +151,7 @@ class Dispatcher:
     # --- in ------------------------------------------------------------------------------------------------------
 
     async def _take_in(self, turn: Turn, look_at_requests: bool) -> None:
-        from_workers = [message for _, message in turn.messages if isinstance(message, Spooled | Report)]
+        from_workers = [message for _, message in turn.messages if isinstance(message, Spooled | HostReport)]
         turn.events += self.intake.worker_events(from_workers)
         if look_at_requests:
             turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
@@ -239,7 +239,7 @@ class Dispatcher:
         stream = self.parts.stream
         if turn.messages:
             await stream.acknowledge([message_id for message_id, _ in turn.messages])
-        reported = {message.host for _, message in turn.messages if isinstance(message, Report | Spooled)}
+        reported = {message.host for _, message in turn.messages if isinstance(message, HostReport | Spooled)}
         for host in reported:
             # Said again with every report: a flushed Redis forgets it.
             self._acknowledged[host] = self.intake.taken.get(host, 0)

@@ -23,7 +23,7 @@ from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
-from gpuq.daemon.inbox import Intake
+from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
@@ -107,7 +107,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=Starts(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
-    intake = Intake({host: seq for host, (_, seq) in store.hosts().items()}, key)
+    intake = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
     return Dispatcher(parts, state, Journal(last_seq), intake)
 
 

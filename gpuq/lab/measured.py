@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuq.learn.history.rows import BLANK, Row, read_rows
+from gpuq.learn.history.rows import BLANK, CsvRow, read_rows
 
 SINGLES = (
     "device_type",
@@ -80,7 +80,7 @@ def read_pairs(path: Path) -> list[PairMeasurement]:
     return [_pair(row) for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))]
 
 
-def _single(row: Row) -> SingleMeasurement:
+def _single(row: CsvRow) -> SingleMeasurement:
     return SingleMeasurement(
         device_type=row.text("device_type"),
         job=row.name("job"),
@@ -96,7 +96,7 @@ def _single(row: Row) -> SingleMeasurement:
     )
 
 
-def _pair(row: Row) -> PairMeasurement:
+def _pair(row: CsvRow) -> PairMeasurement:
     return PairMeasurement(
         device_type=row.text("device_type"),
         sharing=_sharing(row),
@@ -108,7 +108,7 @@ def _pair(row: Row) -> PairMeasurement:
     )
 
 
-def _slowdown(row: Row, column: str) -> float | None:
+def _slowdown(row: CsvRow, column: str) -> float | None:
     found = row.number(column)
     if found == 0:
         raise row.wrong(
@@ -118,7 +118,7 @@ def _slowdown(row: Row, column: str) -> float | None:
     return found
 
 
-def _sharing(row: Row) -> str | None:
+def _sharing(row: CsvRow) -> str | None:
     text = row.text("sharing").casefold()
     if text in BLANK:
         return None

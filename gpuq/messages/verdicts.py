@@ -145,16 +145,16 @@ def _known_pair(n: Numbers) -> str:
 
 def _expected(n: Numbers) -> str:
     """`4% expected (at most 12%)`."""
-    slowdown = n.get("expected_slowdown")
-    if slowdown is None:
+    expected = n.get("expected_slowdown")
+    if expected is None:
         return "not measured yet"
     upper = f" (at most {slowdown(n['upper_slowdown'])})" if n.get("upper_slowdown") is not None else ""
     by_rule = " by the utilisations alone" if n.get("slowdown_evidence") == "rule" else ""
-    return f"{slowdown(slowdown)} expected{by_rule}{upper}"
+    return f"{slowdown(expected)} expected{by_rule}{upper}"
 
 
 def _of_budget(n: Numbers) -> str:
-    """What the two figures are compared with: only a pair beyond the load rule has a limit for its bound."""
+    """The budget of the expected slowdown; only a pair that exceeds the load limit has a limit for its upper bound too."""
     budget = f", and the budget for what is expected is {slowdown(n['budget'])}"
     return budget + (f", for the bound {slowdown(n['upper_limit'])}" if n.get("upper_limit") is not None else "")
 

@@ -29,7 +29,7 @@ from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
 from gpuq.errors import Failure, GpuqError
-from gpuq.learn.history.quarantine import Teachable, teachable
+from gpuq.learn.history.quarantine import TrainingSet, select_training_set
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.learn.training import nightly
@@ -170,13 +170,13 @@ def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
         return {**result, "published": True, "version": version}
 
 
-def read_attempts(store: Store, now: float) -> Teachable:
+def read_attempts(store: Store, now: float) -> TrainingSet:
     """The record's finished attempts that training may use, each once, in the order of their ends."""
     devices = store.devices()
     memory: dict[str, int] = {}
     for device in devices:
         memory[device.type] = max(memory.get(device.type, 0), device.total_memory)
-    return teachable(store.finished_attempts(), {device.id: device.type for device in devices}, memory, now)
+    return select_training_set(store.finished_attempts(), {device.id: device.type for device in devices}, memory, now)
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -190,7 +190,7 @@ def summary(result: dict[str, Any]) -> str:
 def _result(
     previous: str | None,
     reason: str,
-    attempts: Teachable | None = None,
+    attempts: TrainingSet | None = None,
     judgement: Judgement | None = None,
     held_out: int = 0,
 ) -> dict[str, Any]:

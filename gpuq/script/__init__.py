@@ -1,9 +1,8 @@
-"""What a command and its script say of the job before it runs. Read, never run; standard library only.
+"""What a command and its script say of the job before it runs. Scripts are read, never run; standard library only.
 
 `options` knows how options are written and which of them change what a job needs; `source` reads and parses the script and
-what it imports from beside it; `survey` finds in them what matters; `values` works out what an expression comes to under a
-command, with `operations` on plain values; `configs` reads the configuration files that a command names. With these,
-`frameworks` names what drives the training, `network` what is trained (`layers` counts what it is built of, `parameters` what a
-layer holds), and `settings` how; `hints` puts it all together for the client to send, in bounded words (`word`). Whatever cannot
-be read, parsed or settled is left out: nothing here raises.
+what it imports from beside it; `survey` collects what matters in them; `values` evaluates expressions under a command, with
+`operations` on plain values; `configs` reads the configuration files that a command names. With these, `frameworks` tells
+what drives the training, `network` what is trained, `settings` and `tunables` how; `hints` combines all of it for the client
+to send, in bounded words (`word`). What cannot be read, parsed or decided is left out: nothing here raises.
 """

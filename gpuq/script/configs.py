@@ -1,7 +1,7 @@
 """The configuration files that a command names, as flat settings.
 
-Arrives: the words of the command. Leaves: the last part of each key with its value, the first of a name that is not about
-validation. Reads JSON, TOML and INI, and of YAML the lines `key: value`, which is what training configurations are made of.
+Reads JSON, TOML and INI, and of YAML the lines `key: value`, of which training configurations consist: a YAML parser would be
+a dependency of every `gpuq submit`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Entry = tuple[tuple[str, ...], Any]
 
 
 def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
-    """Setting -> value of all files that the words name; of several files, the later goes before the earlier."""
+    """Setting -> value of all files that the words name; a later file overrides an earlier one.
+
+    A key counts by its last part; of several with the same last part the first that is not about validation.
+    """
     found: dict[str, Any] = {}
     for entries in _files(words, cwd):
         own: dict[str, Any] = {}
@@ -44,7 +47,7 @@ def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
 
 
 def entries(words: Sequence[str], cwd: Path) -> list[Entry]:
-    """(keys from the outermost on, value) of all files that the words name; of what several have, the later file's."""
+    """(keys from the outermost on, value) of all files that the words name; a later file overrides an earlier one."""
     return list({keys: value for found in _files(words, cwd) for keys, value in found}.items())
 
 
@@ -103,7 +106,7 @@ def _ini(source: str) -> Iterator[Entry]:
 
 
 def _yaml(source: str) -> Iterator[Entry]:
-    """Keys with a plain value, under the keys that they are indented beneath; a list of plain values as one."""
+    """Keys with a plain value, under the keys that they are indented beneath; a list of plain values as one value."""
     above: list[tuple[int, str]] = []
     listed: dict[tuple[str, ...], list[Any]] = {}
     for line in source.splitlines():

@@ -1,7 +1,4 @@
-"""By which framework a script trains: what its imports say.
-
-Arrives: surveys, the script's own first. Leaves: the framework's name as the hints have it, or None for none that is known.
-"""
+"""By which framework a script trains, from its imports."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuq.script.survey import Survey
 
-# Framework -> the packages whose import names it. The first that is imported counts: what stands above drives what stands below.
+# Framework -> packages whose import identifies it. The first row that matches counts: higher rows are built on lower ones.
 _PACKAGES = {
     "lightning": ("lightning", "pytorch_lightning"),
     "fastai": ("fastai",),
@@ -31,7 +28,7 @@ _PACKAGES = {
 
 
 def framework(surveys: Sequence[Survey]) -> str | None:
-    """Of what the script itself imports; of its own modules where it imports nothing that is known."""
+    """The framework that the script itself imports; else that of its own modules; None for none that is known."""
     for one in surveys:
         used = _modules(one)
         for name, packages in _PACKAGES.items():
@@ -41,7 +38,7 @@ def framework(surveys: Sequence[Survey]) -> str | None:
 
 
 def _modules(one: Survey) -> set[str]:
-    """What a file imports; also `tensorflow.keras` where it calls that by way of `tensorflow`."""
+    """What a file imports; also `tensorflow.keras` where it is called by way of `tensorflow`."""
     modules = {*one.modules, *(alias for alias in one.aliases.values() if "." in alias)}
     if any(call.name.startswith("tensorflow.keras.") for call in one.calls):
         modules.add("tensorflow.keras")

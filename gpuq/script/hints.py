@@ -1,7 +1,7 @@
-"""What a script says of its job, in the form that goes with a submission.
+"""Combines what a script says of its job, in the form that goes with a submission.
 
-Arrives: the script, the words after it, the folder. Leaves: `hints`, plain and bounded as `gpuq.submission.Hints` wants it,
-or None where nothing is to be read. What the command itself says is not repeated but where only the script knows what it means.
+Plain and bounded as `gpuq.submission.Hints` requires; None where nothing was read. What the command itself says by a usual
+name is not repeated.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gpuq.script.options import pairs
 from gpuq.script.settings import settings
 from gpuq.script.source import trees
 from gpuq.script.survey import Survey, survey
-from gpuq.script.tunables import tuned
+from gpuq.script.tunables import effective_settings
 from gpuq.script.values import Values
 
 
 def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
-    """What `script`, called with `words` in `cwd`, says of its job. Never raises."""
+    """What `script`, called with `words` in `cwd`, says of its job; None for nothing. Never raises."""
     try:
         return _read(script, words, cwd)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
@@ -36,7 +36,7 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
-    ours = tuned(words, {}, entries(words, cwd), surveys, values)
+    ours = effective_settings(words, {}, entries(words, cwd), surveys, values)
     found = {
         "framework": framework(surveys),
         **network(surveys, values),

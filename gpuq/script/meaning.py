@@ -1,8 +1,8 @@
-"""What a setting is about, told by its name: the width of a network, the length of a run, something that only names the output.
+"""What a setting is about, by its name: the width of a network, the length of a run, something that only names the output.
 
-Arrives: a name as an option, a variable or a key of a configuration file has it. Leaves: a `Meaning`. The words are those that
-the argument parsers of public training code use (pytorch/examples, timm, Transformers, Keras, scikit-learn, Lightning, CleanRL,
-nanoGPT, Detectron, fairseq); what a setting of each meaning may do to memory and time is in `gpuq.learn.features.growth`.
+The words are those of the argument parsers of public training code (pytorch/examples, timm, Transformers, Keras,
+scikit-learn, Lightning, CleanRL, nanoGPT, Detectron, fairseq). What a setting of each meaning may do to memory and time is in
+`gpuq.learn.features.setting_effects`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import lru_cache
 
 
 class Meaning(StrEnum):
-    """The first that fits, in this order, is taken."""
+    """The meanings in the order in which they are tried; the first whose words match is taken."""
 
     PRIVATE = "private"
-    """Never stored, not even as a digest."""
+    """Secrets: never stored, not even as a digest."""
     OUTPUT = "output"
     """Seeds, where results go and how they are called, how often something is logged or saved: no part of a kind."""
     HARMLESS = "harmless"
@@ -28,7 +28,7 @@ class Meaning(StrEnum):
     COPIES = "copies"
     """Precision, optimiser, recomputation: how many bytes or copies of the same tensors there are."""
     ACCUMULATION = "accumulation"
-    """Into how many parts a batch is cut."""
+    """Into how many parts a batch is divided."""
     LENGTH = "length"
     """Epochs, steps, iterations: how long it runs."""
     DEPTH = "depth"
@@ -156,7 +156,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def plain(name: str) -> str:
-    """A name in lower case with dashes, whatever it was: `batchSize`, `BATCH_SIZE`, `--batch_size`, `data.batch_size`.
+    """A name in lower case with dashes, from any style: `batchSize`, `BATCH_SIZE`, `--batch_size`, `data.batch_size`.
 
     Of a dotted name the last part, or the one before it where the last says nothing: `optimizer.name` is the optimizer.
     """
@@ -167,5 +167,5 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
-    """What a setting of this plain name is about."""
+    """The meaning of a setting with this plain name."""
     return next((found for found, pattern in _COMPILED if pattern.search(name)), Meaning.OTHER)

@@ -1,18 +1,22 @@
-"""Which networks a command makes of all that its script could make, and what they are built of.
+"""The networks that a script trains under one command, by name, and the types of layer that it writes.
 
-Arrives: surveys and the values of their expressions. Leaves: `constructors`, the names of a library's models and of the script's
-own; `layers` of the latter; `parameters` where every model is the script's own. Passes over what the script offers to choose
-from and this command does not choose.
+Names of a library's networks (`resnet50`) lead to `gpuq.learn.features.architectures`, which knows their size and memory. For a
+network of the script's own only the name of its class or function and the types of its layers are read: they make two scripts
+alike. Branches that the command rules out, and entries of a table that it does not choose, do not count.
+
+Layers are counted as they are written, and their sizes are not worked out: that changes no figure of docs/benchmarks.md ("What
+parts of the predictor are worth"). The settings that change a network's size (`--hidden 512`) are compared by name and number
+instead, see `tunables`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpuq.script.layers import Tally
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.survey import Call, Survey, argument
 from gpuq.script.values import Values
@@ -21,49 +25,114 @@ from gpuq.script.word import word
 _MOST_CONSTRUCTORS = 16
 _MOST_LAYERS = 32
 _MOST_COUNTED = 100_000
-_MOST_PARAMETERS = 10**13
+_DEEPEST_BASE = 8
 _MODEL_PACKAGES = (
     *("torchvision.models.", "keras.applications.", "tensorflow.keras.applications.", "segmentation_models_pytorch."),
     *("monai.networks.nets.", "keras_hub.models.", "keras_cv.models.", "keras_nlp.models."),
     "torch_geometric.nn.models.",
 )
-# Functions that make the model their first text names.
+# Functions that make the model named by a text argument -> the position of that argument.
 _MODEL_MAKERS = {"create_model": 0, "get_model": 0, "SentenceTransformer": 0, "YOLO": 0, "vision_learner": 1}
 _NO_MODEL = re.compile(r"Tokenizer|Processor|FeatureExtractor|Config|Scheduler|Args|Weights")
+_LAYER_PACKAGES = (
+    *("torch.nn.", "keras.layers.", "tensorflow.keras.layers.", "tf.keras.layers.", "keras.src.layers."),
+    *("flax.linen.", "flax.nnx.", "haiku.", "equinox.nn.", "torch_geometric.nn.", "paddle.nn.", "mxnet.gluon.nn."),
+)
+# Base classes of a network's class, by the last part of their names.
+_MODULES = frozenset(
+    {
+        *("Module", "LightningModule", "Model", "PreTrainedModel", "FlaxPreTrainedModel", "Layer", "Sequential"),
+        *("Block", "HybridBlock"),
+    }
+)
+_NOT_LAYERS = frozenset(
+    {
+        *("Module", "ModuleList", "ModuleDict", "Sequential", "Parameter", "ParameterList", "DataParallel", "Input"),
+        *("InputLayer", "Layer", "Model", "Flatten", "Unflatten", "Identity", "Reshape", "Lambda", "Permute"),
+        *("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "SpatialDropout1D", "SpatialDropout2D", "Upsample"),
+        *("ReLU", "ReLU6", "LeakyReLU", "PReLU", "ELU", "SELU", "GELU", "SiLU", "Mish", "Sigmoid", "Tanh", "Softmax"),
+        *("LogSoftmax", "Softplus", "Hardswish", "Activation", "ZeroPadding2D", "Rescaling", "Normalization"),
+        *("RandomFlip", "RandomRotation", "RandomZoom", "Concatenate", "Add", "Variable", "Rngs", "Param"),
+    }
+)
+_TRAINING = frozenset({"fit", "compile", "backward", "DataLoader", "parse_args", "train_on_batch", "apply_gradients"})
+_TRAINERS = frozenset({"main", "train", "run", "fit"})
 
 
 def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
-    """`constructors`, `layers` and `parameters` (None where not all of them are known), as the hints have them."""
-    tally = Tally(surveys, values)
-    names: list[str | None] = []
-    all_own = True
-    for call in _reached(surveys, values):
-        name = _ready_made(call, values)
-        if name is not None:
-            all_own = False
-        elif (own := _own_model(call, tally, values)) is not None:
-            name = own.last
-            tally.add(own)
-        names.append(name)
-    if not tally.layers:
-        tally.add_all()
-    layers = {name: min(count, _MOST_COUNTED) for name, count in tally.layers.most_common(_MOST_LAYERS) if word(name)}
+    """`constructors` and `layers` as `gpuq.submission.Hints` has them.
+
+    `constructors` are names of networks in the order of the source, a library's and the script's own. `layers` counts each type
+    of layer as it is written: one made in a loop counts once. Where no layer is written in code that this command reaches, those
+    of the whole script count, since nothing tells which of them are made.
+    """
+    own = _OwnNetworks(surveys)
+    calls = list(_reached(surveys, values))
+    names = [_ready_made(call, values) or own.made_by(call, values) for call in calls]
+    layers = Counter(call.last for call in calls if _is_layer(call))
+    if not layers:
+        layers = Counter(call.last for one in surveys for call in one.calls if _is_layer(call))
     return {
         "constructors": list(dict.fromkeys(name for name in names if word(name)))[:_MOST_CONSTRUCTORS],
-        "layers": layers,
-        "parameters": tally.parameters if all_own and layers and (tally.parameters or 0) <= _MOST_PARAMETERS else None,
+        "layers": {name: min(count, _MOST_COUNTED) for name, count in layers.most_common(_MOST_LAYERS) if word(name)},
     }
 
 
+class _OwnNetworks:
+    """The script's own classes and functions that make a network."""
+
+    def __init__(self, surveys: Sequence[Survey]) -> None:
+        self._names = self._module_classes(surveys)
+        functions = {name for one in surveys for name in one.definitions if name not in one.bases}
+        calls_in: dict[str, list[Call]] = {}
+        for call in (call for one in surveys for call in one.calls):
+            for scope in set(call.scopes):
+                calls_in.setdefault(scope, []).append(call)
+        self._names |= {name for name in functions - _TRAINERS if self._only_builds(calls_in.get(name, ()))}
+
+    def made_by(self, call: Call, values: Values) -> str | None:
+        """The name of the network of the script's own that this call makes; None for other calls, and for parts of a network."""
+        if self._names.intersection(call.scopes):
+            return None
+        name = call.last
+        if isinstance(call.node.func, ast.Subscript):
+            # `MODELS[args.net]()`: the entry that this command chooses.
+            chosen = values.node(call.node.func)
+            name = chosen.id if isinstance(chosen, ast.Name) else ""
+        return name if name in self._names else None
+
+    @staticmethod
+    def _module_classes(surveys: Sequence[Survey]) -> set[str]:
+        """The script's classes that derive from a framework's module, directly or through each other."""
+        bases = {name: found for one in reversed(surveys) for name, found in one.bases.items()}
+        classes: set[str] = set()
+        for _ in range(_DEEPEST_BASE):
+            more = {
+                name
+                for name, found in bases.items()
+                if any(base.rpartition(".")[2] in classes or _is_module(base) for base in found)
+            }
+            if more <= classes:
+                break
+            classes |= more
+        return classes
+
+    def _only_builds(self, calls: Sequence[Call]) -> bool:
+        """Whether a function with these calls makes layers, does not train, and is no method of a network's class."""
+        makes_layers = any(_is_layer(call) or _is_model(call) for call in calls)
+        trains = any(call.last in _TRAINING for call in calls)
+        return makes_layers and not trains and not any(self._names.intersection(call.scopes) for call in calls)
+
+
 def _reached(surveys: Sequence[Survey], values: Values) -> Iterator[Call]:
-    """The calls that no condition and no choice of this command is known to pass over."""
+    """The calls that no condition and no choice of this command is known to skip."""
     calls = [call for one in surveys for call in one.calls]
-    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.parameters}
+    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.definitions}
     return (call for call in calls if not unchosen.intersection(call.scopes) and values.holds(call.guards))
 
 
 def _passed_over(calls: Sequence[Call], values: Values) -> set[str]:
-    """What the script names to choose from, by a condition or in a dictionary, and this command does not choose."""
+    """Names that the script offers to choose from, by a condition or in a dictionary, and that this command does not choose."""
     chosen: set[str] = set()
     offered: set[str] = set()
     for call in calls:
@@ -113,7 +182,7 @@ def _with_value(maker: str, value: Any) -> str:
     name = _text(value)
     if name is None:
         return maker
-    # Of a local folder only the last part: where somebody keeps things is nobody's business.
+    # Of a local folder only the last part: paths are private.
     short = word(name.rstrip("/").rpartition("/")[2] if name.startswith(("/", ".", "~")) else name)
     return f"{maker}:{short}" if short else maker
 
@@ -122,14 +191,16 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _own_model(call: Call, tally: Tally, values: Values) -> Call | None:
-    """This call, if it makes a model of the script's own and does not stand inside another; by its real name."""
-    if tally.scope_of(call) is not None:
-        return None
-    name = call.last
-    if isinstance(call.node.func, ast.Subscript):
-        chosen = values.node(call.node.func)
-        name = chosen.id if isinstance(chosen, ast.Name) else ""
-    if name not in tally.classes and name not in tally.builders:
-        return None
-    return Call(name, call.node, call.guards, call.loops, call.scopes)
+def _is_layer(call: Call) -> bool:
+    """Whether this makes a layer of a known framework that has parameters or work of its own."""
+    last = call.last
+    named = last[:1].isupper() and last not in _NOT_LAYERS and not last.endswith(("Loss", "Init", "Norm1", "Error"))
+    return named and call.name.startswith(_LAYER_PACKAGES)
+
+
+def _is_module(base: str) -> bool:
+    return base.rpartition(".")[2] in _MODULES and base not in {"Model", "Layer", "Block"}
+
+
+def _is_model(call: Call) -> bool:
+    return call.last in {"Sequential", "Model"} and call.name.startswith(("keras", "tensorflow", "torch.nn", "tf."))

@@ -1,8 +1,7 @@
-"""What an operator, or a function of Python's own, makes of plain values.
+"""Operators and built-in functions on the plain values of scripts: numbers, texts, tuples, None, or UNKNOWN.
 
-Arrives: the operator's syntax or the function's name, and values: numbers, texts, tuples, None, or UNKNOWN. Leaves: a value;
-UNKNOWN for one that rests on something unknown, and for what would cost a lot of time or memory. What Python itself would not do
-raises as it does there.
+UNKNOWN is the result for anything that rests on an unknown value, and for what would take much time or memory. What Python
+itself would reject raises as in Python.
 """
 
 from __future__ import annotations
@@ -69,12 +68,12 @@ def negated(how: ast.unaryop, value: Any) -> Any:
 
 
 def turned(function: str, value: Any) -> Any:
-    """What the function of this name makes of one value."""
+    """The result of the built-in function of this name; UNKNOWN for other functions."""
     return _TURN_TO[function](value) if function in _TURN_TO and value is not UNKNOWN else UNKNOWN
 
 
 def bounded(value: Any) -> Any:
-    """The value, unless it is too large to go on with."""
+    """The value; UNKNOWN if it is too large to continue with."""
     if isinstance(value, bool) or value is None or value is UNKNOWN:
         return value
     if isinstance(value, int | float):

@@ -1,8 +1,7 @@
 """How options are written, and which of them change what a job needs.
 
-Arrives: the words after the script. Leaves: (name, value) of each. Understands `--name value`, `--name=value`, `-n value`,
-`-n64`, `-name value` and `name=value`. The table of settings is the one that the kind, the features and the reader of
-scripts go by.
+Understands `--name value`, `--name=value`, `-n value`, `-n64`, `-name value` and `name=value`. The table of settings is
+shared by the kind, the features and the reader of scripts.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "optimizer": ("optimizer", "optim", "opt", "optimiser"),
     "epochs": ("epochs", "num-epochs", "n-epochs", "max-epochs", "num-train-epochs", "nepochs"),
 }
-"""Setting -> the names of options that give it, the one that stands for all first."""
+"""Setting -> the names of options that give it; the first is the name in kinds and features."""
 
 # `-a` is `--arch` and `-b` is `--batch-size` in the widely copied ImageNet example of PyTorch.
 _SHORT_NAMES = {"a": "model", "b": "batch"}
 SETTING_OF = {name: setting for setting, names in SPELLINGS.items() for name in names} | _SHORT_NAMES
 SWITCHES = frozenset({"amp", "fp16", "bf16", "half", "tf32"})
-"""Options that name a precision by being there: they keep their own name."""
+"""Options that name a precision by their presence: they keep their own name."""
 
 
 def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
@@ -69,7 +68,7 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
 
 
 def canonical(name: str) -> str:
-    """Dashes for underscores; of a dotted name, as in Hydra, the last part decides what it is."""
+    """Dashes for underscores, in lower case; of a dotted name, as in Hydra, the last part."""
     return name.rpartition(".")[2].replace("_", "-").strip("-").lower() if len(name) > 1 else name
 
 

@@ -1,8 +1,7 @@
-"""Settings of the job that only its script or its configuration files tell: batch, image, sequence, precision, optimizer, ...
+"""Settings that only the script or its configuration files tell: batch, image and sequence size, precision, optimiser, ...
 
-Arrives: surveys, the values of their expressions, the command's options and its configuration files. Leaves: setting -> its value
-as text and where it was read, for settings that the command itself does not give by a usual name. (What configures gpuq is in
-`gpuq.settings`.)
+Setting -> its value as text and where it was read, for settings that the command itself does not give by a usual name. (The
+settings of gpuq itself are in `gpuq.settings`.)
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _OPTIMIZERS = frozenset(
         *("adamw8bit", "deepspeedcpuadam", "shampoo", "sophia", "sophiag", "muon", "novograd", "adabelief", "prodigy"),
     }
 )
-# Names that stand for a setting as an option only: elsewhere in a script `size` or `b` could be anything.
+# Names that mean a setting only as an option: elsewhere in a script `size` or `b` could be anything.
 _TOO_SHORT = frozenset(
     {
         *("b", "a", "img", "size", "input-size", "resolution", "net", "network", "model", "encoder", "opt", "dtype"),
@@ -38,7 +37,7 @@ _HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", 
 def settings(
     surveys: Sequence[Survey], values: Values, arguments: Mapping[str, str | None], in_files: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Setting -> its value and where it was read. What the command gives by a usual name is left to whoever reads that."""
+    """Setting -> value and origin. Settings that the command gives by a usual name are left out."""
     given = {SETTING_OF.get(canonical(name)) for name in arguments}
     found: dict[str, Any] = {}
     for setting in SPELLINGS:
@@ -55,7 +54,7 @@ def settings(
 def _candidates(
     setting: str, surveys: Sequence[Survey], values: Values, in_files: Mapping[str, Any]
 ) -> Iterator[tuple[Any, str]]:
-    """All that may be the setting's value, the likeliest first."""
+    """All possible values of the setting, the likeliest first."""
     for key, configured_value in in_files.items():
         if SETTING_OF.get(key) == setting:
             yield _switched(key, configured_value), "config file"
@@ -161,7 +160,7 @@ def _shown(setting: str, value: Any) -> str | None:
 
 
 def _image_text(value: Any) -> str | None:
-    """Height and width of a size, or of a shape with channels in it: 224, (224, 224), (224, 224, 3), (3, 224, 224)."""
+    """Height and width of a size, or of a shape with channels: 224, (224, 224), (224, 224, 3), (3, 224, 224)."""
     sides = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(side, int) and not isinstance(side, bool) and 0 < side < 10**5 for side in sides):
         return None

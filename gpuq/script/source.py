@@ -1,7 +1,7 @@
 """The script and what it imports from beside it, as syntax trees.
 
-Arrives: the script's path. Leaves: at most `MOST_FILES` trees, the script's own first. Ignores what is no regular file, is too
-large or is not Python: a job may be anything.
+At most `MOST_FILES` trees, the script's own first. What is no regular file, too large or not Python is ignored: a job may be
+anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_BESIDE = 192 * 1024
 
 
 def trees(script: Path, cwd: Path) -> list[ast.Module]:
-    """The script's tree, then those of its own modules that it imports: one level, no further. Empty for no Python."""
+    """The script's tree, then those of modules beside it that it imports, one level deep. Empty if it is not Python."""
     first = _parsed(script, LARGEST_BYTES)
     if first is None:
         return []
@@ -39,7 +39,7 @@ def trees(script: Path, cwd: Path) -> list[ast.Module]:
 
 
 def text(path: Path, largest: int) -> bytes | None:
-    """A regular file's bytes; None for anything else, and for what is larger. A pipe would wait for its writer."""
+    """A regular file's bytes; None for anything else, and for larger files. Reading a pipe would wait for its writer."""
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > largest:
@@ -50,7 +50,7 @@ def text(path: Path, largest: int) -> bytes | None:
 
 
 def parse(source: bytes) -> ast.Module | None:
-    """The tree of a source; None where Python itself would not take it."""
+    """The tree of a source; None where Python itself would reject it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -65,7 +65,7 @@ def _parsed(path: Path, largest: int) -> ast.Module | None:
 
 
 def _imported(tree: ast.Module, script: Path, cwd: Path) -> Iterator[Path]:
-    """The files that the script's imports may mean: beside it, in the folder it is typed in, or in its own package."""
+    """The files that the script's imports may mean: beside it, in the working folder, or in its own package."""
     folders = dict.fromkeys((script.parent, cwd, script.parent.parent))
     for name, level in _names(tree):
         parts = name.split(".")

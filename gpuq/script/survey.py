@@ -1,7 +1,7 @@
-"""What is in a script that matters for forecasts: imports, options, constants, classes, functions, calls.
+"""What matters for forecasts in a script: imports, options, constants, classes, functions, calls.
 
-Arrives: one tree. Leaves: a `Survey`, made once per file; what its expressions come to depends on the command and is worked out
-in `values`. Calls keep the conditions and loops they stand in, so that `if args.amp:` counts only where it is so.
+A `Survey` is made once per file; the values of its expressions depend on the command and are computed in `values`. Calls keep
+the conditions in which they stand, so that code under `if args.amp:` counts only where that holds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 Guards = tuple[tuple[ast.expr, bool], ...]
-Loops = tuple[tuple[ast.expr, ast.expr], ...]
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,6 @@ class Call:
     name: str
     node: ast.Call
     guards: Guards = ()
-    loops: Loops = ()
     scopes: tuple[str, ...] = ()
     """The classes and functions it stands in, outermost first."""
 
@@ -33,7 +31,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Option:
-    """An option that the script declares: its names without dashes at the front, and its default."""
+    """An option that the script declares: its names without leading dashes, and its default."""
 
     names: tuple[str, ...]
     default: ast.expr | None
@@ -42,7 +40,7 @@ class Option:
 
 @dataclass
 class Survey:
-    """One file."""
+    """What was found in one file."""
 
     aliases: dict[str, str] = field(default_factory=dict)
     """Local name -> the dotted name it was imported as."""
@@ -55,11 +53,11 @@ class Survey:
     """(name, value) of keywords, entries of dictionaries, assignments and parameters, in the order of the source."""
     bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Class -> the dotted names of its bases."""
-    parameters: dict[str, list[tuple[str, ast.expr | None]]] = field(default_factory=dict)
-    """Function, or class by its `__init__` or its fields -> (name, default) of its parameters without `self`."""
+    definitions: set[str] = field(default_factory=set)
+    """Names of classes, and of functions that are no methods."""
 
 
-# More than half of all nodes, and nothing to find in them.
+# Skipped: more than half of all nodes, with nothing of interest in them.
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.arg, ast.arguments, ast.Pass})
 _PLAIN = frozenset(
     {ast.Expr, ast.Attribute, ast.Call, ast.Assign, ast.Return, ast.keyword, ast.BinOp, ast.Compare, ast.Tuple}
@@ -69,13 +67,12 @@ _PLAIN = frozenset(
 @dataclass(frozen=True)
 class _Place:
     guards: Guards = ()
-    loops: Loops = ()
     scopes: tuple[str, ...] = ()
     class_: str | None = None
 
 
 def survey(tree: ast.Module) -> Survey:
-    """Look over one tree. Goes down on a stack of its own, so that depth is no danger."""
+    """Survey one tree. Uses a stack instead of recursion, so that deep nesting is no danger."""
     found = Survey()
     stack: list[tuple[ast.AST, _Place]] = [(tree, _Place())]
     while stack:
@@ -98,17 +95,17 @@ def dotted(node: ast.expr, aliases: dict[str, str]) -> str:
 
 
 def text_of(node: ast.expr | None) -> str | None:
-    """A string constant's text."""
+    """A string constant's text; None for other expressions."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
-    """The value of the first of these keywords that a call has."""
+    """The value of the first of these keywords that the call has; None for none."""
     return next((one.value for one in call.keywords if one.arg in names), None)
 
 
 def argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
-    """The value of the first of these keywords, else of the positional argument at this place, if there is one."""
+    """The value of the first of these keywords, else the positional argument at this place; None for neither."""
     found = keyword(call, *names)
     return call.args[place] if found is None and place < len(call.args) else found
 
@@ -118,40 +115,23 @@ def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
         yield from ((child, place) for child in ast.iter_child_nodes(node))
         return
     if isinstance(node, ast.If | ast.IfExp):
-        yes = _with(place, guard=(node.test, True))
-        no = _with(place, guard=(node.test, False))
+        yes = _with(place, (node.test, True))
+        no = _with(place, (node.test, False))
         yield node.test, place
         yield from ((one, yes) for one in (node.body if isinstance(node, ast.If) else [node.body]))
         yield from ((one, no) for one in (node.orelse if isinstance(node, ast.If) else [node.orelse]))
         return
-    if isinstance(node, ast.For):
-        inside = _with(place, loop=(node.target, node.iter))
-        yield node.iter, place
-        yield from ((one, inside) for one in node.body)
-        yield from ((one, place) for one in node.orelse)
-        return
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
-        for generator in node.generators:
-            yield generator.iter, place
-            place = _with(place, loop=(generator.target, generator.iter))
-        parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
-        yield from ((one, place) for one in parts)
-        return
     if isinstance(node, ast.ClassDef):
-        place = _Place(place.guards, place.loops, (*place.scopes, node.name), node.name)
+        place = _Place(place.guards, (*place.scopes, node.name), node.name)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         name = getattr(node, "name", "")
-        place = _Place(place.guards, (), (*place.scopes, name) if name else place.scopes)
+        place = _Place(place.guards, (*place.scopes, name) if name else place.scopes)
     yield from ((child, place) for child in ast.iter_child_nodes(node))
 
 
-def _with(
-    place: _Place, guard: tuple[ast.expr, bool] | None = None, loop: tuple[ast.expr, ast.expr] | None = None
-) -> _Place:
-    guards = (*place.guards, guard) if guard else place.guards
-    # What stands deeper than this is counted as if it stood here.
-    loops = (*place.loops, loop) if loop and len(place.loops) < 6 else place.loops
-    return _Place(guards[-12:], loops, place.scopes, place.class_)
+def _with(place: _Place, guard: tuple[ast.expr, bool]) -> _Place:
+    # Of deeper nesting the innermost conditions count, which bounds the work for odd scripts.
+    return _Place((*place.guards, guard)[-12:], place.scopes, place.class_)
 
 
 def _note(found: Survey, node: ast.AST, place: _Place) -> None:
@@ -159,7 +139,7 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         _note_import(found, node)
     elif isinstance(node, ast.ClassDef):
         found.bases[node.name] = tuple(dotted(base, found.aliases) for base in node.bases)
-        found.parameters.setdefault(node.name, [])
+        found.definitions.add(node.name)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         _note_function(found, node, place)
     elif isinstance(node, ast.Assign):
@@ -188,8 +168,6 @@ def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
 
 
 def _note_annotated(found: Survey, node: ast.AnnAssign, place: _Place) -> None:
-    if place.class_ and isinstance(node.target, ast.Name):
-        found.parameters[place.class_].append((node.target.id, node.value))
     if node.value is not None:
         _note_assignment(found, node.target, node.value, place)
 
@@ -200,9 +178,7 @@ def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, 
     pairs = [(argument.arg, default) for argument, default in zip(arguments, defaults, strict=True)]
     pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     if place.class_ is None:
-        found.parameters[node.name] = pairs
-    elif node.name == "__init__":
-        found.parameters[place.class_] = pairs[1:]
+        found.definitions.add(node.name)
     found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
 
 
@@ -222,7 +198,7 @@ def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _P
 
 
 def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
-    call = Call(dotted(node.func, found.aliases), node, place.guards, place.loops, place.scopes)
+    call = Call(dotted(node.func, found.aliases), node, place.guards, place.scopes)
     found.calls.append(call)
     option = _option(call)
     if option is not None:

@@ -1,8 +1,8 @@
-"""The settings that a command runs its script with, whatever way they reach it, as plain names with a number or a short word.
+"""The settings that a command runs its script with, whatever way they reach it: plain names with a number or a short word.
 
-Arrives: the words after the script, variables of the job, what configuration files hold, surveys of the script. Leaves: `Tuned`:
-effective values by plain name, and which of them were given and not left at what the script says. Two jobs are compared by it.
-Values of harmless and private names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
+They come from the words after the script, variables of the job, configuration files, and the script's own defaults, in this
+order. Two jobs of one script are compared by them, so a larger `--hidden` is seen as a larger model. Values of harmless and
+private names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
 _NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.OUTPUT, Meaning.HARMLESS})
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
-# What a shell or gpuq hands on is no setting of the job's own.
+# Variables of the shell, of libraries and of gpuq are no settings of the job.
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
     r"|^(LC_|CONDA|XDG_|KERAS_|TF_|JAX_|XLA_|PYTORCH_|TORCH_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|HF_|WANDB_|GPUQ_"
@@ -43,14 +43,14 @@ _SYSTEM = re.compile(
 
 
 @dataclass
-class Tuned:
-    """Effective values by plain name; `given` names those that command, variables or a configuration file gave."""
+class EffectiveSettings:
+    """Effective values by plain name; `given` names those that do not come from the script itself."""
 
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
 
     def give(self, name: str, raw: Any, *, whole: bool = False) -> None:
-        """Set what a command or a file gives; under its whole dotted name if asked, or if a file's setting has that name."""
+        """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         dotted = ".".join(plain(part) for part in name.split("."))
         key = dotted if whole or dotted in self.values else _key(name)
         found = value(key, raw)
@@ -59,22 +59,22 @@ class Tuned:
             self.given.add(key)
 
     def default(self, name: str, raw: Any) -> None:
-        """Set what the script says, where nothing else did."""
+        """Set a default of the script, unless something else set that name."""
         key = _key(name)
         found = None if key in self.values else value(key, raw)
         if found is not None and len(self.values) < MOST:
             self.values[key] = found
 
 
-def tuned(
+def effective_settings(
     words: Sequence[str],
     env: Mapping[str, str],
     files: Iterable[tuple[tuple[str, ...], Any]] = (),
     surveys: Sequence[Survey] = (),
     values: Values | None = None,
-) -> Tuned:
-    """The settings of one job: a command goes before variables, those before files, those before what the script says."""
-    found = Tuned()
+) -> EffectiveSettings:
+    """The settings of one job: the command goes before variables, those before files, those before the script."""
+    found = EffectiveSettings()
     aliases = _aliases(surveys)
     _take_files(found, files)
     for variable, text in env.items():
@@ -98,7 +98,7 @@ def tuned(
 
 
 def value(name: str, raw: Any) -> Value | None:
-    """The form in which a setting of this plain name is kept; None where it is not."""
+    """The stored form of a setting of this plain name; None where it is not stored."""
     about = meaning(name)
     if about in _NEVER_KEPT or not _NAME.fullmatch(name):
         return None
@@ -107,7 +107,7 @@ def value(name: str, raw: Any) -> Value | None:
     if isinstance(raw, int | float):
         return _number(raw)
     if isinstance(raw, list | tuple):
-        # Sizes of layers one after the other: what they come to together.
+        # A list of sizes is usually one per layer: compared by their sum.
         numbers = [one for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
         if len(numbers) < len(raw):
             return _digest(repr(raw))
@@ -127,7 +127,7 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         # 224x224 is a side of 224; [512, 256] are layers of 768 in all.
         return _number((numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers))
     if _PATH.search(text):
-        # Where something lies says nothing; which model or configuration it is, does: the last part of its path.
+        # A folder is irrelevant; the last part of the path may name the model or configuration.
         last = text.rstrip("/").rpartition("/")[2]
         telling = about is Meaning.CHOICE and _NAMED_BY_PATH.search(name) and last
         return None if not telling else last if _WORD.fullmatch(last) else _digest(last)
@@ -152,7 +152,7 @@ def _key(name: str) -> str:
 
 
 def _named(words: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[str | None, str | None]]:
-    """The same arguments, where a bare word before a bare number names it: `capacity 4000`."""
+    """The same arguments, where a bare word before a bare number is taken as its name: `capacity 4000`."""
     waiting: str | None = None
     for name, word in words:
         bare = name is None and word is not None
@@ -171,8 +171,8 @@ def _named(words: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[str
         yield None, waiting
 
 
-def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
-    """Entries by their last name; by the whole one where two of that last name differ."""
+def _take_files(found: EffectiveSettings, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
+    """Entries by the last part of their key; by the whole key where two entries with the same last part differ."""
     entries = list(files)
     seen: dict[str, set[str]] = {}
     for keys, raw in entries:
@@ -182,8 +182,8 @@ def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> N
         found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
 
 
-def _take_positional(found: Tuned, place: int, text: str) -> None:
-    """A number or a word by its place. A path says nothing, but for a configuration file that could not be read."""
+def _take_positional(found: EffectiveSettings, place: int, text: str) -> None:
+    """A number or a word by its position. Paths are ignored, except a configuration file that could not be read."""
     if _CONFIG.search(text):
         if not found.given:
             found.give("config", text)
@@ -192,14 +192,14 @@ def _take_positional(found: Tuned, place: int, text: str) -> None:
 
 
 def _aliases(surveys: Sequence[Survey]) -> dict[str, str]:
-    """Each spelling of an option the script declares -> its longest, with which it is compared."""
+    """Each spelling of an option that the script declares -> its longest spelling, under which it is compared."""
     return {
         name: max(option.names, key=len) for one in reversed(surveys) for option in one.options for name in option.names
     }
 
 
 def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:
-    """(name, value) of what the script itself says, what it declares as an option first."""
+    """(name, value) of what the script itself says, declared options first."""
     if values is None:
         return
     for one in surveys:
@@ -212,7 +212,7 @@ def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tupl
                     yield variable, _known(values, argument(call.node, 1, "default"))
     for one in surveys[:1]:
         for name, node, guards in one.named:
-            # Only names that say what they are about: of all others a script has hundreds.
+            # Only names with a known meaning: a script has hundreds of others.
             if not guards and _is_literal(node) and meaning(_key(name)) not in (Meaning.OTHER, Meaning.CHOICE):
                 found = _known(values, node)
                 yield name, found if isinstance(found, int | float) else None
@@ -224,7 +224,7 @@ def _known(values: Values, node: ast.expr | None) -> Any:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Whether an expression is written out: what is worked out from options would count twice."""
+    """Whether an expression is written out: one computed from options would count their change twice."""
     if isinstance(node, ast.Call):
         return getattr(node.func, "id", getattr(node.func, "attr", "")) == "field"
     return not any(isinstance(part, ast.Name | ast.Attribute | ast.Call | ast.Subscript) for part in ast.walk(node))

@@ -1,8 +1,7 @@
-"""What an expression of a script comes to under one command, as far as that can be told without running it.
+"""Evaluates expressions of a script under one command, as far as that is possible without running it.
 
-Arrives: expressions of surveyed files, the command's options, its configuration files. Leaves: plain values (numbers, texts,
-tuples), or UNKNOWN. Where a value came from is kept with it: an argument goes before a configuration file, that before a
-default of the script, that before a literal in it.
+Results are plain values (numbers, texts, tuples) or UNKNOWN. Where a value came from is tracked: an argument goes before a
+configuration file, that before a default of the script, that before a literal in it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from gpuq.script.options import canonical, parsed
 from gpuq.script.survey import Guards, Survey, dotted, text_of
 
 ORIGINS = ("argument", "config file", "default", "script")
-"""Where a value may come from, the strongest first."""
+"""Where a value may come from, strongest first."""
 
 _DEEPEST = 24
-# A hundredth of this is usual; names that double each other would go on for ever.
+# A hundredth of this is usual. Without a limit, names that refer to each other twice would take exponential time.
 _MOST_STEPS = 50_000
 
 
 class Values:
-    """See the module's own words. The surveys are those of one script, its own file first."""
+    """Evaluates expressions for one command. The surveys are those of one script, its own file first."""
 
     def __init__(
         self,
@@ -42,43 +41,34 @@ class Values:
             for name in option.names
         }
         self._origin = len(ORIGINS) - 1
-        self._frames: list[Mapping[str, Any]] = []
         self._opened: set[str] = set()
         self._steps = 0
 
     def of(self, node: ast.expr | None) -> Any:
-        """What this comes to; UNKNOWN where it cannot be told."""
+        """The value of an expression; UNKNOWN where it cannot be told."""
         return self.traced(node)[0]
 
     def traced(self, node: ast.expr | None) -> tuple[Any, str]:
-        """The same, and the strongest origin that it rests on."""
+        """The value, and the strongest origin that it rests on."""
         before, self._origin = self._origin, len(ORIGINS) - 1
         value = UNKNOWN if node is None else self._safe(node, 0)
         found, self._origin = ORIGINS[self._origin], min(before, self._origin)
         return value, found
 
     def option(self, name: str) -> tuple[Any, str]:
-        """What the script's option of this name has under this command, and where from."""
+        """The value that the script's option of this name has under this command, and its origin."""
         return self.traced(ast.Attribute(ast.Name("options"), name.replace("-", "_")))
 
     def holds(self, guards: Guards) -> bool:
-        """Whether no condition around a place is known to keep it from being reached."""
+        """Whether no condition around a place is known to be false."""
         for test, wanted in guards:
             value = self._safe(test, 0)
             if value is not UNKNOWN and bool(value) is not wanted:
                 return False
         return True
 
-    def push(self, frame: Mapping[str, Any]) -> None:
-        """From now on these names mean this, until `pop`."""
-        self._frames.append(frame)
-
-    def pop(self) -> None:
-        """Undo the last `push`."""
-        self._frames.pop()
-
     def node(self, expression: ast.expr, depth: int = 0) -> ast.expr:
-        """The expression that a name or an entry of a literal dictionary stands for; itself where that is not certain."""
+        """The expression that a name, or an entry of a literal dictionary, stands for; itself where that is not certain."""
         if depth > _DEEPEST:
             return expression
         if isinstance(expression, ast.Name | ast.Attribute):
@@ -141,17 +131,11 @@ class Values:
         return UNKNOWN
 
     def _name(self, name: str, depth: int) -> Any:
-        for frame in reversed(self._frames):
-            if name in frame:
-                return frame[name]
         only = self._assigned(name)
         return UNKNOWN if only is None else self._follow(name, only, depth)
 
     def _attribute(self, node: ast.Attribute, depth: int) -> Any:
         """`args.x`, `cfg.model.x`, `self.x`: an option of that name, else what is assigned to it."""
-        for frame in reversed(self._frames):
-            if f".{node.attr}" in frame:
-                return frame[f".{node.attr}"]
         found = self._option(node.attr, depth)
         if found is not UNKNOWN:
             return found
@@ -161,7 +145,7 @@ class Values:
         return UNKNOWN if only is None else self._follow(node.attr, only, depth)
 
     def _option(self, name: str, depth: int) -> Any:
-        """What the option of this name has: from the command, a configuration file, or its default."""
+        """The value of the option of this name: from the command, a configuration file, or its default."""
         option = self._options.get(name)
         spellings = [name] if option is None else [spelling.replace("-", "_") for spelling in option.names]
         for spelling in spellings:
@@ -226,7 +210,7 @@ class Values:
             self._opened.discard(name)
 
     def _assigned(self, name: str) -> ast.expr | None:
-        """The only thing that is assigned to a name in the first file that knows it, as far as conditions tell."""
+        """The only expression assigned to a name in the first file that knows it, given the conditions; None if ambiguous."""
         if f"={name}" in self._opened:
             return None
         for one in self._surveys:

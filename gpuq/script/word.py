@@ -1,4 +1,4 @@
-"""One word out of a script: what may be said of it to others, plain and bounded as `gpuq.submission.Word` wants it."""
+"""One word from a script, if it is short and plain enough for `gpuq.submission.Word`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _PLAIN = re.compile(r"[\w.,:/@+ -]+")
 
 
 def word(value: Any) -> str | None:
-    """The value, if it is such a word."""
+    """The value, if it is such a word; else None."""
     return value if isinstance(value, str) and len(value) <= _LONGEST and _PLAIN.fullmatch(value) else None

@@ -34,6 +34,8 @@ from gpuq.sim.scenario_builder import Scenario
 Forecasts = Literal["learned", "oracle", "cold"]
 _PROGRESS_EVERY_S = 0.1
 Progress = Callable[[Sequence[float]], None]
+# Source, world, devices, load, jobs, seed.
+ScenarioArguments = tuple[str, str | None, int | None, float | None, int | None, int]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Comparison:
         steps = usual(self.main)
         return tuple(steps.items()) if set(steps) <= set(self.candidates) else ()
 
+    def scenario(self, seed: int) -> ScenarioArguments:
+        """The arguments that the scenario of this seed is opened with."""
+        return self.source, self.world, self.gpus, self.load, self.jobs, seed
+
     @property
     def tasks(self) -> list[tuple[str, int]]:
         """(candidate, seed) of each run, in the order of the results."""
@@ -100,15 +106,13 @@ def compare(
 
 def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float], None] | None = None) -> ComparedRun:
     """Play one candidate on one seed, in this process."""
-    scenario = _scenario(comparison, seed)
-    candidate = candidate_named(name, comparison.settings, scenario.world)
-    run = Simulation(
-        scenario.trace, scenario.world, _forecaster(comparison, scenario, seed), candidate, seed=seed
-    ).play(progress)
-    found = figures(run, budget=comparison.budget, prices=comparison.settings.scheduling)
-    return ComparedRun(
-        replace(found, possible_saving=_possible_saving(comparison, seed)), plot_data(run), tuple(run.notes)
-    )
+    scenario, settings = _scenario(*comparison.scenario(seed)), comparison.settings
+    candidate = candidate_named(name, settings, scenario.world)
+    forecaster = _forecaster(comparison, scenario, seed)
+    run = Simulation(scenario.trace, scenario.world, forecaster, candidate, seed=seed).play(progress)
+    found = figures(run, budget=comparison.budget, prices=settings.scheduling)
+    bound = _saving_bound(comparison.scenario(seed), settings.admission)
+    return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes))
 
 
 def _forecaster(comparison: Comparison, scenario: Scenario, seed: int) -> Forecaster:
@@ -123,33 +127,17 @@ def _forecaster(comparison: Comparison, scenario: Scenario, seed: int) -> Foreca
             return Learned(scenario.world, comparison.settings.learning, comparison.settings.admission, seed=seed)
 
 
+# The candidates of one seed share a scenario and its bound, so both are computed once for each seed in a process.
 @lru_cache(maxsize=2)
-def _opened(source: str, options: tuple[tuple[str, Any], ...]) -> Scenario:
-    return open_scenario(source, **dict(options))
+def _scenario(
+    source: str, world: str | None, gpus: int | None, load: float | None, jobs: int | None, seed: int
+) -> Scenario:
+    return open_scenario(source, world=world, gpus=gpus, load=load, jobs=jobs, seed=seed)
 
 
 @lru_cache(maxsize=2)
-def _saving_bound(source: str, options: tuple[tuple[str, Any], ...], limits: Limits) -> float | None:
-    return possible_saving(_opened(source, options), limits)
-
-
-def _scenario(comparison: Comparison, seed: int) -> Scenario:
-    return _opened(comparison.source, _options(comparison, seed))
-
-
-def _possible_saving(comparison: Comparison, seed: int) -> float | None:
-    """The bound on saving. It depends on the scenario only, so it is computed once for all candidates."""
-    return _saving_bound(comparison.source, _options(comparison, seed), comparison.settings.admission)
-
-
-def _options(comparison: Comparison, seed: int) -> tuple[tuple[str, Any], ...]:
-    return (
-        ("world", comparison.world),
-        ("gpus", comparison.gpus),
-        ("load", comparison.load),
-        ("jobs", comparison.jobs),
-        ("seed", seed),
-    )
+def _saving_bound(scenario: ScenarioArguments, limits: Limits) -> float | None:
+    return possible_saving(_scenario(*scenario), limits)
 
 
 def _one_by_one(
@@ -224,7 +212,7 @@ def _play_there(comparison: Comparison, place: int, name: str, seed: int) -> Com
 
 def check(comparison: Comparison) -> None:
     """Raises BadInput, before anything is played, where the scenario or a candidate cannot be built."""
-    scenario = _scenario(comparison, comparison.seeds[0])
+    scenario = _scenario(*comparison.scenario(comparison.seeds[0]))
     if not scenario.trace.arrivals:
         raise Failure("There is no job to simulate.")
     for name in comparison.candidates:

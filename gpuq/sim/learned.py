@@ -23,7 +23,7 @@ from gpuq.core.state.forecast import Forecast, Question
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import nightly
@@ -129,7 +129,7 @@ class Learned:
         self._trained_on = len(self._outcomes)
         if not can_train():
             return TrainingResult(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
-        attempts = Teachable(tuple(self._outcomes), {})
+        attempts = TrainingSet(tuple(self._outcomes), {})
         obstacle = nightly.obstacle(attempts, self._learning)
         if obstacle is not None:
             return TrainingResult(False, obstacle)

@@ -6,7 +6,7 @@ largest device, since the job did run in the trace. In a world without memory no
 
 from __future__ import annotations
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.sim.noise import repeated
 from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World

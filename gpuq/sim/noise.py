@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 
-from gpuq.learn.bounds import REPEATED_RUN, Prior
+from gpuq.learn.statistics import REPEATED_RUN, Prior
 
 
 def repeated(name: str, prior: Prior = REPEATED_RUN) -> float:

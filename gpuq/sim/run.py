@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from math import inf
 
@@ -95,9 +96,9 @@ class Simulation:
         for report in self._hosts.reports(self.now):
             self._apply(report)
         for arrival in trace.arrivals:
-            self._at(arrival.submit_s, lambda arrival=arrival: self._submit(arrival))  # type: ignore[misc]
+            self._at(arrival.submit_s, partial(self._submit, arrival))
         for loss in losses:
-            self._at(loss.at, lambda loss=loss: self._lose(loss), awaited=False)  # type: ignore[misc]
+            self._at(loss.at, partial(self._lose, loss), awaited=False)
         self._at(DAY_S, self._train, awaited=False)
         self._at(_WAKE_S, self._wake, awaited=False)
 
@@ -106,10 +107,12 @@ class Simulation:
         total, ended = len(self._heap) - 2 - len(self.run.losses), 0
         while self._goes_on():
             self.now = now = self._heap[0][0]
+            # All events of one moment happen before a pass, as a daemon reads all messages before it decides.
             while self._heap and self._heap[0][0] <= now:
                 _, _, awaited, effect = heapq.heappop(self._heap)
                 self._awaited -= awaited
                 effect()
+            # A pass may itself cause changes at this moment, such as a launch without room for its memory.
             while self._changed:
                 self._changed = False
                 self._pass()
@@ -151,6 +154,7 @@ class Simulation:
         self._apply(Submitted(self._as_submitted(job)))
 
     def _end(self, resident: RunningAttempt, turn: int) -> None:
+        # The pace may have changed since this end was scheduled; then another one is in the heap.
         if resident.turn == turn and resident.run.ended_at is None:
             self._exit(resident, Ending.EXITED, 0)
 
@@ -233,7 +237,7 @@ class Simulation:
         self._hosts.lose(loss.host, self.now)
         self._apply(self._hosts.report(loss.host, self.now))
         self._changed = True
-        self._at(loss.back_at, lambda: self._return(loss.host, lost))
+        self._at(loss.back_at, partial(self._return, loss.host, lost))
 
     def _return(self, host: HostId, lost: Sequence[RunningAttempt]) -> None:
         self._hosts.take_back(host, self.now)
@@ -270,16 +274,14 @@ class Simulation:
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None
+        # Refusals are judged first: launches of the same pass change what runs on the devices.
         for action in actions:
             if isinstance(action, SetPendingReason):
-                self._audit_refusals(action)
+                for job in action.jobs:
+                    self._audit.refuse(self._jobs[job].arrival, action.verdict)
         for action in actions:
             if self._apply(action):
                 self._perform(action)
-
-    def _audit_refusals(self, action: SetPendingReason) -> None:
-        for job in action.jobs:
-            self._audit.refuse(self._jobs[job].arrival, action.verdict)
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -287,17 +289,15 @@ class Simulation:
                 self._launch(action)
             case Stop(attempt=attempt):
                 started = self._residents[attempt].run.started_at
-                self._at(max(self.now, started + _UNSTOPPABLE_S), lambda: self._stop(attempt))
+                self._at(max(self.now, started + _UNSTOPPABLE_S), partial(self._stop, attempt))
             case Archive(job=job):
-                self._close(self._jobs[job])
+                # It ended for good; a job without its work done has no end yet, so it gets that of its last attempt.
+                if self._jobs[job].ended_at is None:
+                    attempts = self._jobs[job].attempts
+                    self._jobs[job].ended_at = attempts[-1].ended_at if attempts else self.now
+                    del self._left[job]
             case Requeue(job=job):
                 self._jobs[job].state = JobState.PENDING
-
-    def _close(self, job: SimulatedJob) -> None:
-        """The job has ended for good, with its work done or not."""
-        if job.ended_at is None:
-            job.ended_at = job.attempts[-1].ended_at if job.attempts else self.now
-            del self._left[job.arrival.job]
 
     def _launch(self, action: Launch) -> None:
         attempt, job = action.attempt, self._jobs[action.attempt.id.job]
@@ -319,15 +319,12 @@ class Simulation:
         if not self._cluster.has_room(resident):
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
         elif (after := self._cluster.starting_s(resident)) is not None:
-            self._at(self.now + after, lambda: self._grow(resident))
+            self._at(self.now + after, partial(self._grow, resident))
 
     def _schedule_ends(self, devices: tuple[DeviceId, ...]) -> None:
         """Schedule the ends of the attempts on these devices whose pace has changed."""
         for resident in self._cluster.reconsider(devices, self.now):
-            self._at(self.now + resident.left_s * resident.pace, self._ender(resident, resident.turn))
-
-    def _ender(self, resident: RunningAttempt, turn: int) -> Callable[[], None]:
-        return lambda: self._end(resident, turn)
+            self._at(self.now + resident.left_s * resident.pace, partial(self._end, resident, resident.turn))
 
 
 def _guarded(candidate: Candidate) -> Guarded:

@@ -13,7 +13,7 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Entry, JobRow, Store
 from gpuq.adapters.store.memory import MemoryStore
-from gpuq.api.models import Belief
+from gpuq.api.models import ExplainedForecast
 from gpuq.codec import noun
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -119,7 +119,9 @@ class SmallModels:
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
         return {record.signature: self.forecast(record) for record in records}
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+    def explained_forecasts(
+        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+    ) -> list[ExplainedForecast]:
         found = []
         for device, beside in questions:
             costs = [
@@ -128,7 +130,7 @@ class SmallModels:
             ]
             believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
             judged = {"memory_under_share": 0.03, "scored": 240}
-            found.append(Belief(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
+            found.append(ExplainedForecast(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
         return found
 
 

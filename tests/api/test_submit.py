@@ -12,7 +12,7 @@ import pytest
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
-from gpuq.wire import Ring
+from gpuq.wire import WakeUp
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon, live_device, picture, submission
 
@@ -35,7 +35,7 @@ async def test_one_job(endpoint: Endpoint) -> None:
     assert kept.kind.endswith(":python")
     assert kept.features == {"arguments": 2}
     await rung(endpoint, 1)
-    assert endpoint.stream.messages == [Ring()]
+    assert endpoint.stream.messages == [WakeUp()]
 
 
 async def test_a_held_job_waits_for_its_release(endpoint: Endpoint) -> None:
@@ -74,7 +74,7 @@ async def test_submissions_during_a_commit_share_the_next_one(endpoint: Endpoint
     while not endpoint.context.committer._thread._work_queue.empty() or not endpoint.context.committer._thread._threads:
         await asyncio.sleep(0.005)
     others = [asyncio.create_task(endpoint.post(JOBS, submission(name=f"o{n}"))) for n in range(20)]
-    while len(endpoint.context.committer._asks) < 20:
+    while len(endpoint.context.committer._batches) < 20:
         await asyncio.sleep(0.005)
     gate.set()
     answers = await asyncio.gather(first, *others)
@@ -295,7 +295,7 @@ async def test_submissions_before_the_shutdown_are_committed(settings: object) -
     store.before_commit = lambda: gate.wait(10) and None
     async with started(settings, store, MemoryStream()) as endpoint:  # type: ignore[arg-type]
         asking = asyncio.create_task(endpoint.post(JOBS, submission()))
-        while endpoint.context.committer._asks == [] and not endpoint.context.committer._thread._threads:
+        while endpoint.context.committer._batches == [] and not endpoint.context.committer._thread._threads:
             await asyncio.sleep(0.005)
         endpoint.context.stopping.set()
         gate.set()

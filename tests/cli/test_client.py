@@ -152,7 +152,7 @@ def test_calls_wait_for_an_absent_endpoint_while_another_service_runs(
 ) -> None:
     said: list[str] = []
     waits = threading.Event()
-    monkeypatch.setattr("gpuq.cli.client._SAY_AFTER_S", 0.0)
+    monkeypatch.setattr("gpuq.cli.client._NOTE_AFTER_S", 0.0)
     monkeypatch.setattr("gpuq.cli.console.note", lambda text: (said.append(text), waits.set()))
     lock, fake, answers = locked(home, part), FakeApi(home), []
     fake.on("GET", "/api/v1/gpus", samples.DEVICES)

@@ -145,7 +145,7 @@ def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> Non
     assert "gpuq.cli.verbs.queue" in loaded
     assert loaded & HEAVY == set()
     assert {name for name in loaded if name.startswith("gpuq.cli.")} == {
-        f"gpuq.cli.{name}" for name in ("main", "queue", "labels", "reasons", "arguments", "client", "format")
+        f"gpuq.cli.{name}" for name in ("main", "arguments", "client", "console", "job_labels", "verbs", "verbs.queue")
     }
 
 

@@ -19,7 +19,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
-from gpuq.daemon.inbox import Intake
+from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
@@ -80,7 +80,7 @@ class Harness:
             clock=lambda: self.now,
             run_blocking=run_here,
         )
-        intake = Intake({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        intake = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), intake)
         self.dispatcher.journal.begin(state, self.now)
 

@@ -10,7 +10,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.events import Exited
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
-from gpuq.wire import Report, Spooled, seal
+from gpuq.wire import HostReport, Spooled, seal
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -53,7 +53,7 @@ async def test_nobody_can_end_a_job_by_writing_to_redis(harness: Harness, key: s
     name, body = to_plain(Exited(AttemptId(job, 1), 0.0, Ending.NEVER_STARTED, None, "forged", Measurement()))
     forged = Spooled("host", len(world.spool) + 1, name, body)
 
-    await harness.turn(seal(forged, key) if key else forged, Report("host", 0, {"host": "host"}))
+    await harness.turn(seal(forged, key) if key else forged, HostReport("host", 0, {"host": "host"}))
     await harness.live(world, 2)
 
     assert harness.states() == {job: "RUNNING"}

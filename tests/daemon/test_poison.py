@@ -20,7 +20,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.shelf import Shelf
-from gpuq.learn.training.score import Figures, figures, foretell
+from gpuq.learn.training.score import ForecastFigures, figures, score_forecasts
 from gpuq.learn.training.train import fit
 from gpuq.programs import retrain
 from gpuq.settings import Learning
@@ -55,9 +55,9 @@ def clean(count: int = 60) -> list[Outcome]:
     return [replace(one, ended_at=1e6 + n, attempt=(100_000 + n, 1)) for n, one in enumerate(found)]
 
 
-def figures_of(model: Model | None) -> Figures:
+def figures_of(model: Model | None) -> ForecastFigures:
     """How this model does on clean attempts, from no history but theirs."""
-    return figures(foretell([], clean(), model, LEARNING, Limits()), Limits())
+    return figures(score_forecasts([], clean(), model, LEARNING, Limits()), Limits())
 
 
 def nothing_right(first: int) -> list[Row]:

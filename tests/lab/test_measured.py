@@ -1,4 +1,4 @@
-"""Tables that anybody brings: what is read, and what a person is told where it cannot be."""
+"""Reading tables of measured jobs, and the errors for what cannot be read."""
 
 from __future__ import annotations
 

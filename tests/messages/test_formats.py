@@ -52,7 +52,8 @@ def test_journal_entry_is_read_and_written_with_the_same_name_and_keys(entry: di
     item = codec.from_plain(entry["name"], entry["body"])
     name, body = codec.to_plain(item)
     assert name == entry["name"]
-    assert holds(plain(body), entry["body"])
+    # Actions had the number of the event that led to them, which nothing ever read; it is no longer written.
+    assert holds(plain(body), {key: value for key, value in entry["body"].items() if key != "cause"})
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,9 @@ def test_file_of_an_attempt_or_of_the_spool_is_read_and_written_with_the_same_ke
 
 def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
     ring, spooled, report = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
-    assert isinstance(ring, wire.Ring)
+    assert isinstance(ring, wire.WakeUp)
     assert isinstance(spooled, wire.Spooled)
-    assert isinstance(report, wire.Report)
+    assert isinstance(report, wire.HostReport)
     assert wire.is_genuine(spooled, KEY)
     assert wire.is_genuine(report, KEY)
     assert isinstance(codec.from_plain(spooled.name, spooled.body), Started)

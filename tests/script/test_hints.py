@@ -56,22 +56,19 @@ def test_half_precision_counts_only_where_it_is_switched_on():
     assert setting(read("transformer.py"), "precision") == ("bf16", "script")
 
 
-def test_the_parameters_of_a_small_network_are_counted():
+def test_layers_of_a_small_network_are_counted_as_written():
     found = read("mnist.py")
     assert found["layers"] == {"Conv2d": 2, "Linear": 2}
-    assert found["parameters"] == 320 + 18_496 + 1_179_776 + 1_290
     assert setting(found, "batch") == ("64", "script")
 
 
-@pytest.mark.parametrize(("width", "depth"), [(64, 2), (32, 3)])
-def test_blocks_made_in_a_loop_are_counted_under_this_command(width: int, depth: int):
-    found = read("transformer.py", "--width", str(width), "--depth", str(depth))
-    block = (4 * width**2 + 4 * width) + (4 * width**2 + 4 * width) + 4 * width**2 + 2 * width
-    assert found["parameters"] == 2 * 1000 * width + depth * block
-    assert found["layers"]["MultiheadAttention"] == depth
+def test_width_and_depth_of_a_loop_are_values_and_the_layer_in_it_counts_once():
+    found = read("transformer.py", "--width", "32", "--depth", "3")
+    assert (found["values"]["width"], found["values"]["depth"]) == (32.0, 3.0)
+    assert found["layers"]["MultiheadAttention"] == 1
 
 
-def test_an_option_of_an_odd_name_is_known_by_what_it_is_used_for():
+def test_option_with_an_odd_name_is_recognised_by_its_use():
     assert setting(read("transformer.py"), "batch") == ("8", "default")
     assert setting(read("transformer.py", "--n", "24"), "batch") == ("24", "argument")
     assert setting(read("transformer.py"), "sequence") == ("128", "default")
@@ -113,13 +110,14 @@ def test_a_table_of_models_gives_the_one_that_the_command_names():
     assert read("keras_sequential.py")["layers"] == {"Embedding": 1, "LSTM": 1, "Dense": 1}
     conv = read("keras_sequential.py", "--kind-of-net", "conv")
     assert conv["constructors"] == ["conv"]
-    assert conv["layers"]["Conv1D"] == 3
+    assert "Conv1D" in conv["layers"]
+    assert "LSTM" not in conv["layers"]
 
 
 def test_a_network_in_a_file_beside_the_script():
     found = read("uses_parts.py", "--hidden", "50")
     assert found["constructors"] == ["SmallNet"]
-    assert found["parameters"] == 20 * 50 + 50 + 50 * 2 + 2
+    assert found["layers"] == {"Linear": 2}
     assert setting(found, "batch") == ("12", "default")
 
 
@@ -154,18 +152,23 @@ def test_the_command_goes_before_the_file_and_the_file_before_the_default(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "constructor", "layer", "settings_"),
+    ("name", "constructor", "layers", "settings_"),
     [
-        ("image_classification", "build", ("Conv2D", 6), {"batch": "64", "image": "96", "epochs": "20"}),
-        ("segmentation", "build_unet", ("MaxPooling2D", 2), {"batch": "8", "image": "128", "model": "unet"}),
-        ("sentiment", "build", ("MultiHeadAttention", 2), {"batch": "32", "sequence": "128", "optimizer": "adam"}),
+        ("image_classification", "build", {"Conv2D", "MaxPooling2D"}, {"batch": "64", "image": "96", "epochs": "20"}),
+        ("segmentation", "build_unet", {"Conv2D", "MaxPooling2D"}, {"batch": "8", "image": "128", "model": "unet"}),
+        (
+            "sentiment",
+            "build",
+            {"Embedding", "MultiHeadAttention"},
+            {"batch": "32", "sequence": "128", "optimizer": "adam"},
+        ),
     ],
 )
-def test_the_workloads_of_this_project(name: str, constructor: str, layer: tuple[str, int], settings_: dict[str, str]):
+def test_the_workloads_of_this_project(name: str, constructor: str, layers: set[str], settings_: dict[str, str]):
     found = hints(WORKLOADS / f"{name}.py", [], WORKLOADS.parent)
     assert found is not None
     assert (found["framework"], found["constructors"]) == ("keras", [constructor])
-    assert found["layers"][layer[0]] == layer[1]
+    assert layers <= set(found["layers"])
     assert settings_.items() <= {name: one["value"] for name, one in found["settings"].items()}.items()
 
 
@@ -199,13 +202,13 @@ def test_only_the_function_that_is_reached_is_read(tmp_path: Path, net: str, cho
     assert found["constructors"] == chosen
 
 
-def test_a_larger_size_of_the_same_workload():
-    found = hints(WORKLOADS / "sentiment.py", ["--model", "bert-l4-h256-a4"], WORKLOADS.parent)
-    assert found is not None
-    assert found["layers"]["MultiHeadAttention"] == 4
-    found = hints(WORKLOADS / "segmentation.py", ["--model", "unet-wide"], WORKLOADS.parent)
-    assert found is not None
-    assert found["layers"]["MaxPooling2D"] == 4
+@pytest.mark.parametrize(("name", "model"), [("sentiment", "bert-l4-h256-a4"), ("segmentation", "unet-wide")])
+def test_a_larger_size_of_the_same_workload_has_another_value(name: str, model: str):
+    smaller, larger = (hints(WORKLOADS / f"{name}.py", words, WORKLOADS.parent) for words in ([], ["--model", model]))
+    assert smaller is not None
+    assert larger is not None
+    assert larger["values"]["model"] == model
+    assert smaller["values"]["model"] != model
 
 
 # --- what is odd ----------------------------------------------------------------------------------------------------
@@ -230,14 +233,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("source", ODD.values(), ids=ODD)
-def test_odd_scripts_give_what_can_be_read_or_nothing(tmp_path: Path, source: bytes):
+def test_odd_scripts_give_valid_hints_or_none(tmp_path: Path, source: bytes):
     script = tmp_path / "t.py"
     script.write_bytes(source)
     found = hints(script, [], tmp_path)
     assert found is None or msgspec.convert(found, Hints)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path):
+def test_pipes_and_missing_files_give_no_hints(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.py")
     os.mkfifo(tmp_path / "pipe.json")
     assert hints(tmp_path / "pipe.py", ["pipe.json"], tmp_path) is None
@@ -245,7 +248,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path):
     assert hints(tmp_path / "missing.py", [], tmp_path) is None
 
 
-def test_where_a_model_lies_is_not_told(tmp_path: Path):
+def test_path_of_a_local_model_is_not_sent(tmp_path: Path):
     (tmp_path / "t.py").write_text(
         "from transformers import AutoModel\nAutoModel.from_pretrained('/secret/place/my-bert')\n"
     )
@@ -278,7 +281,7 @@ words = st.lists(
     source=st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map(lambda many: "\n".join(many).encode())),
     given_=words,
 )
-def test_nothing_raises_and_what_is_told_is_always_accepted(tmp_path_factory: Any, source: bytes, given_: list[str]):
+def test_hints_of_any_script_are_valid_and_deterministic(tmp_path_factory: Any, source: bytes, given_: list[str]):
     from gpuq.script import hints as module
 
     folder = tmp_path_factory.mktemp("odd")
@@ -289,7 +292,7 @@ def test_nothing_raises_and_what_is_told_is_always_accepted(tmp_path_factory: An
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
-def test_comments_and_white_space_change_nothing(tmp_path: Path, script: Path):
+def test_comments_and_white_space_do_not_change_hints(tmp_path: Path, script: Path):
     (tmp_path / "parts.py").write_bytes((SCRIPTS / "parts.py").read_bytes())
     other = tmp_path / script.name
     other.write_text("# a comment\n\n" + ast.unparse(ast.parse(script.read_text())).replace("\n", "\n\n"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuq.script.hints import hints
 from gpuq.script.meaning import Meaning, meaning, plain
-from gpuq.script.tunables import tuned
+from gpuq.script.tunables import effective_settings
 from gpuq.submission import Hints
 
 
@@ -73,7 +73,9 @@ def test_defaults_that_are_no_options(tmp_path: Path, source: str, words: tuple[
 def test_variables_with_the_defaults_that_the_script_reads_them_with(tmp_path: Path):
     source = "import os\nHIDDEN = int(os.environ.get('HIDDEN', 512))\nos.getenv('DEPTH', '4')\n"
     assert read(tmp_path, source) == {"hidden": 512.0, "depth": 4.0}
-    ours = tuned((), {"HIDDEN": "64", "PATH": "/bin", "OMP_NUM_THREADS": "1", "API_KEY": "1234", "LOG_DIR": "/tmp/x"})
+    ours = effective_settings(
+        (), {"HIDDEN": "64", "PATH": "/bin", "OMP_NUM_THREADS": "1", "API_KEY": "1234", "LOG_DIR": "/tmp/x"}
+    )
     assert ours.values == {"hidden": 64.0}
     assert ours.given == {"hidden"}
 
@@ -104,7 +106,11 @@ def test_a_word_before_a_number_names_it(tmp_path: Path):
     )
     assert read(tmp_path, source) == {"capacity": 4000.0}
     assert read(tmp_path, source, "capacity", "9000") == {"capacity": 9000.0}
-    assert tuned(("fit", "now", "12", "3"), {}).values == {"argument-1": "fit", "now": 12.0, "argument-2": 3.0}
+    assert effective_settings(("fit", "now", "12", "3"), {}).values == {
+        "argument-1": "fit",
+        "now": 12.0,
+        "argument-2": 3.0,
+    }
 
 
 def test_settings_of_one_last_name_are_told_apart(tmp_path: Path):
@@ -115,7 +121,8 @@ def test_settings_of_one_last_name_are_told_apart(tmp_path: Path):
 
 def test_a_configuration_that_cannot_be_read_counts_by_its_name():
     values = [
-        tuned(("--config", path), {}).values for path in ("conf/small.py", "/other/place/small.py", "conf/big.py")
+        effective_settings(("--config", path), {}).values
+        for path in ("conf/small.py", "/other/place/small.py", "conf/big.py")
     ]
     assert values[0] == values[1] == {"config": "small.py"}
     assert values[2] == {"config": "big.py"}
@@ -129,7 +136,7 @@ def test_a_configuration_that_cannot_be_read_counts_by_its_name():
     ],
 )  # fmt: skip
 def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
-    found = tuned(("--thing", word), {}).values.get("thing")
+    found = effective_settings(("--thing", word), {}).values.get("thing")
     assert found == kept or (kept == "digest-" and str(found).startswith(kept))
     assert "long" not in str(found)
 
@@ -170,6 +177,6 @@ def test_what_names_are_about(names: str, about: Meaning):
     st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=4),
 )
 def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env: dict[str, str]):
-    found = tuned(words, env)
+    found = effective_settings(words, env)
     assert found.given <= set(found.values)
     msgspec.convert({"values": found.values, "given": sorted(found.given)}, Hints)

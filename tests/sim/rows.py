@@ -9,6 +9,7 @@ from gpuq.codec import plain
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord, Submission
 
 Ended = tuple[JobRow, AttemptRow]
@@ -27,13 +28,13 @@ def ended(
         "peak_memory_bytes": 2**30,
         "device_type": "GPU",
         "alone_rate": 10.0,
-        "partners": [],
-        "partner_kinds": [],
+        "partners": (),
+        "partner_kinds": (),
     }
     segments = (_segment((), lasts),)
     if beside is not None:
         partner, partner_kind, slowdown, share = beside
-        actual |= {"partners": [partner], "partner_kinds": [partner_kind], "slowdown": slowdown}
+        actual |= {"partners": (partner,), "partner_kinds": (partner_kind,), "slowdown": slowdown}
         together = (AttemptId(JobId(partner), 1),)
         segments = (_segment(together, share * lasts), _segment((), (1 - share) * lasts))
     record = JobRecord(
@@ -48,7 +49,7 @@ def ended(
     values: dict[str, Any] = {
         "job": JobId(number), "number": 1, "host": "h", "devices": ("h/0",), "launched_at": started, "launch": {},
         "features": {}, "model_version": None, "started_at": started, "ended_at": started + lasts, "ending": "exited",
-        "exit_code": 0, "measurement": plain(Measurement(segments=segments)), "actual": actual,
+        "exit_code": 0, "measurement": plain(Measurement(segments=segments)), "actual": AttemptOutcome(**actual),
     }  # fmt: skip
     return job, AttemptRow(**{**values, **more})
 

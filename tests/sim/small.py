@@ -1,4 +1,4 @@
-"""A small world whose truth is easy to reckon with, and traces for it."""
+"""A small world whose slowdowns are easy to compute with, and traces for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuq simulate` as its process sees it: a table, JSON, a page, and exit codes that stay."""
+"""`gpuq simulate` as a process: table, JSON, page, and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates and seeds side by side: the same figures whatever runs where."""
+"""Several candidates and seeds: the same figures on any number of processes."""
 
 from __future__ import annotations
 

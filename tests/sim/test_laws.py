@@ -1,4 +1,4 @@
-"""What holds in every simulation, whatever the trace, the world, the policy, the forecasts and the luck."""
+"""Properties of every simulation, whatever the trace, world, policy, forecasts and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A day in a small world, told by the simulator; the schedules are reckoned by hand."""
+"""The simulator in a small world; the expected schedules are computed by hand."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> N
 
 
 def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-    """The highest priority gets a device, whoever is there."""
+    """The highest priority gets a device, by evicting what runs there."""
     for job in sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-        for place in context.snapshots:
-            if not place.residents:
-                yield Proposal(job, (place.device,))
-            elif context.state.jobs[place.residents[0].id.job].priority < job.priority:
-                yield Eviction(place.residents[0].id, job)
+        for snapshot in context.snapshots:
+            if not snapshot.residents:
+                yield Proposal(job, (snapshot.device,))
+            elif context.state.jobs[snapshot.residents[0].id.job].priority < job.priority:
+                yield Eviction(snapshot.residents[0].id, job)
 
 
 URGENT_FIRST = Candidate("urgent first", urgent_first)

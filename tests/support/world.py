@@ -12,7 +12,7 @@ from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, ResidentReport, Started
-from gpuq.wire import Message, Order, Report, Spooled, Verb, seal
+from gpuq.wire import HostReport, Message, Order, Spooled, Verb, seal
 from tests.support.nouns import a_reading
 
 KEY = "the key that orders and messages are signed with"
@@ -26,7 +26,7 @@ class World:
         self.devices = devices
         self.host = host
         self.folders: dict[AttemptId, str] = {}
-        self.spool: list[Spooled | Report] = []
+        self.spool: list[Spooled | HostReport] = []
         self.starts: list[AttemptId] = []
         self.rates: dict[AttemptId, Rates] = {}
 
@@ -75,7 +75,7 @@ class World:
             ),
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
-        return [*unacknowledged, seal(Report(self.host, len(self.spool), plain(report)), KEY)]
+        return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), KEY)]
 
     def _spool(self, event: Event) -> None:
         name, body = to_plain(event)

@@ -124,12 +124,12 @@ class Inbox:
             raise Unreachable("Redis is not usable.")
         return self.acknowledged_upto
 
-    def reports(self) -> list[wire.Report]:
-        return [message for message in self.messages if isinstance(message, wire.Report)]
+    def reports(self) -> list[wire.HostReport]:
+        return [message for message in self.messages if isinstance(message, wire.HostReport)]
 
 
-def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.Context:
-    made = run_job.Context(settings, KEY, store, places or Places(), ShimPool(settings.home.logs / "shims.log"))
+def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.OrderContext:
+    made = run_job.OrderContext(settings, KEY, store, places or Places(), ShimPool(settings.home.logs / "shims.log"))
     run_job.configure(made)
     return made
 

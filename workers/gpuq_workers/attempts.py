@@ -1,7 +1,7 @@
-"""An attempt's folder, as docs/architecture.md has it: JSON files arrive, typed values leave; and the few files we write.
+"""An attempt's folder, as docs/architecture.md describes it: reads its JSON files, and writes those that are not the shim's.
 
-Its existence is the fence of a start. A file that is missing, torn or makes no sense reads as None. What the shim writes
-is in `shim.py`.
+The folder's existence is the fence of a start: only one process can make it. A file that is missing, incomplete or unreadable
+is read as None. The shim writes its own files (`shim/record.py`), because it must not import gpuq.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuq_workers.shim.record import OnceFile
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
-    """`order.json`: what to run and how, and the shim that was told to. Time in seconds, memory in bytes."""
+    """`order.json`: what to run and how, and the shim that is to run it. Time in seconds, memory in bytes."""
 
     job: int
     attempt: int
@@ -36,7 +36,7 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     log_limit_bytes: int
     shim: Identity
     checkpoint_signal: int = 15
-    """How it is told to save its work; `save_grace_s` is the time that it has for that."""
+    """The number of the signal that asks it to save its work; `save_grace_s` is the time that it has for that."""
     save_grace_s: float = 0.0
     blink: bool = False
     """Whether the shim may pause it for a moment."""
@@ -118,7 +118,7 @@ class AttemptFolder:
         return self._read("exit.json", EndFile)
 
     def marker(self) -> Marker:
-        """What of it was spooled already."""
+        """The events of it that were spooled already."""
         return self._read("spooled.json", Marker) or Marker()
 
     def mark(self, marker: Marker) -> None:
@@ -152,11 +152,11 @@ class AttemptFolder:
         return self._read("blinked.json", BlinkAnswer)
 
     def is_wanted_back(self) -> bool:
-        """Whether it is being stopped, or told to save its work, or over."""
+        """Whether it is being stopped, asked to save its work, or over."""
         return any((self.path / name).exists() for name in ("stop.json", "exit.json"))
 
     def shim(self) -> Identity | None:
-        """The shim that was told to run this attempt."""
+        """The shim that runs this attempt, or was given it."""
         started = self.started()
         if started is not None:
             return started.shim

@@ -56,11 +56,12 @@ class Delivery:
         if self._spool.last == 0:
             await self._try(self._learn_number())
 
-    async def report(self, report: wire.Report) -> None:
+    async def report(self, report: wire.HostReport) -> None:
         """Send a report. One that cannot be sent is dropped: the next follows in a second."""
         await self._try(self._inbox.add(wire.seal(report, self._key)))
 
     async def _exchange(self) -> None:
+        # Acknowledgements first: what they remove need not be sent again.
         self._forget(await self._inbox.acknowledged(self._host) or 0)
         for message in self._due():
             await self._inbox.add(wire.seal(message, self._key))

@@ -55,6 +55,7 @@ def classify_exit(
 
     Never raises for what it finds in the folder.
     """
+    # The driver's own report outweighs what the program printed about it; a device that fell silent comes next.
     fault = device_fault(end, read_xids(folder))
     if fault is not None:
         return ClassifiedExit(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])

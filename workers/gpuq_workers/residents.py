@@ -1,8 +1,7 @@
-"""The attempts on this host, seen through their folders: new files arrive, `Started` and `Exited` leave into the spool.
+"""Watches the folders of this host's attempts and spools `Started` and `Exited`, each once, also across restarts of this process.
 
-The shim writes what happens; here it is only noticed, each thing once, also across restarts of this process. An attempt
-whose shim is gone without an exit status is brought to an end here: what is left of it is ended, then it is written down as
-lost, or as never started if nothing of it ever ran.
+The shim writes what happens into the folder. An attempt whose shim is gone without an exit status is ended here: first its
+remaining processes, then its record, as lost, or as never started if nothing of it ever ran.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
 
-# A folder whose order was never written belongs to a task that died, or that has a moment left to write it.
+# A folder without an order belongs to a task that died, or that is about to write it: it has this long.
 _UNORDERED_FOR_S = 2.0
 _SWEEP_EVERY_S = 0.3
 _SETTLED_NS = 1_000_000_000
-# A device that broke down under a job, as the job says, is left alone for so long: time to be looked at. What the driver says of
-# it is the backend's to judge.
+# A device that failed under a job, as the job reported, takes no new jobs for so long, so that an operator can look at it.
+# Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
 
 
@@ -49,13 +48,13 @@ class _Live:
 
     @property
     def shim(self) -> Identity | None:
-        """The shim that runs it, or was told to; None before anybody was."""
+        """The shim that runs it, or was given it; None before there is one."""
         return self.start.shim if self.start else self.order.shim if self.order else None
 
 
 @dataclass
 class Residents:
-    """All attempts of this host that have not been reported as ended. For one thread."""
+    """All attempts of this host whose end is not spooled yet. For one thread."""
 
     root: Path
     spool: Spool
@@ -70,11 +69,11 @@ class Residents:
     _stamp: int = -1
 
     def __post_init__(self) -> None:
-        # An event may have reached the spool just before we were killed, and its marker not the folder.
+        # This process may have been killed after an event was spooled and before its marker was written.
         self._spooled = {(m.name, AttemptId(*m.body["attempt"])): m.seq for m in self.spool.unacknowledged()}
 
     async def look(self) -> bool:
-        """Notice what has happened since the last look; whether anything new was spooled."""
+        """Spool what has happened since the last look; whether there was anything."""
         before = self.spool.last
         self._discover()
         for live in list(self._live.values()):
@@ -105,7 +104,7 @@ class Residents:
         return {attempt: live.start.at if live.start else None for attempt, live in self._live.items()}
 
     def held(self) -> dict[DeviceId, str]:
-        """The devices that broke down under a job a while ago, as the job says, and why nobody is to get them for now."""
+        """The devices that failed under a job a while ago, as the job reported, and why they take no new jobs for now."""
         now = self.monotonic()
         self._held = {device: held for device, held in self._held.items() if held[0] > now}
         return {device: why for device, (_, why) in self._held.items()}
@@ -134,7 +133,7 @@ class Residents:
             self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
 
     async def _look_at(self, live: _Live) -> None:
-        # The end is read before the start: whoever has an end has said before whether there was a start.
+        # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = live.folder.ended()
         live.order = live.order or live.folder.order()
         live.start = live.start or live.folder.started()
@@ -202,7 +201,7 @@ class Residents:
         shim = live.shim
         if shim is None and self.monotonic() - live.first_seen < _UNORDERED_FOR_S:
             return False
-        # The shim may have written the end since we looked for it, and left.
+        # The shim may have written the end and exited since it was read above.
         return (shim is None or not is_alive(shim)) and live.folder.ended() is None
 
     def _sweep(self, live: _Live) -> None:
@@ -215,7 +214,7 @@ class Residents:
         if left:
             self._press(live, left, now)
             return
-        # Somebody may have deleted the folder: it is the fence, so it has to be there.
+        # The folder may have been deleted. It is the fence of the start, so it has to be there.
         live.folder.path.mkdir(mode=0o700, exist_ok=True)
         if live.start is None and live.kill_at is None:
             live.folder.close_abandoned(

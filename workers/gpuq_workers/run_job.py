@@ -40,7 +40,7 @@ class Claims(Protocol):
         ...
 
 
-class Places(Protocol):
+class Placements(Protocol):
     """The part of a device backend that a start needs."""
 
     def placement(self, devices: tuple[DeviceId, ...]) -> Placement:
@@ -49,21 +49,21 @@ class Places(Protocol):
 
 
 @dataclass(frozen=True)
-class Context:
+class OrderContext:
     """What the task needs besides the order; `serve_orders` sets it once per process."""
 
     settings: Settings
     key: str
     store: Claims
-    backend: Places
+    backend: Placements
     shims: ShimPool
     clock: Callable[[], float] = time.time
 
 
-_contexts: list[Context] = []
+_contexts: list[OrderContext] = []
 
 
-def configure(context: Context) -> None:
+def configure(context: OrderContext) -> None:
     """Set what `run` works with in this process."""
     _contexts[:] = [context]
 
@@ -94,7 +94,7 @@ def run(signed: Any) -> None:
 # --- launch --------------------------------------------------------------------------------------------------------
 
 
-def _launch(context: Context, order: wire.Order) -> None:
+def _launch(context: OrderContext, order: wire.Order) -> None:
     path = context.settings.home.attempt(*order.attempt_id)
     if path.exists():
         log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
@@ -115,7 +115,7 @@ def _launch(context: Context, order: wire.Order) -> None:
     context.shims.warm_soon()
 
 
-def _hand_over(context: Context, folder: AttemptFolder, record: JobRecord, attempt: Attempt) -> None:
+def _hand_over(context: OrderContext, folder: AttemptFolder, record: JobRecord, attempt: Attempt) -> None:
     """Write the attempt's files and give the folder to a shim."""
     placement = context.backend.placement(attempt.devices)
     shim = context.shims.take()
@@ -196,20 +196,20 @@ def _defaults() -> Mapping[str, str]:
 # --- preempt, stop, void -----------------------------------------------------------------------------------------------------
 
 
-def _stop(context: Context, order: wire.Order, *, save: bool = False) -> None:
+def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> None:
     if _void(context, order.attempt_id):
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     if folder.ended() is not None:
         return
-    reason = "told to save its work and make room" if save else "stopped by order"
+    reason = "asked to save its work and make room" if save else "stopped by order"
     folder.write_stop(reason, context.clock(), save=save)
     shim = folder.shim()
     if shim is not None:
         send_signal(shim, signal.SIGTERM)
 
 
-def _void(context: Context, attempt: AttemptId) -> bool:
+def _void(context: OrderContext, attempt: AttemptId) -> bool:
     """Close the fence for an attempt that has not begun here; whether that was so."""
     folder = make_folder(context.settings.home.attempt(*attempt), attempt)
     return folder is not None and folder.close_unstarted("stopped before it was started", context.clock())

@@ -128,7 +128,7 @@ class WorkerService:
     async def _report(self) -> None:
         await self._delivery.report(self.report())
 
-    def report(self) -> wire.Report:
+    def report(self) -> wire.HostReport:
         """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""
         sample = self._watch.sample
         rows = {row.attempt: row for row in sample.residents} if sample else {}
@@ -143,7 +143,7 @@ class WorkerService:
                 for attempt, started_at in self._residents.present().items()
             ),
         )
-        return wire.Report(self._host, self._spool.last, codec.plain(event))
+        return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
     def _readings(self, sample: Sample) -> tuple[tuple[DeviceId, Reading], ...]:
         held = self._residents.held()

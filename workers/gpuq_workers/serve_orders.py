@@ -237,8 +237,8 @@ def main() -> int:
     return 0
 
 
-def _context(settings: Settings) -> run_job.Context:
-    return run_job.Context(
+def _context(settings: Settings) -> run_job.OrderContext:
+    return run_job.OrderContext(
         settings=settings,
         key=private_secret(settings.home.order_key_file),
         store=open_store(settings.database_url),

@@ -196,6 +196,7 @@ class CpuBackend:
             return None
         before = self._last.ticks
         ticks = sum(now.busy - before[core].busy for core, now in look.ticks.items() if core in before)
+        # At least `spent`: ticks are counted in hundredths of a second, CPU time exactly.
         whole = max(ticks / _TICKS_PER_S, spent)
         return look.joules * spent / whole if whole > 0 else 0.0
 
@@ -207,6 +208,7 @@ class CpuBackend:
         memory = self._memory()
         own = {device.id: min(used[device.id] or 0, device.total_memory) for device in self._devices}
         others = memory.total - memory.available - sum(own.values())
+        # Page cache is not in `total - available`, and memory within the part that was never offered to jobs costs them nothing.
         part = max(0, others - self._unpromised) // len(self._devices)
         return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
 
@@ -240,6 +242,8 @@ class CpuBackend:
         before = self._last.foreign[device]
         if load.foreign is None:
             return before if self._last.residents[device] != look.residents[device] else None
+        # The noise of one look is clipped at 0 here, where it only decides about admission; `_with_foreign` keeps it, so that
+        # sums over many looks stay unbiased.
         now = max(0.0, load.foreign + load.stolen)
         if before is None:
             return now
@@ -254,6 +258,8 @@ class CpuBackend:
         or that of the thread that waited longest.
         """
         cores = {device: len(self._cores[device]) for device in resident.devices if device in self._cores}
+        # Reading every thread's schedstat costs more than all the rest of a look, so it is read only under foreign load: the
+        # recent mean or this look's own, so that a load that comes and goes is not missed.
         lately = sum((look.foreign[device] or 0.0) / 100 * n for device, n in cores.items())
         found = [(loads[device], n) for device, n in cores.items()]
         ran = [load.foreign / 100 * n for load, n in found if load is not None and load.foreign is not None]
@@ -268,6 +274,8 @@ class CpuBackend:
         if waited is None:
             return replace(usage, foreign_load=sum(ran) + stolen)
         elapsed = look.at - self._last.at
+        # `every` is the waiting of all threads, which run side by side in about `running + every` of them: their mean waiting is
+        # the ratio. `worst` covers the job that waits in each step for its slowest thread. Stolen time is in no thread's count.
         every, worst = waited[0] / elapsed, waited[1] / elapsed
         running = usage.utilization_pct / 100 * sum(cores.values())
         held_back = max(worst, every / max(1.0, running + every)) + stolen

@@ -96,6 +96,7 @@ class Processes:
         if self._graphics_at is None or not 0 <= now - self._graphics_at < _GRAPHICS_EVERY_S:
             self._graphics_at = now
             self._graphics = {process.pid: process.usedGpuMemory for process in _list("Graphics", self.handle) or []}
+        # The graphics list may be ten seconds old; processes that have ended since hold nothing.
         held = {pid: bytes_ for pid, bytes_ in self._graphics.items() if Path(f"/proc/{pid}").exists()}
         for process in (*found.processes, *(found.clients or ())):
             before = held.get(process.pid, 0)
@@ -111,6 +112,7 @@ class Processes:
         samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample)
         if samples is None:
             return None
+        # The newest time stamp is remembered over all processes: passing it back makes the driver average since then only.
         for sample in samples:
             if sample.smUtil <= 100 and sample.timeStamp >= self._samples.get(sample.pid, (0, 0))[0]:
                 self._samples[sample.pid] = (sample.timeStamp, float(sample.smUtil))

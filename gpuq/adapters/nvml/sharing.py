@@ -126,6 +126,7 @@ class GpuShares:
             return self._beyond(self._seen.utilization, None if self._before is None else self._before.utilization)
         if attempt not in self._ours.values():
             return 0.0
+        # Alone on the GPU: its own counter is exact, the driver's samples per process are not.
         if not self._foreign and set(self._ours.values()) == {attempt}:
             return self._seen.utilization
         return self._sum_shares([pid for pid, owner in self._ours.items() if owner == attempt])
@@ -134,6 +135,7 @@ class GpuShares:
         """An attempt's part while no process of ours is shown: what the GPU shows now above what it showed before."""
         if now is None or before is None or self._before is None:
             return None
+        # The driver lists processes but none of ours, so ours have nothing here, unless one that came later is ours after all.
         if self._others:
             return 0 if self._others <= self._before.others else None
         return max(now - before, 0) if len(self._residents) == 1 else None
@@ -149,6 +151,7 @@ class GpuShares:
             return None
         if self._hidden and self._before is not None:
             return _lower(self._before.used, seen.used)
+        # An unknown size of one of ours leaves the rest unknown, but without foreign processes there is no rest.
         ours = _sum_known([seen.processes[pid] for pid in self._ours]) if seen.processes else 0
         if ours is None:
             return None if self._foreign else 0

@@ -61,6 +61,7 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
     _check_socket_path(home.redis_socket)
     stale = list(_servers_in(home.redis_data))
     until = time.monotonic() + within_s
+    # All get the signal at once and share one deadline.
     try:
         _signal_all(stale, signal.SIGTERM)
         if not _all_ended(stale, until):

@@ -1,7 +1,7 @@
-"""What the record promises, and the rows it hands out. `sql.py` keeps the promise on SQLite and on PostgreSQL.
+"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL.
 
-All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds,
-memory is bytes, and what is unknown is None.
+All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds, memory is
+bytes, and what is unknown is None.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt: what was known at launch, and what really happened. Plain bodies, as journalled."""
+    """One attempt: what was known at launch, and what really happened. `launch` and `measurement` are plain, as journalled."""
 
     job: JobId
     number: int
@@ -60,7 +60,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """That an owner's job had so many devices for so long."""
+    """How many devices an ended attempt of an owner's job had, and for how long."""
 
     owner: str
     job: JobId
@@ -70,10 +70,10 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chance(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's first chance to share, while gpuq ran exclusively: admission would have let it join this attempt on this device.
+    """A job's first opportunity to share, while gpuq ran exclusively: admission would have let it join this attempt.
 
-    Slowdowns are what was foretold, time together / time alone: expected, and the upper bound; None where only the rule on load
-    spoke. `free_at` is when the joined device would have been open to another, as foretold; None: when the attempt ends.
+    Slowdowns are forecasts, time together / time alone: expected, and the upper bound; None where only the rule on load applied.
+    `free_at` is the forecast time at which the joined device would have been open to another job; None: when the attempt ends.
     """
 
     job: JobId
@@ -103,7 +103,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
+    """A request that the API accepted. The dispatcher handles it once, however many wake-ups come."""
 
     id: int
     verb: str
@@ -122,7 +122,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     body: Any
     jobs: tuple[int, ...] = ()
-    """The jobs it speaks of, for `story` and the event stream; empty for reports and wakes."""
+    """The jobs that it is about, for the event stream; empty for reports and wake-ups."""
 
 
 class JobChange(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class JobChange(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, kw_only=True):
-    """Everything one turn of the ring changes, in one transaction."""
+    """Everything that one cycle of the dispatcher changes, in one transaction."""
 
     entries: list[Entry] = []
     jobs: list[JobChange] = []
@@ -152,7 +152,7 @@ class Commit(msgspec.Struct, kw_only=True):
     handled: list[int] = []
     """Ids of requests."""
     chances: list[Chance] = []
-    """First chances of jobs; one that is in the record already stays as it is."""
+    """First sharing opportunities of jobs; one that is in the record already stays as it is."""
 
 
 class Store(Protocol):
@@ -234,7 +234,7 @@ class Store(Protocol):
         ...
 
     def services(self, *, since: float) -> list[Service]:
-        """What ended attempts had, oldest end first."""
+        """The devices and times of ended attempts, oldest end first."""
         ...
 
     # For learning.
@@ -255,5 +255,5 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         ...

@@ -48,7 +48,8 @@ _END_ATTEMPT = (
 
 
 def write(connection: Connection, commit: Commit) -> None:
-    """All changes of a commit. Raises Conflict if another dispatcher has written meanwhile."""
+    """Write all changes of a cycle. Raises Conflict if another dispatcher has written meanwhile, Failure for a missing row."""
+    # First: its primary key fails if another dispatcher has used the number, before anything else was written.
     journal.append(connection, commit.entries)
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
     _hold(connection, commit.held)

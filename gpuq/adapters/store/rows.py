@@ -1,4 +1,4 @@
-"""Between the nouns of the contract and the columns of the tables: JSON text in and out, and nothing else."""
+"""Converts between the types of the contract and the columns of the tables, JSON text among them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def to_optional_json(value: object) -> str | None:
 
 
 def from_json(text: str) -> Any:
-    """The plain value of JSON text that we wrote. Raises Failure if somebody else changed it."""
+    """The plain value of JSON text that gpuq wrote. Raises Failure for text that is not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:

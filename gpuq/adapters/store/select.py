@@ -52,6 +52,7 @@ def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, Job
         JobId(job): JobState(state)
         for condition in _in_ranges(selection.ids)
         for job, state, *record in connection.execute(query.where(*condition).order_by(jobs.c.id))
+        # Patterns are matched here and not with SQL: the names stand in the record's JSON, which both databases read differently.
         if matches is None or matches(record[0])
     }
     return dict(sorted(found.items()))
@@ -62,9 +63,10 @@ def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[Column
     if ranges is None:
         yield []
         return
-    sound = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
-    for start in range(0, len(sound), _RANGES):
-        yield [or_(*(between(jobs.c.id, first, last) for first, last in sound[start : start + _RANGES]))]
+    # A range may end beyond 64 bits, which the database would reject; one without any id selects nothing.
+    valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
+    for start in range(0, len(valid), _RANGES):
+        yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]
 
 
 def _patterns(selection: Selection) -> Callable[[str], bool] | None:

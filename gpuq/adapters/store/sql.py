@@ -228,6 +228,7 @@ class SqlStore:
             .join(job_records, job_records.c.job == attempts.c.job)
             .where(*mine)
         )
+        # The update and the read are one transaction, so the spec is that of exactly the attempt whose row was claimed.
         with self._database.writing() as connection:
             if connection.execute(fence.values(claimed_at=at, boot_id=boot_id)).rowcount != 1:
                 return None

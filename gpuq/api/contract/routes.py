@@ -25,8 +25,6 @@ from gpuq.api.contract.parameters import (
 )
 from gpuq.api.contract.params import Batch
 from gpuq.api.contract.schema import (
-    Asked,
-    AskedMany,
     DeviceView,
     EventView,
     Explanation,
@@ -35,8 +33,10 @@ from gpuq.api.contract.schema import (
     Policies,
     Queue,
     Ready,
-    Submitted,
-    SubmittedMany,
+    RequestsTaken,
+    RequestTaken,
+    SubmittedJob,
+    SubmittedJobs,
     Version,
 )
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
@@ -81,8 +81,10 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
     many, one = (control.many(verb), control.one(verb))
     path, query = f"{API}/jobs/{{id}}/{verb}", WaitQuery
     return (
-        Route("POST", f"{API}/jobs/{verb}", many, f"{does} jobs.", AskedMany, also=_LATER, query=query, body=JobsBody),
-        Route("POST", path, one, f"{does} a job.", Asked, also=_LATER, query=query),
+        Route(
+            "POST", f"{API}/jobs/{verb}", many, f"{does} jobs.", RequestsTaken, also=_LATER, query=query, body=JobsBody
+        ),
+        Route("POST", path, one, f"{does} a job.", RequestTaken, also=_LATER, query=query),
     )
 
 
@@ -115,7 +117,7 @@ ROUTES: tuple[Route, ...] = (
         f"{API}/jobs",
         submit.submit,
         "Queue one job, or a list of up to 10,000.",
-        (Submitted, SubmittedMany),
+        (SubmittedJob, SubmittedJobs),
         status=201,
         body=(Submission, Batch),
         headers=SubmitHeaders,

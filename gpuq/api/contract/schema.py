@@ -1,7 +1,7 @@
-"""What the API says, as types: the CLI's `--json` prints the same.
+"""The answers of the API as types; the command's `--json` prints the same.
 
-Leaves only; nothing arrives but what `views.py` fills in. Times are RFC 3339 in UTC, beside them the raw Unix
-seconds under `*_unix`. Bytes, percent and seconds are named in the key. What is unknown is null, never 0.
+Times are RFC 3339 in UTC, beside them the raw Unix seconds under `*_unix`. Keys name their unit: bytes, percent, seconds. What
+is unknown is null, never 0. Live numbers and outcomes are declared in `gpuq.messages` and given out as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before it happened. `power_w` is what one device draws while the job has it to itself, in watts."""
+    """A forecast. `power_w` is what one device draws while the job has it to itself, in watts."""
 
     peak_utilization_pct: float | None = None
     peak_memory_bytes: int | None = None
@@ -45,7 +45,8 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """Yes or no, the rule that settled it, its numbers, and the same in words. `device_name` is as in `DeviceView`."""
+    """Whether a job may have a device, the rule that settled it, its numbers, and the same as a sentence. `device_name` is as in
+    `DeviceView`."""
 
     admitted: bool
     rule: str
@@ -56,7 +57,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """When a waiting job will probably start: as likely before as after `p50`, and nine times in ten before `p90`."""
+    """When a waiting job will probably start: the median, and the time before which nine in ten such jobs start."""
 
     p50: str
     p50_unix: float
@@ -65,7 +66,7 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a job: what was known when it was launched, and what came of it."""
+    """One start of a job: what was known at its launch, and how it ended."""
 
     number: int
     host: str
@@ -88,7 +89,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job in a list. `position` is its place among the waiting jobs, 1 for the one that is next; null for all others."""
+    """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others."""
 
     id: int
     name: str | None
@@ -126,11 +127,11 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictView | None
     actual: AttemptOutcome
     dispatcher: DispatcherSign | None = None
-    """Whether the dispatcher gives signs of life; without one no job starts or ends."""
+    """Whether the dispatcher runs; without one no job starts or ends."""
 
 
 class JobView(JobLine, frozen=True, kw_only=True):
-    """One job with all that is known of it. Of its environment only the names are told."""
+    """One job with all that is known of it. Of its environment only the names of the variables are given."""
 
     cwd: str
     script: str | None
@@ -158,21 +159,21 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
-class Submitted(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of one committed job, and whether the dispatcher, which starts it, gives signs of life."""
+class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of one committed job, and whether the dispatcher, which starts it, runs."""
 
     id: int
     dispatcher: DispatcherSign | None
 
 
-class SubmittedMany(msgspec.Struct, frozen=True, kw_only=True):
+class SubmittedJobs(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of a committed batch, in its order."""
 
     ids: list[int]
     dispatcher: DispatcherSign | None
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestTaken(msgspec.Struct, frozen=True, kw_only=True):
     """A request was committed. `done` says whether the dispatcher has already carried it out."""
 
     id: int
@@ -182,14 +183,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that are past the point where this could be done. `why` stands behind "Job 7"."""
+    """Jobs that are past the point where this could be done. `why` completes a sentence that begins with "Job 7"."""
 
     state: JobState
     ids: list[int]
     why: str
 
 
-class AskedMany(msgspec.Struct, frozen=True, kw_only=True):
+class RequestsTaken(msgspec.Struct, frozen=True, kw_only=True):
     """A request about many jobs: `jobs` are those it is for, by the state they were in, and `now` the same by their state when
     this was answered. `missing` are ranges, the first and the last, of ids that were named and that no job has.
     """
@@ -219,7 +220,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[AttemptView]
     dispatcher: DispatcherSign | None
     blink: str | None = None
-    """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
+    """How often a partner was paused to measure it, or why none was; null where it was not submitted with `--blink`."""
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,10 +241,10 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
+    """A device and the attempts on it. `kind` is the product; live numbers are null while its host does not report.
 
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
-    what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
+    what the command shows and its options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
     device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
     `energy_joules` counts since the driver was loaded.

@@ -1,6 +1,6 @@
-"""What the API says of what would be: of a job that is not submitted, and of sharing that was not done.
+"""The answers of the API about jobs that were not submitted (`predict`) and sharing that was not done (shadow mode).
 
-Like `schema.py`: leaves only, units in the keys, what is unknown is null.
+As in `schema.py`, keys name their unit, and what is unknown is null.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gpuq.api.contract.schema import ExpectedStart, ForecastView, VerdictView
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind that is like the one asked about. `likeness` is from 0 to 1."""
+    """A kind that resembles the one asked about. `likeness` is from 0 to 1."""
 
     kind: str
     likeness: float
 
 
 class EvidenceView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a forecast rests on, and how sure it is.
+    """What a forecast rests on, and how reliable it is.
 
     `bounds_meant_to_hold` is the share of jobs that the bounds are made for; `bounds_held` is how many kept to the memory
     bound when the serving model was judged, on `judged_on` attempts that it had not seen.
@@ -36,7 +36,7 @@ class EvidenceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TypeForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed of a job on one type of device, with the device to itself."""
+    """The forecast of a job on one type of device that it has to itself."""
 
     device_type: str
     forecast: ForecastView
@@ -44,7 +44,7 @@ class TypeForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
-    """One who would be beside it, and what that would cost both: time together / time alone. Null: not known.
+    """A job that would share the device, and what that would cost both: time together / time alone. Null: not known.
 
     `evidence` says what the slowdowns rest on: `measured`, `learned`, `partly learned`, or `rule`.
     """
@@ -61,7 +61,7 @@ class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BesideView(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether it might join those who are on a device now, or one that was asked about: then `device` is null."""
+    """Whether it might join the jobs on a device now, or a partner that was named in the question: then `device` is null."""
 
     device: str | None
     device_name: str | None
@@ -71,10 +71,10 @@ class BesideView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be believed of a submission, without queueing it.
+    """The forecast of a submission that is not queued.
 
-    `expected_start` is now where `free_devices` would take it (their names); else that of a job that would ask for one device and
-    go behind all who wait, and null where no estimate is calibrated.
+    `expected_start` is now where `free_devices` would take it (their names); else that of a job that asks for one device and
+    is queued behind all waiting jobs, and null where no estimate is calibrated.
     `forecast` and `evidence` are those of the first type of device for which there is evidence. `features` are what
     the forecast is made from: of the command, the script and the files that the command names; `origins` in them says which.
     """
@@ -91,7 +91,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
-    """All chances of one kind beside another: means of what was foretold, sums of what it would have come to."""
+    """All sharing opportunities of one kind beside another: means of the forecasts, sums of their effects."""
 
     newcomer: str
     beside: str
@@ -104,10 +104,10 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What sharing would have done in the last days; `definition` says how it is counted.
+    """What sharing would have saved in the last days; `definition` says how it is counted.
 
-    Of `chances`, `counted` are in the figures; `open` still run or wait, `never_ran` were cancelled before they ran, and of
-    `slowdown_unknown` no slowdown was foretold. Slowdowns are of whole jobs, time together / time alone. `attempts_ended` counts
+    Of `chances`, `counted` are in the figures; `open` still run or wait, `never_ran` were cancelled before they ran, and for
+    `slowdown_unknown` no slowdown was forecast. Slowdowns are of whole jobs, time together / time alone. `attempts_ended` counts
     all attempts that ended in that time, `attempts_shared` those of them that really had a partner.
     """
 

@@ -18,7 +18,7 @@ from gpuq.adapters.store.contract import Selection
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import JobsBody, WaitQuery, Where
-from gpuq.api.contract.schema import Asked, AskedMany, Refused
+from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.reply import reply
@@ -53,7 +53,7 @@ def one(verb: Verb) -> Handler:
         before = {row.id: row.state}
         state = (await _wait_for_changes(context, before, wait)).get(row.id, row.state)
         done = state is not row.state
-        return reply(Asked(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
+        return reply(RequestTaken(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
 
     return handle
 
@@ -73,7 +73,7 @@ def many(verb: Verb) -> Handler:
             await context.request(verb, list(before), caller_of(request).user)
             now = await _wait_for_changes(context, before, wait)
         refused = _by_state({job: state for job, state in found.items() if job not in before})
-        answer = AskedMany(
+        answer = RequestsTaken(
             asked=verb,
             dry_run=wanted.dry_run,
             jobs=_by_state(before),
@@ -159,6 +159,7 @@ async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -
     deadline = loop.time() + seconds
     selection = Selection(ids=_ranges(before))
     while True:
+        # Thousands of jobs make this query slow: the pause grows with it, so that waiting does not load the database.
         started = loop.time()
         now: States = await context.read(context.store.select, selection)
         changed = all(now.get(job) is not state for job, state in before.items())

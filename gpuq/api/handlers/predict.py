@@ -1,8 +1,8 @@
-"""`POST /api/v1/predict`: what is believed of a submission, from what evidence, how sure, and beside whom it might run now.
+"""`POST /api/v1/predict`: the forecast of a submission, its evidence and reliability, and which jobs it might run beside now.
 
-Arrives: a submission, and if wished a type of device, and a job or a kind to be beside. Leaves: a `Prediction`; nothing is
-queued. Whether it might join somebody is said by the same `core.admit` that decides, on the live view of now: it is a look,
-no promise.
+The question may name a type of device, and a job or a kind to share with. Nothing is queued. Whether it might share is decided
+by the same `admit` that the dispatcher uses, on the live view of this moment: the answer is no promise, because the queue may
+change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuq.api.contract.parameters import PredictQuery
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
-from gpuq.api.models import Belief
+from gpuq.api.models import ExplainedForecast
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.codec import noun, plain
@@ -41,8 +41,8 @@ _MOST_DEVICES = 16
 
 
 @dataclass(frozen=True)
-class _Company:
-    """A device with those on it: as it is now, or as it was asked about (`real` is False)."""
+class _Residents:
+    """A device with its residents: as it is now, or as the question supposes it (`real` is False)."""
 
     snapshot: DeviceSnapshot
     names: Mapping[int, str | None]
@@ -50,7 +50,7 @@ class _Company:
 
 
 async def predict(request: web.Request) -> web.Response:
-    """What would be believed of this submission, without queueing it."""
+    """The forecast of this submission; nothing is queued."""
     context = context_of(request)
     wanted = await params.submission(request)
     record = records(context, caller_of(request), [wanted], None)[0]
@@ -68,19 +68,19 @@ def _prediction(
     if device_type is not None and devices and not by_type:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
-    alone = _beliefs(context, record, [(device, ()) for device in by_type.values()])
+    alone = _explained_forecasts(context, record, [(device, ()) for device in by_type.values()])
     best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
     names = DeviceNames(devices, live.reported if live else ())
-    company = [*_asked_company(context, beside, by_type), *_company_now(context, live, by_type)]
+    candidates = [*_supposed_residents(context, beside, by_type), *_residents_now(context, live, by_type)]
     never = _never_fits(record.submission, devices)
-    beside_views = _besides(context, record, company, names)
+    beside_views = _besides(context, record, candidates, names)
     idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
     shared = [
         one.snapshot.device
-        for one, view in zip(company, beside_views, strict=False)
+        for one, view in zip(candidates, beside_views, strict=False)
         if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
     ]
-    free = [] if never else _would_take(context, record, idle, alone, shared)
+    free = [] if never else _would_admit_now(context, record, idle, alone, shared)
     now = (context.now(), context.now()) if free else None
     return Prediction(
         kind=record.kind,
@@ -95,10 +95,10 @@ def _prediction(
     )
 
 
-def _beliefs(
+def _explained_forecasts(
     context: ApiContext, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
-) -> list[Belief]:
-    return [] if context.parts.models is None else context.parts.models.beliefs(record, questions)
+) -> list[ExplainedForecast]:
+    return [] if context.parts.models is None else context.parts.models.explained_forecasts(record, questions)
 
 
 def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
@@ -109,21 +109,21 @@ def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
     return None
 
 
-def _type_forecast(belief: Belief, device: Device) -> TypeForecast:
-    forecast = forecast_view(plain(belief.forecast), device.total_memory)
+def _type_forecast(explained: ExplainedForecast, device: Device) -> TypeForecast:
+    forecast = forecast_view(plain(explained.forecast), device.total_memory)
     assert forecast is not None
-    return TypeForecast(device_type=belief.device_type, forecast=forecast, evidence=_evidence(belief))
+    return TypeForecast(device_type=explained.device_type, forecast=forecast, evidence=_evidence(explained))
 
 
-def _evidence(belief: Belief) -> EvidenceView:
-    judged = belief.judged or {}
+def _evidence(explained: ExplainedForecast) -> EvidenceView:
+    judged = explained.judged or {}
     under = judged.get("memory_under_share")
     return EvidenceView(
-        text=belief.forecast.evidence,
-        own_runs=belief.runs,
-        nearest=[NearKind(kind=kind, likeness=round(likeness, 3)) for kind, likeness in belief.nearest],
-        model_version=belief.forecast.model_version,
-        bounds_meant_to_hold=belief.quantile,
+        text=explained.forecast.evidence,
+        own_runs=explained.runs,
+        nearest=[NearKind(kind=kind, likeness=round(likeness, 3)) for kind, likeness in explained.nearest],
+        model_version=explained.forecast.model_version,
+        bounds_meant_to_hold=explained.quantile,
         bounds_held=None if under is None else round(1 - under, 4),
         judged_on=judged.get("scored"),
     )
@@ -132,22 +132,21 @@ def _evidence(belief: Belief) -> EvidenceView:
 # --- when ------------------------------------------------------------------------------------------------------------
 
 
-def _would_take(
+def _would_admit_now(
     context: ApiContext,
     record: JobRecord,
     idle: Sequence[DeviceStatus],
-    alone: Sequence[Belief],
+    alone: Sequence[ExplainedForecast],
     shared: Sequence[Device],
 ) -> list[str]:
-    """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
-    on each host.
+    """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where no host has enough.
 
-    Jobs that wait are not counted: what is free at this moment was offered to them, and refused.
+    Waiting jobs are not considered: a device that is free at this moment was offered to them, and they were refused.
     """
-    job, forecasts = to_core(JobId(0), record), {belief.device_type: belief.forecast for belief in alone}
+    job, forecasts = to_core(JobId(0), record), {explained.device_type: explained.forecast for explained in alone}
     by_host: dict[str, list[str]] = {}
     for device in idle:
-        verdict = admit(job, forecasts.get(device.type, UNKNOWN), _place(device, ()), context.settings.admission)
+        verdict = admit(job, forecasts.get(device.type, UNKNOWN), _snapshot(device, ()), context.settings.admission)
         if verdict.admitted:
             by_host.setdefault(device.host, []).append(device.id)
     for there in shared:
@@ -157,32 +156,35 @@ def _would_take(
     return [device for devices in (enough if count == 1 else enough[:1]) for device in devices]
 
 
-# --- beside whom ----------------------------------------------------------------------------------------------------
+# --- partners -------------------------------------------------------------------------------------------------------
 
 
 def _besides(
-    context: ApiContext, record: JobRecord, company: Sequence[_Company], names: DeviceNames
+    context: ApiContext, record: JobRecord, candidates: Sequence[_Residents], names: DeviceNames
 ) -> list[BesideView]:
-    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in company]
-    beliefs = _beliefs(context, record, questions)
-    return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
+    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in candidates]
+    explained_forecasts = _explained_forecasts(context, record, questions)
+    return [
+        _beside(context, record, one, explained, names)
+        for one, explained in zip(candidates, explained_forecasts, strict=False)
+    ]
 
 
 def _beside(
-    context: ApiContext, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames
+    context: ApiContext, record: JobRecord, candidates: _Residents, explained: ExplainedForecast, names: DeviceNames
 ) -> BesideView:
-    snapshot = company.snapshot
-    verdict = admit(to_core(JobId(0), record), belief.forecast, snapshot, context.settings.admission)
-    said = verdict_view(plain(verdict if company.real else _supposed(verdict, snapshot.residents[0])), names)
+    snapshot = candidates.snapshot
+    verdict = admit(to_core(JobId(0), record), explained.forecast, snapshot, context.settings.admission)
+    said = verdict_view(plain(verdict if candidates.real else _supposed(verdict, snapshot.residents[0])), names)
     assert said is not None
-    costs = {cost.beside: cost for cost in belief.forecast.pairs}
+    costs = {cost.beside: cost for cost in explained.forecast.pairs}
     partners = []
     for resident in snapshot.residents:
         cost = costs.get(resident.kind)
         partners.append(
             PartnerView(
                 job=int(resident.id.job) or None,
-                name=company.names.get(resident.id.job),
+                name=candidates.names.get(resident.id.job),
                 kind=resident.kind,
                 expected_slowdown=cost.newcomer if cost else None,
                 upper_slowdown=cost.newcomer_upper if cost else None,
@@ -192,7 +194,7 @@ def _beside(
                 evidence=cost.evidence if cost else None,
             )
         )
-    device = snapshot.device.id if company.real else None
+    device = snapshot.device.id if candidates.real else None
     return BesideView(
         device=device,
         device_name=None if device is None else names.of(device),
@@ -203,15 +205,15 @@ def _beside(
 
 
 def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
-    """A verdict on somebody who was only asked about: the device stood for its type, and a kind has no job to name."""
+    """A verdict about a supposed partner: the device stood for its type, and a kind has no job to name."""
     numbers = tuple(
         (name, partner.kind if partner.id.job == 0 and value == "0" else value) for name, value in verdict.numbers
     )
     return replace(verdict, device=None, numbers=numbers)
 
 
-def _company_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Company]:
-    """The busy devices of these types, as they are now; none while nobody reports."""
+def _residents_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Residents]:
+    """The busy devices of these types, as they are now; none without a fresh live view."""
     busy = [device for device in live.devices if device.residents and device.type in by_type] if live else []
     if not busy:
         return []
@@ -222,12 +224,12 @@ def _company_now(context: ApiContext, live: LiveView | None, by_type: Mapping[st
         ids = [AttemptId(JobId(resident.job), resident.attempt) for resident in device.residents]
         launches = [rows[attempt].launch.get("attempt") for attempt in ids if attempt in rows]
         if len(launches) != len(ids):
-            continue  # somebody has just ended
+            continue  # an attempt has just ended
         residents = [
             replace(noun(launch, Attempt), live_memory=resident.memory_bytes)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
-        found.append(_Company(_place(device, residents), _names(jobs, residents)))
+        found.append(_Residents(_snapshot(device, residents), _names(jobs, residents)))
     return found
 
 
@@ -235,7 +237,7 @@ def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[i
     return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
 
 
-def _place(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
+def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
     reading = None
     if device.read_at is not None:
         reading = Reading(
@@ -257,8 +259,8 @@ def _place(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot
     return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
 
 
-def _asked_company(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:
-    """The job or the kind that was asked about, alone on an otherwise empty device of each type."""
+def _supposed_residents(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_Residents]:
+    """The job or the kind that the question names, alone on an otherwise empty device of each type."""
     if beside is None:
         return []
     job, kind, name, share, features = _partner(context, beside)
@@ -272,16 +274,16 @@ def _asked_company(context: ApiContext, beside: str | None, by_type: Mapping[str
         submitted_at=0.0,
     )
     found = []
-    for belief in _beliefs(context, asker, [(device, ()) for device in by_type.values()]):
-        device = by_type[belief.device_type]
-        resident = _resident(job, kind, device, belief.forecast, share)
+    for explained in _explained_forecasts(context, asker, [(device, ()) for device in by_type.values()]):
+        device = by_type[explained.device_type]
+        resident = _resident(job, kind, device, explained.forecast, share)
         empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)
-        found.append(_Company(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
+        found.append(_Residents(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
     return found
 
 
 def _partner(context: ApiContext, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
-    """(job or 0, kind, name, whether it shares, features) of the one who was named."""
+    """(job or 0, kind, name, whether it shares, features) of the job or kind that the question names."""
     if not beside.isascii() or not beside.isdecimal():
         return JobId(0), beside, None, Sharing.AUTO, {}
     row = context.store.job(params.job_id(beside))

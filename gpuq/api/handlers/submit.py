@@ -14,7 +14,7 @@ from gpuq.api import fits
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import SubmitHeaders
-from gpuq.api.contract.schema import Submitted, SubmittedMany
+from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.live import DispatcherSign
 from gpuq.api.reply import reply
@@ -39,8 +39,8 @@ async def submit(request: web.Request) -> web.Response:
     ids = await context.committer.add(made)
     dispatcher = await _dispatcher(context)
     if is_list:
-        return reply(SubmittedMany(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
-    answer = reply(Submitted(id=ids[0], dispatcher=dispatcher), 201)
+        return reply(SubmittedJobs(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
+    answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
 

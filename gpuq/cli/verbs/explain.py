@@ -16,62 +16,64 @@ def run(words: list[str]) -> int:
     parser = Parser("explain", "Why a job runs where it runs, or why it waits, with the numbers behind it.")
     add_id(parser)
     options = parser.parse_args(words)
-    told: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
+    answer: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
     if options.json:
-        console.print_json(told)
+        console.print_json(answer)
     else:
-        print("\n".join(screen(told, console.terminal_width(), console.coloured(options.no_color))))
+        print("\n".join(screen(answer, console.terminal_width(), console.coloured(options.no_color))))
     return 0
 
 
-def screen(told: Record, width: int, colour: bool) -> list[str]:
-    """The answer first, then what it rests on."""
-    headline = f"job {told['id']} {_headline(told)}"
-    lines = [part for line in _answer(told, headline) for part in console.wrapped(line, width)]
+def screen(answer: Record, width: int, colour: bool) -> list[str]:
+    """The reason first, then the forecast that it rests on."""
+    headline = f"job {answer['id']} {_headline(answer)}"
+    lines = [part for line in _answer(answer, headline) for part in console.wrapped(line, width)]
     if lines[0].startswith(headline):
         lines[0] = console.paint(headline, "1", colour) + lines[0][len(headline) :]
-    return [*lines, *console.section("expected of it", console.forecast_facts(told.get("forecast"), width), colour)]
+    return [*lines, *console.section("expected of it", console.forecast_facts(answer.get("forecast"), width), colour)]
 
 
-def _answer(told: Record, headline: str) -> list[str]:
-    verdict, waits = told.get("verdict"), told["state"] in WAITING
-    if waits and (told.get("position") or 0) > 1:
-        return _in_line(told, headline)
+def _answer(answer: Record, headline: str) -> list[str]:
+    verdict, waits = answer.get("verdict"), answer["state"] in WAITING
+    if waits and (answer.get("position") or 0) > 1:
+        return _in_line(answer, headline)
     if verdict:
         first, *others = messages.lines(verdict)
         # A refusal names its rule; a reason to run reads on: "runs beside 41 because …".
         lines = [f"{headline}: {first}" if waits else f"{headline} because {first}", *others]
     else:
-        lines = [f"{headline}.", *([fmt.clean(told["sentence"])] if told.get("sentence") else [])]
-    if told.get("blink"):
-        lines.append(f"Its partner was paused to measure it: {fmt.clean(told['blink'])}.")
-    if told.get("position") is not None:
-        lines.append(f"It is the first of {told.get('waiting') or '?'} waiting jobs; expected start: {_start(told)}.")
+        lines = [f"{headline}.", *([fmt.clean(answer["sentence"])] if answer.get("sentence") else [])]
+    if answer.get("blink"):
+        lines.append(f"Its partner was paused to measure it: {fmt.clean(answer['blink'])}.")
+    if answer.get("position") is not None:
+        lines.append(
+            f"It is the first of {answer.get('waiting') or '?'} waiting jobs; expected start: {_start(answer)}."
+        )
     return lines
 
 
-def _in_line(told: Record, headline: str) -> list[str]:
+def _in_line(answer: Record, headline: str) -> list[str]:
     """A job behind others waits for them first; what refused it comes second."""
-    position = told["position"]
-    place = (
-        f"position {position} of {told.get('waiting') or '?'}; {position - 1} ahead; expected start: {_start(told)}."
-    )
-    if not told.get("verdict"):
+    position = answer["position"]
+    place = f"position {position} of {answer.get('waiting') or '?'}; {position - 1} ahead; expected start: {_start(answer)}."
+    if not answer.get("verdict"):
         return [f"{headline}: {place}"]
-    refused, *helps = messages.lines(told["verdict"])
+    refused, *helps = messages.lines(answer["verdict"])
     return [f"{headline}: {place}", f"When it was last looked at: {refused}", *helps]
 
 
-def _start(told: Record) -> str:
-    return fmt.expected_start(told.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
+def _start(answer: Record) -> str:
+    return (
+        fmt.expected_start(answer.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
+    )
 
 
-def _headline(told: Record) -> str:
-    state = told["state"]
+def _headline(answer: Record) -> str:
+    state = answer["state"]
     if state in WAITING:
         return "waits" if state == "PENDING" else f"waits ({state})"
-    partners = " and ".join(map(str, told.get("partners") or []))
-    device = fmt.device_name(told)
+    partners = " and ".join(map(str, answer.get("partners") or []))
+    device = fmt.device_name(answer)
     where = f" on {device}" if device else ""
     if state in ACTIVE:
         return f"runs{where} beside {partners}" if partners else f"runs{where} alone"

@@ -1,4 +1,4 @@
-"""`gpuq predict`: what gpuq believes of a job before it is submitted, from what evidence, and how sure it is."""
+"""`gpuq predict`: the forecast of a job that is not submitted, its evidence, and how reliable it is."""
 
 from __future__ import annotations
 
@@ -38,46 +38,46 @@ def run(words: list[str]) -> int:
     body = job_options.submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     query = {"beside": options.beside, "device_type": options.device_type}
-    return foretell(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
+    return predict(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 
 
-def foretell(
+def predict(
     client: Client, body: Record, query: dict[str, str | None] | None = None, *, as_json: bool, colour: bool = False
 ) -> int:
-    """Ask what is believed of `body` and print it."""
-    told: Record = client.post(_address(query or {}), body)
+    """Ask for the forecast of `body` and print it. Gives the exit code."""
+    answer: Record = client.post(_address(query or {}), body)
     if as_json:
-        console.print_json(told)
+        console.print_json(answer)
     else:
-        print("\n".join(screen(told, console.terminal_width(), alone=body["share"] == "never", colour=colour)))
-    return NeverFits.exit_code if told.get("never_fits") else 0
+        print("\n".join(screen(answer, console.terminal_width(), alone=body["share"] == "never", colour=colour)))
+    return NeverFits.exit_code if answer.get("never_fits") else 0
 
 
-def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
-    """The kind, what was read, what is expected on each type of device, and beside whom it might run."""
-    lines = [f"kind: {fmt.clean(told['kind'])}"]
+def screen(answer: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
+    """The kind, what was read, what is expected on each type of device, and which jobs it might share with."""
+    lines = [f"kind: {fmt.clean(answer['kind'])}"]
     lines += console.section(
-        "read in the command and the script", console.facts(_read(told.get("features") or {}), width), colour
+        "read in the command and the script", console.facts(_read(answer.get("features") or {}), width), colour
     )
-    for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
+    for one in answer.get("device_types") or [{"device_type": None, "forecast": answer.get("forecast")}]:
         title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
         lines += console.section(
             title, console.facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour
         )
-    if not told.get("never_fits"):
-        lines += console.section("if it came now", console.facts([("starts", _starts(told))], width), colour)
-    lines += console.section("beside", list(_beside(told.get("beside") or [], width)), colour)
-    return [*lines, "", *console.wrapped(_conclusion(told, alone), width)]
+    if not answer.get("never_fits"):
+        lines += console.section("if it came now", console.facts([("starts", _starts(answer))], width), colour)
+    lines += console.section("beside", list(_beside(answer.get("beside") or [], width)), colour)
+    return [*lines, "", *console.wrapped(_conclusion(answer, alone), width)]
 
 
-def _starts(told: Record) -> str:
+def _starts(answer: Record) -> str:
     """When it would start: now, as estimated, or unknown."""
-    free = [fmt.clean(name) for name in told.get("free_devices") or []]
+    free = [fmt.clean(name) for name in answer.get("free_devices") or []]
     if free:
         shown = ", ".join(free[:_MOST_FREE])
         more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
         return f"now: {shown}{more} would take it"
-    estimated = fmt.expected_start(told.get("expected_start"), time.time())
+    estimated = fmt.expected_start(answer.get("expected_start"), time.time())
     return (
         estimated
         or "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
@@ -95,10 +95,10 @@ def _address(query: dict[str, str | None]) -> str:
 
 
 def _read(features: Record) -> Iterator[tuple[str, str | None]]:
-    """What the forecast is made from, and where each thing was found."""
+    """The features that the forecast is made from, and where each was found."""
     origins = features.get("origins") or {}
 
-    def told(name: str, setting: str, text: str | None = None) -> str | None:
+    def setting_line(name: str, setting: str, text: str | None = None) -> str | None:
         value = features.get(name)
         if value is None:
             return None
@@ -107,17 +107,17 @@ def _read(features: Record) -> Iterator[tuple[str, str | None]]:
             f" ({where})" if where else ""
         )
 
-    yield "framework", told("framework", "")
-    yield "model", _model(features, told("model", "model"))
+    yield "framework", setting_line("framework", "")
+    yield "model", _model(features, setting_line("model", "model"))
     yield "made by", fmt.clean(", ".join(features.get("constructors") or [])) or None
     yield "built of", _layers(features.get("layers") or {})
     yield "parameters", _count(features.get("parameters"))
-    yield "batch size", told("batch_size", "batch")
-    yield "image size", told("image_size", "image")
-    yield "sequence", told("sequence_length", "sequence")
-    yield "precision", told("precision", "precision")
-    yield "optimiser", told("optimizer", "optimizer")
-    yield "epochs", told("epochs", "epochs")
+    yield "batch size", setting_line("batch_size", "batch")
+    yield "image size", setting_line("image_size", "image")
+    yield "sequence", setting_line("sequence_length", "sequence")
+    yield "precision", setting_line("precision", "precision")
+    yield "optimiser", setting_line("optimizer", "optimizer")
+    yield "epochs", setting_line("epochs", "epochs")
 
 
 def _model(features: Record, named: str | None) -> str | None:
@@ -176,11 +176,11 @@ def _how_sure(evidence: Record) -> str:
     return f"{text}; it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
 
 
-# --- beside whom ----------------------------------------------------------------------------------------------------
+# --- partners -------------------------------------------------------------------------------------------------------
 
 
 def _beside(places: list[Record], width: int) -> Iterator[str]:
-    """Whether it might join those who are there, and what that would cost whom; devices with one and the same answer together."""
+    """Whether it might share each device, and what that would cost both jobs. Devices with the same answer share a line."""
     alike: dict[tuple[bool, str, tuple[str, ...], str], list[Record]] = {}
     for place in places:
         costs = tuple(filter(None, map(_cost, place["partners"])))
@@ -196,7 +196,7 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
 
 
 def _why(place: Record) -> str:
-    """The verdict's sum; where and beside whom stands before it."""
+    """The verdict's calculation; the device and the partners stand before it."""
     said = messages.lines({**place["verdict"], "device": None, "device_name": None})[0]
     for partner in place["partners"]:
         said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
@@ -231,14 +231,14 @@ def _indented(text: str, width: int, margin: str) -> Iterator[str]:
     yield from (f"{margin}  {line}" for line in rest)
 
 
-def _conclusion(told: Record, alone: bool) -> str:
-    forecast = told.get("forecast") or {}
-    if told.get("never_fits"):
-        return f"It could never run: {fmt.clean(told['never_fits'])}"
+def _conclusion(answer: Record, alone: bool) -> str:
+    forecast = answer.get("forecast") or {}
+    if answer.get("never_fits"):
+        return f"It could never run: {fmt.clean(answer['never_fits'])}"
     if alone:
         return "It would run alone, as asked."
     if forecast.get("peak_utilization_pct") is None or forecast.get("upper_memory_bytes") is None:
         return "It would run alone first, and be measured: too little is known of it to share a device."
-    if any(place["device"] and place["verdict"]["admitted"] for place in told.get("beside") or []):
+    if any(place["device"] and place["verdict"]["admitted"] for place in answer.get("beside") or []):
         return "It may share a device, and could now."
     return "It may share a device with jobs that leave it room."

@@ -95,13 +95,13 @@ def _starts(job: Record) -> str:
 def _slowdown_now(live: Record) -> str | None:
     """What the present partners cost: measured, beside what was expected; None without a partner."""
     measured, expected = live.get("slowdown"), live.get("expected_slowdown")
-    said = []
+    parts = []
     if measured is not None:
         basis = live.get("slowdown_basis") or ""
-        said.append(f"{fmt.slowdown(measured)} {_BASES.get(basis, fmt.clean(basis))}".strip())
+        parts.append(f"{fmt.slowdown(measured)} {_BASES.get(basis, fmt.clean(basis))}".strip())
     if expected is not None:
-        said.append(f"{fmt.slowdown(expected)} expected")
-    return ", ".join(said) or None
+        parts.append(f"{fmt.slowdown(expected)} expected")
+    return ", ".join(parts) or None
 
 
 def _steps(seen: Record) -> str | None:
@@ -167,7 +167,7 @@ def _bound_memory(actual: Record) -> str:
 
 
 def _disturbed(actual: Record, width: int) -> list[str]:
-    """Which of the figures foreign load has spoiled, and what becomes of them."""
+    """Which figures foreign load has spoiled, and how they are used."""
     spoiled = []
     if actual.get("utilization_is_bound"):
         spoiled.append("its utilisation is only known to be at most what is shown")
@@ -193,7 +193,7 @@ def _watt_hours(joules: float) -> str:
 
 
 def _bases(actual: Record) -> str:
-    """What the measured slowdown rests on, and what it would be by whatever else there is."""
+    """The measured slowdown with its basis, then the values on the other bases."""
     best = {"basis": actual["slowdown_basis"], "value": actual["slowdown"]}
     found = [best, *(actual.get("slowdown_otherwise") or [])]
     return ", ".join(
@@ -279,7 +279,7 @@ def _asked_for(job: Record) -> str | None:
     if job.get("deadline_at"):
         asked.append(f"an end by {fmt.local_time(job['deadline_at'])}")
     if job.get("preemptible"):
-        asked.append("to be told before it is stopped for another")
+        asked.append("to be signalled before it is stopped for another")
     if job.get("blink"):
         asked.append("to be measured by blinks")
     if job.get("priority"):

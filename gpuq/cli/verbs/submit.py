@@ -35,9 +35,9 @@ def run(words: list[str]) -> int:
     body = job_options.submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     if options.dry_run:
-        from gpuq.cli.verbs.predict import foretell
+        from gpuq.cli.verbs.predict import predict
 
-        return foretell(Client.of(options), body, as_json=options.json)
+        return predict(Client.of(options), body, as_json=options.json)
     client = Client.of(options)
     job_id = submit_one(client, body)
     _report(options, job_id, body)

@@ -14,7 +14,7 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.lab.characterize.table import MeasuredPair, usable
-from gpuq.learn.bounds import order_statistic
+from gpuq.learn.statistics import order_statistic
 
 # Printed and computed values may differ by the rounding of either.
 _PRINT_SLACK = 0.0035

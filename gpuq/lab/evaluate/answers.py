@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuq.lab.evaluate.figures import Flags, Numbers
 from gpuq.lab.measured import SingleMeasurement
-from gpuq.learn.bounds import conformal_rank
+from gpuq.learn.statistics import conformal_rank
 
 # The slowdown budget under which decisions to share are judged: the default of admission.
 BUDGET = 1.15

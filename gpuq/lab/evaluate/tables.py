@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.learn.interference.profile import Profile
 
-Directed = dict[tuple[str, str], list[float]]
+DirectedSlowdowns = dict[tuple[str, str], list[float]]
 
 
 def profile_of(single: SingleMeasurement) -> Profile:
@@ -32,9 +32,9 @@ def profiles(singles: Sequence[SingleMeasurement], device_type: str) -> Mapping[
     return {single.job: profile_of(single) for single in singles if single.device_type == device_type}
 
 
-def directed(pairs: Sequence[PairMeasurement]) -> dict[tuple[str, str | None], Directed]:
+def directed(pairs: Sequence[PairMeasurement]) -> dict[tuple[str, str | None], DirectedSlowdowns]:
     """(device type, way of sharing) -> (job, job beside it) -> slowdowns of the first. Each row gives both directions."""
-    found: dict[tuple[str, str | None], Directed] = {}
+    found: dict[tuple[str, str | None], DirectedSlowdowns] = {}
     for pair in pairs:
         table = found.setdefault((pair.device_type, pair.sharing), {})
         for job, beside, slowdown in (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuq.lab.public import number, rows
-from gpuq.learn.transfer.fit import Measured
+from gpuq.learn.transfer.fit import ProfiledJobs
 from gpuq.learn.transfer.profile import IDLE, OpProfile
 
 # The instances' GPUs.
@@ -37,13 +37,13 @@ def workloads(data: Path) -> list[ProfiledWorkload]:
     return [_workload(row) for row in rows(data / "profet_ops.csv")]
 
 
-def measured(found: Sequence[ProfiledWorkload], anchor: str, targets: Sequence[str]) -> Measured:
+def measured(found: Sequence[ProfiledWorkload], anchor: str, targets: Sequence[str]) -> ProfiledJobs:
     """What was profiled on the anchor and timed on every target."""
     by_work: dict[tuple[str, int, int], dict[str, ProfiledWorkload]] = defaultdict(dict)
     for one in found:
         by_work[one.model, one.pixels, one.batch][one.device_type] = one
     both = [types for types in by_work.values() if all(name in types for name in (anchor, *targets))]
-    return Measured(
+    return ProfiledJobs(
         kinds=[types[anchor].model for types in both],
         profiles=[types[anchor].profile for types in both],
         step_s=[types[anchor].profile.step_s or math.nan for types in both],

@@ -20,7 +20,7 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
-from gpuq.lab.sim.remembered import RecordForecaster
+from gpuq.lab.sim.record_forecaster import RecordForecaster
 from gpuq.policies.registry import make
 from gpuq.settings import Learning, Scheduling
 from gpuq.sim.candidate import Candidate

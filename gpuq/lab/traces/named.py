@@ -9,13 +9,14 @@ from gpuq.errors import BadInput
 from gpuq.lab.public import folder
 from gpuq.lab.traces import alibaba, muri, philly
 from gpuq.sim.scenario import PUBLIC_GPUS, PUBLIC_JOBS, PUBLIC_LOAD, find_workloads
-from gpuq.sim.scenario_builder import HOST_DEVICES, Scenario, ScenarioOptions, build_scenario
+from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
 from gpuq.sim.traces.requests import ImportedTrace
 
 
 def open_philly(source: str, options: ScenarioOptions, environ: Mapping[str, str]) -> ImportedTrace:
     """Consecutive jobs of Microsoft's Philly cluster, a stretch for each seed. Raises BadInput without the data."""
-    return _stretch(_data(source, environ), options)
+    most = min(options.per_host, options.devices)
+    return philly.stretch(_data(source, environ), options.jobs or PUBLIC_JOBS, most, options.seed)
 
 
 def open_alibaba(source: str, options: ScenarioOptions, environ: Mapping[str, str]) -> ImportedTrace:  # noqa: ARG001
@@ -36,14 +37,8 @@ def philly_scenario(  # noqa: PLR0913 - what people choose
 
     The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
     """
-    found = philly.stretch(data, jobs, min(HOST_DEVICES, gpus), seed)
-    workload_set = find_workloads(pairs, {"GPUQ_DATA": str(data)})
-    return build_scenario(found, workload_set, ScenarioOptions(gpus, load, None, seed, preemptible))
-
-
-def _stretch(data: Path, options: ScenarioOptions) -> ImportedTrace:
-    most = min(options.per_host, options.devices)
-    return philly.stretch(data, options.jobs or PUBLIC_JOBS, most, options.seed)
+    options, environ = ScenarioOptions(gpus, load, jobs, seed, preemptible), {"GPUQ_DATA": str(data)}
+    return build_scenario(open_philly("philly", options, environ), find_workloads(pairs, environ), options)
 
 
 def _data(source: str, environ: Mapping[str, str]) -> Path:

@@ -1,17 +1,16 @@
-"""Well-known networks: how many parameters, how much work a sample is, and how much memory one takes in training.
+"""Well-known networks: parameters, work per sample, and memory per sample in training, all in 32 bits.
 
-Arrives: the names that a script or command uses for a network. Leaves: an `Architecture`, as it is in 32 bits. Ignores
-heads of another size, frozen layers and checkpointing.
+Heads of another size, frozen layers and checkpointing are not taken into account.
 
-Work is multiply-adds of one pass forward: for networks of images what torchvision 0.21 publishes with their weights (`_ops`,
-in thousand millions), brought to the stated size by area; for language models 12 times the square of the width per layer and
-token, twice the width per layer and pair of tokens, and the logits. None where nobody says.
+Work is multiply-adds of one forward pass: for image networks what torchvision 0.21 publishes with their weights (`_ops`, in
+10^9), scaled to the stated size by area; for language models 12 times the square of the width per layer and token, twice the
+width per layer and pair of tokens, and the logits. None where no source states it.
 
-The table's facts of memory were counted on the networks themselves, as torchvision 0.15 defines them, with random weights:
-`saved_mib` is the size of all tensors that autograd keeps for the backward pass (`torch.autograd.graph.saved_tensors_hooks`,
-each storage once, without parameters), per image of the stated size; `largest_mib` the largest output of one layer. For
-language models both follow from layers, width, heads and vocabulary: 66 bytes per layer, token and unit of width, and 9 per
-layer, head and pair of tokens (Korthikanti et al., arXiv:2205.05198, equation 1, with 4-byte values and 1-byte masks).
+Memory was counted on the networks themselves, as torchvision 0.15 defines them, with random weights: `saved_mib` is the size
+of all tensors that autograd keeps for the backward pass (`torch.autograd.graph.saved_tensors_hooks`, each storage once,
+without parameters) per image of the stated size; `largest_mib` the largest output of one layer. For language models both
+follow from layers, width, heads and vocabulary: 66 bytes per layer, token and unit of width, and 9 per layer, head and pair
+of tokens (Korthikanti et al., arXiv:2205.05198, equation 1, with 4-byte values and 1-byte masks).
 """
 
 from __future__ import annotations
@@ -27,43 +26,47 @@ _BERT = re.compile(r"bert.*L-(\d{1,2})_H-(\d{1,4})_A-(\d{1,2})")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A network. Per sample of `size` (pixels of a square image's side, or tokens): 10^9 multiply-adds, and MiB."""
+    """A network. `work` is 10^9 multiply-adds per sample of `size` (side of a square image in pixels, or tokens)."""
 
     parameters: int
     work: float | None
     saved_mib: float | None = None
-    """None, as is the largest layer, where nobody counted."""
+    """None, like `largest_mib`, where it was not counted."""
     largest_mib: float | None = None
     size: float = 224
     tokens: bool = False
     square_mib: float = 0.0
-    """Saved as well, but growing with the square of the tokens."""
+    """Saved memory that grows with the square of the tokens."""
     square_work: float = 0.0
-    """The same of work."""
+    """Work that grows with the square of the tokens."""
 
     @property
     def parameters_mib(self) -> float:
-        """The weights, 4 bytes each."""
+        """The weights in MiB, 4 bytes each."""
         return self.parameters * 4 / _MIB
 
     def per_sample(self, size: float | None) -> tuple[float, float]:
-        """(saved, largest layer) in MiB for a sample of this size, where they were counted; None: the usual one."""
+        """(saved, largest layer) in MiB for a sample of this size; None: of the usual size. 0 where they were not counted."""
         grown, squared = self._growth(size)
         return (self.saved_mib or 0.0) * grown + self.square_mib * squared, (self.largest_mib or 0.0) * grown
 
     def multiply_adds(self, size: float | None) -> float | None:
-        """Those of one pass forward of a sample of this size; None: the usual one."""
+        """Multiply-adds of one forward pass of a sample of this size (None: the usual); None where unknown."""
         grown, squared = self._growth(size)
         return None if self.work is None else 1e9 * (self.work * grown + self.square_work * squared)
 
     def _growth(self, size: float | None) -> tuple[float, float]:
-        """By how much what is linear in the sample grows, and what is square; layers of an image grow with its area."""
+        """(factor of what is linear in the sample, factor of what is square). Image layers grow with the area, token layers
+        with the length."""
         ratio = 1.0 if size is None else size / self.size
         return ratio if self.tokens else ratio**2, ratio**2
 
 
 def named(model: str | None, constructors: Iterable[str]) -> tuple[str, Architecture] | None:
-    """(name, network): the one that `model` names; else the one that needs most among those the script constructs."""
+    """(plain name, network) that `model` names; else the constructor with the most memory; None where none is known.
+
+    Of several constructors the largest is taken: a script that trains a small head on a large backbone needs the backbone.
+    """
     found = [(plain(model), known)] if model and (known := find(model)) else []
     if not found:
         found = [(plain(name), known) for name in constructors if (known := find(name)) is not None]
@@ -72,7 +75,7 @@ def named(model: str | None, constructors: Iterable[str]) -> tuple[str, Architec
 
 @lru_cache(maxsize=4096)
 def find(name: str) -> Architecture | None:
-    """The network of this name, in any spelling; also `bert_en_uncased_L-4_H-512_A-8`, as TensorFlow Hub has them."""
+    """The network of this name in any spelling, also `bert_en_uncased_L-4_H-512_A-8` of TensorFlow Hub; None if unknown."""
     sizes = _BERT.search(name)
     if sizes is None:
         return _TABLE.get(plain(name))
@@ -89,7 +92,7 @@ def plain(name: str) -> str:
 
 
 def _language(parameters: int, layers: int, width: int, heads: int, *, vocabulary: int = 0, size: int) -> Architecture:
-    """A transformer on tokens. One that foretells tokens has logits for each as its largest layer, three times kept."""
+    """A transformer on tokens. With a vocabulary, its logits are its largest layer, and are kept three times."""
     logits = 4 * vocabulary * size / _MIB
     return Architecture(
         parameters,

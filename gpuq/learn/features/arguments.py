@@ -1,8 +1,8 @@
-"""A command's arguments as options and positional values, each with what may be shown of it.
+"""A command's arguments as options and positional values, each with what may be shown of it in a kind.
 
-Arrives: the words after the script. Leaves: one `Argument` per option or positional value. Values are masked, except those
-that change what a job needs: batch, image and sequence size, model, precision. The optimiser and the epochs are masked in the
-kind too, but kept as features. One spelling stands for all.
+Values are masked, since a kind is shown to everybody and shall not change with every path or seed. Exceptions are the values
+that change what a job needs: batch, image and sequence size, model, precision. Optimiser and epochs are masked in the kind
+and kept as features. Different spellings of one option get the same name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_IN_KIND = frozenset({"optimizer", "epochs"})
 class Argument:
     """One argument. `name` is None for a positional value; `shown` is None for a switch.
 
-    `setting` says what it sets, and `value` to what; None where it sets nothing that counts.
+    `setting` and `value` say what it sets and to what; None where it sets nothing that forecasts use.
     """
 
     name: str | None
@@ -38,7 +38,7 @@ class Argument:
 
 
 def parse(words: Sequence[str]) -> Iterator[Argument]:
-    """The arguments, in their order."""
+    """The arguments in their order."""
     for name, value in pairs(words):
         yield Argument(None, text_shape(value or "")) if name is None else _option(name, value)
 
@@ -55,7 +55,7 @@ def text_shape(value: str) -> str:
 
 
 def kept(setting: str, value: str) -> str | None:
-    """The value of a setting in the form that is kept; None if it is not of its shape."""
+    """The value of a setting in the form that is stored; None if it does not look like a value of that setting."""
     if setting == "precision":
         return value.lower() if PRECISION.match(value) else None
     if setting == "optimizer":

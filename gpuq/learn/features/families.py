@@ -1,7 +1,8 @@
-"""Families of models: which names mean the same design, and how large the well-known ones are.
+"""Families of models: names that mean the same design, and the parameter counts of well-known models.
 
-Arrives: names as scripts and commands have them. Leaves: a family's name in lower case, and a count of parameters; None for names
-that say nothing. Counts are those of `architectures`, the one table of networks.
+Commands and scripts spell one design in many ways (`resnet50`, `models.resnet50`, `ResNet-50`). Kinds of one family are
+evidence for each other, so names are reduced to a family's name. Parameter counts come from `architectures`, the only table
+of networks.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ _FAMILIES = (
     ),
     *("mlp", "cnn"),
 )
-# Short ones must stand alone: `opt` is in `options`, `gat` in `aggregate`, `vit` in `activity`.
+# Short names count only as whole words: `opt` is also in `options`, `gat` in `aggregate`, `vit` in `activity`.
 _SHORT = frozenset(name for name in _FAMILIES if len(name) <= 4)
 _SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d+)?)(b|m)(?![a-z\d])")
-# Layers that give a model's design away where no name does; the first that is there.
+# Layers that identify a design where no name does; the first row with a match counts.
 _BY_LAYERS = (
     (
         ("multiheadattention", "multiheaddotproductattention", "transformerencoder", "transformerencoderlayer"),
@@ -67,7 +68,7 @@ _BY_LAYERS = (
 
 
 def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
-    """The family that the first telling name belongs to; else what the layers make it."""
+    """The family of the first name that has one, in lower case; else the design that its layers suggest; else None."""
     for name in names:
         plain = _plain(name)
         for known in _FAMILIES:
@@ -80,16 +81,16 @@ def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
 
 
 def parameters(names: Iterable[str]) -> int | None:
-    """How many parameters the first known name stands for: by `architectures`, or as it says itself (`llama-2-7b`)."""
+    """The parameter count of the first known name: from `architectures`, or from the name itself (`llama-2-7b`); else None."""
     for name in names:
         known = find(name)
         if known is not None:
             return known.parameters
         # `AutoModel.from_pretrained:org/llama-2-7b`
         short = re.split(r"[:/]", _plain(name))[-1]
-        said = _SIZE.search(short.replace("_", "-"))
-        if said:
-            return round(float(said[1]) * (1e9 if said[2] == "b" else 1e6))
+        size = _SIZE.search(short.replace("_", "-"))
+        if size:
+            return round(float(size[1]) * (1e9 if size[2] == "b" else 1e6))
     return None
 
 

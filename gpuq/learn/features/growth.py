@@ -1,95 +1,51 @@
-"""What changed settings may do to memory, load and time of a script that was measured at others.
+"""What changed settings may do to memory, load and time of a script that was measured at other settings.
 
-Arrives: runs of one script on one type of device, each with the settings it had (`Known.values`), and a job with settings of its
-own. Leaves: a range (least, usual, most) for what the job needs, or None where that could be anything. Pure.
+From runs of one script on one type of device follows a range (least, usual, most) for a job with settings of its own; None
+where it could be anything. This is what keeps a larger model from being given the bound of a smaller one.
 
-A measured value has a part that no setting changes, the framework's own (`_FIXED`), and a rest. A setting whose value is
-multiplied by r multiplies the rest by r to some power between the two ends of its `Effect`:
+A measured value has a fixed part that no setting changes, the framework's own (`_FIXED`), and a rest, which each changed setting
+multiplies by a factor within the range of `setting_effects`.
 
-- width: weights of dense layers and recurrent ones grow with its square, activations in proportion, data not at all;
-- depth, batch, counts of rows, words, users, trees: in proportion at most;
-- length of sequences, side of images: attention and pixels grow with the square;
-- epochs and steps: memory hardly, time in proportion;
-- precision, optimiser, recomputation: half to double; another model, data set or configuration: anything.
-
-Nothing is believed to shrink what it enlarges, so a run with larger settings bounds a job from above, and one with smaller ones
-from below: every further run narrows the range, and where two runs differ in one setting only, what it cost there replaces
-the belief (`_projected`): a setting that was shown not to matter does not widen anything any more.
+No setting is assumed to shrink what it enlarges, so a run with larger settings bounds a job from above, and one with smaller
+ones from below: every further run narrows the range. Where two runs differ in one setting only, the effect measured there
+replaces the assumed one (`projected`), so a setting that was shown not to matter stops widening the range.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from gpuq.learn.bounds import REPEATED_DURATION, predictive_bound
-from gpuq.learn.history.history import Known, Run, Value, peak_utilization
-from gpuq.script.meaning import Meaning, meaning
+from gpuq.learn.features.setting_effects import (
+    ANYTHING,
+    FactorRange,
+    SettingChange,
+    assumed_effect,
+    changes,
+    has_effect,
+    is_choice,
+    of_a_step,
+    projected,
+    together,
+)
+from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value, peak_utilization
+from gpuq.learn.statistics import REPEATED_DURATION, predictive_bound
 
 MIB = 2**20
-ANYTHING = math.inf
 _LARGEST_LOG = 50.0
 _MOST_KEPT = 10_000
-# Runs of other settings that are compared; more of them narrow little and cost time.
+# Different settings that are compared; more of them narrow the range little and cost time.
 MOST_RUNS = 12
-# Of those, the ones that differ least.
+# Of those, how many of the least different ones are used.
 MOST_COMPARED = 4
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
-# A range wider than this makes no bound: the job runs alone, and is measured.
+# Most / usual above which a range gives no bound: the job runs alone and is measured.
 WIDEST = 2.5
-# Memory is read once a second: a run that is over sooner may have needed anything in between.
+# Memory is sampled once a second, so a shorter run may have needed more than any sample shows.
 SHORTEST_S = 1.5
-_LEAST_POWER = 0.1
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A factor as natural logs: the least, the usual and the most it may be."""
-
-    least: float = 0.0
-    usual: float = 0.0
-    most: float = 0.0
-
-    def __add__(self, other: Span) -> Span:
-        return Span(self.least + other.least, self.usual + other.usual, self.most + other.most)
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """Powers of the ratio of two values by which memory and time grow: the least, the usual and the most."""
-
-    memory: Span
-    time: Span
-
-    def of(self, what: str) -> Span:
-        """The powers of `memory` or `time`."""
-        return self.memory if what == "memory" else self.time
-
-
-_UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
-# Of memory the most is what the module's own words say, less a tenth where no script is made of matrices or pixels alone, and
-# the usual value is the median over the scripts of `benchmarks/corpus`. Of time they are the 10th, 50th and 90th percentiles.
-EFFECTS: Mapping[Meaning, Effect] = {
-    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.75, 0.95, 1.0)),
-    Meaning.ACCUMULATION: Effect(Span(-1.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
-    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.3, 0.8, 1.0)),
-    Meaning.BATCH: Effect(Span(0.0, 0.3, 0.9), Span(-0.3, 0.2, 0.8)),
-    Meaning.SIDE: Effect(Span(0.0, 1.3, 1.9), Span(0.6, 1.4, 1.9)),
-    Meaning.SEQUENCE: Effect(Span(0.0, 0.7, 1.5), Span(0.3, 1.0, 1.5)),
-    Meaning.WIDTH: Effect(Span(0.0, 0.8, 1.8), Span(0.4, 1.0, 1.7)),
-    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.2, 0.6, 0.9)),
-    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.1, 0.5, 0.9)),
-}
-_OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
-# Of words and switches: a factor either way.
-_HALF_OR_DOUBLE = Span(-math.log(2), 0.0, math.log(2))
-_WORDS: Mapping[Meaning, Span] = {
-    Meaning.COPIES: _HALF_OR_DOUBLE,
-    Meaning.OTHER: Span(-math.log(1.5), 0.0, math.log(1.5)),
-}
 
 # Bytes of a process that no setting changes, at least and at most, by framework: anonymous memory of a process that trains a
 # layer of two inputs. On a GPU it is the driver's context and the kernels that a framework loads.
@@ -111,39 +67,23 @@ _START_UP: Mapping[str | None, tuple[float, float]] = {
     "tensorflow": (2.5, 8.0),
     "jax": (1.0, 4.0),
 }
-# Per run: what it showed, and the least and most of that which no setting changes.
+# Per run: the measured value, and the least and most of its fixed part.
 Values = list[tuple[float | None, tuple[float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One setting that two jobs have differently; None where one has it not."""
+class SettingRuns:
+    """Runs with equal settings: their highest memory, and the time of the longest one."""
 
-    name: str
-    old: Value | None
-    new: Value | None
-
-    @property
-    def ratio(self) -> float | None:
-        """New / old where both are numbers above zero."""
-        if isinstance(self.old, float) and isinstance(self.new, float) and self.old > 0 and self.new > 0:
-            return self.new / self.old
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Runs with the same settings: the most memory, and the time of the one that took longest."""
-
-    known: Known
+    known: JobFeatures
     memory_bytes: float | None
     duration_s: float | None
     first_step_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """Least, usual, most, in the unit of what was measured."""
+class NeedRange:
+    """Least, usual and most, in the unit of what was measured."""
 
     least: float
     usual: float
@@ -151,27 +91,28 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """What a job may need, by runs of its script with other settings.
 
-    `nearest` is what differs from the run that differs least. `memory` is in bytes and `seconds` in seconds; None where no run
-    shows any. `load` is by how much the work of a step may have grown since the nearest run, at most.
+    `nearest` is what differs from the run that differs least. `memory` (bytes) and `seconds` are None where no run shows any.
+    `load` is the factor by which the work of a step may have grown since the nearest run, at most; None for no comparable
+    run.
     """
 
-    nearest: tuple[Change, ...]
-    memory: Needs | None
-    seconds: Needs | None
+    nearest: tuple[SettingChange, ...]
+    memory: NeedRange | None
+    seconds: NeedRange | None
     load: float | None
 
 
-class Siblings:
-    """Finished runs of one script on one type of device, by their settings, and what a job with others may need."""
+class ScriptRuns:
+    """Finished runs of one script on one type of device, by their settings, and what a job with other settings may need."""
 
-    def __init__(self, runs: Sequence[Run], device_type: str) -> None:
-        """Runs that showed both peaks go first. Of more different settings than `MOST_RUNS` the last ones count."""
+    def __init__(self, runs: Sequence[MeasuredRun], device_type: str) -> None:
+        """Runs with both peaks are preferred. Of more different settings than `MOST_RUNS` the latest count."""
         self.runs = [run for run in runs if run.complete] or list(runs)
         self.utilization_pct = peak_utilization(self.runs, self.runs)
-        self._groups: dict[tuple[tuple[str, Value], ...] | None, list[Run]] = {}
+        self._groups: dict[tuple[tuple[str, Value], ...] | None, list[MeasuredRun]] = {}
         for run in self.runs:
             self._groups.setdefault(run.known.values, []).append(run)
         self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
@@ -180,16 +121,16 @@ class Siblings:
         self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
         """Batch sizes, and the bytes that were needed at each."""
         self._on_cores = device_type.startswith("cpu-")
-        self._compared: dict[tuple[object, ...], Compared] = {}
-        self._seen: dict[tuple[str, int], dict[str, list[tuple[Change, float]]]] = {}
+        self._compared: dict[tuple[object, ...], Comparison] = {}
+        self._seen: dict[tuple[str, int], dict[str, list[tuple[SettingChange, float]]]] = {}
 
-    def alike(self, job: Known) -> list[Run]:
-        """Those of the very same settings and script; none for a job of which no setting is known."""
+    def alike(self, job: JobFeatures) -> list[MeasuredRun]:
+        """The complete runs with exactly the job's settings and script; empty for a job of unknown settings."""
         same = self._groups.get(job.values, []) if job.values else []
         return [run for run in same if run.complete and job.same_work(run.known)]
 
-    def compared(self, job: Known) -> Compared:
-        """What a job may need; worked out once for all jobs with the same settings."""
+    def compared(self, job: JobFeatures) -> Comparison:
+        """What a job may need; computed once for all jobs with the same settings."""
         key = job.values, job.given, job.framework
         if key not in self._compared:
             if len(self._compared) >= _MOST_KEPT:
@@ -197,33 +138,36 @@ class Siblings:
             self._compared[key] = self._compare(job)
         return self._compared[key]
 
-    def _compare(self, job: Known) -> Compared:
+    def _compare(self, job: JobFeatures) -> Comparison:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
-        # Another model or data set may be any other work, so such runs say nothing of this job.
-        alike = [place for place, each in enumerate(changed) if not any(_is_choice(change.name) for change in each)]
+        # Another model or data set may be any other work, so such runs are no evidence.
+        alike = [place for place, each in enumerate(changed) if not any(is_choice(change.name) for change in each)]
         near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
-        grown = [_together(_of_a_step(changed[place])).most for place in near]
-        return Compared(
+        grown = [together(of_a_step(changed[place])).most for place in near]
+        return Comparison(
             nearest=min(changed, key=len, default=()),
             memory=self._needs("memory", [(place, changed[place]) for place in near], self._memory(job)),
             seconds=self._needs("time", [(place, changed[place]) for place in near], self._seconds(job)),
             load=math.exp(min(max(0.0, min(grown)), _LARGEST_LOG)) if grown else None,
         )
 
-    def _memory(self, job: Known) -> Values:
+    def _memory(self, job: JobFeatures) -> Values:
         fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
         return [(row.memory_bytes, fixed) for row in self._rows]
 
-    def _seconds(self, job: Known) -> Values:
+    def _seconds(self, job: JobFeatures) -> Values:
         usual = _START_UP.get(job.framework, _START_UP[None])
         return [
             (row.duration_s, usual if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
             for row in self._rows
         ]
 
-    def _needs(self, what: str, near: Sequence[tuple[int, tuple[Change, ...]]], rows: Values) -> Needs | None:
-        """The range that these runs leave open together; its usual value is that of the one that leaves least."""
-        found: list[tuple[float, Needs]] = []
+    def _needs(
+        self, what: str, near: Sequence[tuple[int, tuple[SettingChange, ...]]], rows: Values
+    ) -> NeedRange | None:
+        """The range that all these runs leave open: the intersection of their ranges. The usual value is that of the
+        narrowest."""
+        found: list[tuple[float, NeedRange]] = []
         for place, changed in near:
             value, fixed = rows[place]
             if value is None:
@@ -234,23 +178,23 @@ class Siblings:
             least = ceiling + (value - ceiling) * math.exp(span.least)
             usual = middle + (value - middle) * math.exp(min(span.usual, _LARGEST_LOG))
             most = floor + (value - floor) * math.exp(span.most) if span.most < _LARGEST_LOG else ANYTHING
-            found.append((span.most - span.least, Needs(min(least, most), usual, most)))
+            found.append((span.most - span.least, NeedRange(min(least, most), usual, most)))
         if not found:
             return None
         usual = min(found, key=lambda pair: pair[0])[1].usual
         most = min(needs.most for _, needs in found)
         least = min(max(needs.least for _, needs in found), most)
-        return Needs(least, min(max(usual, least), most), most)
+        return NeedRange(least, min(max(usual, least), most), most)
 
-    def _factor(self, what: str, place: int, rows: Values, changed: Sequence[Change]) -> Span:
-        """What all changes since this run do together to the part of it that grows."""
-        believed = [(change, _span(change, what)) for change in changed]
+    def _factor(self, what: str, place: int, rows: Values, changed: Sequence[SettingChange]) -> FactorRange:
+        """The joint effect of all changes since this run on the part of it that grows."""
+        believed = [(change, assumed_effect(change, what)) for change in changed]
         if len(rows) == 1 or not changed:
-            return _together(believed)
-        return _together((change, self._learned(what, place, rows, change) or span) for change, span in believed)
+            return together(believed)
+        return together((change, self._learned(what, place, rows, change) or span) for change, span in believed)
 
-    def _learned(self, what: str, place: int, rows: Values, change: Change) -> Span | None:
-        """What runs that differ from this one in nothing but the changed setting showed of it; None without any."""
+    def _learned(self, what: str, place: int, rows: Values, change: SettingChange) -> FactorRange | None:
+        """The effect that runs which differ from this one in the changed setting alone showed; None without any."""
         value, (fixed, _) = rows[place]
         if value is None:
             return None
@@ -258,64 +202,49 @@ class Siblings:
             self._seen[what, place] = self._lone_changes(what, place, rows)
         rest = value - _fixed_part(value, fixed)
         spans = [
-            _projected(change, seen, (its - value) / rest, _NOISE * value / rest, what)
+            projected(change, seen, (its - value) / rest, _NOISE * value / rest, what)
             for seen, its in self._seen[what, place].get(change.name, ())
         ]
         return min((span for span in spans if span is not None), key=lambda span: span.most - span.least, default=None)
 
-    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[Change, float]]]:
+    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[SettingChange, float]]]:
         """Setting -> (change, value measured there) of the runs that differ from this one in that setting only."""
-        found: dict[str, list[tuple[Change, float]]] = {}
+        found: dict[str, list[tuple[SettingChange, float]]] = {}
         for row, (its, _) in zip(self._rows, rows, strict=True):
-            between = [one for one in changes(row.known, self._rows[place].known) if _tells(one, what)]
+            between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
             if its is not None and len(between) == 1:
                 found.setdefault(between[0].name, []).append((between[0], its))
         return found
 
 
-def changes(new: Known, old: Known) -> list[Change]:
-    """The settings that differ, by name."""
-    names = new.different(old)
-    if not names:
-        return []
-    ours, theirs = dict(new.values or ()), dict(old.values or ())
-    return [Change(name, theirs.get(name), ours.get(name)) for name in names]
-
-
 def busier(utilization_pct: float, factor: float) -> float:
-    """Peak utilisation where the device has `factor` times as much to do and what feeds it stays as it is."""
+    """Peak utilisation if the device has `factor` times the work per step and the host side of a step stays as it is.
+
+    With u the busy share, a step takes u * factor + (1 - u) of its former time, and the device is busy for u * factor of it.
+    """
     busy = utilization_pct / 100 * factor
     return min(100.0, 100 * busy / (1 - utilization_pct / 100 + busy)) if factor > 1 else utilization_pct
 
 
-def bounded(needs: Needs, noise: float) -> float:
-    """The upper end, where a run that is repeated may need `noise` times as much: independent, so squares of logs add up."""
+def bounded(needs: NeedRange, noise: float) -> float:
+    """The upper end, where a repeated run may need `noise` times as much. Both are independent, so squared logs add up."""
     above = math.log(needs.most / needs.usual)
     return needs.usual * math.exp(math.hypot(above, math.log(max(1.0, noise))))
 
 
-def seconds(needs: Needs | None) -> tuple[float | None, float | None]:
-    """(half, nine of ten) of such jobs take no longer, in seconds; None where that could be anything."""
+def seconds(needs: NeedRange | None) -> tuple[float | None, float | None]:
+    """(p50, p90) of the duration in seconds; (None, None) where it could be anything."""
     if needs is None or needs.most == ANYTHING:
         return None, None
     return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
 
 
-def _of_a_step(changed: Sequence[Change]) -> Iterable[tuple[Change, Span]]:
-    """What changes the work of one step, with by how much: how many there are does not."""
-    return [
-        (change, _span(change, "memory"))
-        for change in changed
-        if meaning(change.name) not in (Meaning.LENGTH, Meaning.ACCUMULATION)
-    ]
-
-
 def _fixed_part(value: float, believed: float) -> float:
-    """What of a measured value no setting changes; half of it where it is no more than what was believed of its framework."""
+    """The part of a measured value that no setting changes; half the value where it is not above the assumed fixed part."""
     return believed if believed < 0.95 * value else 0.5 * value
 
 
-def _measured(runs: Sequence[Run]) -> Measured:
+def _measured(runs: Sequence[MeasuredRun]) -> SettingRuns:
     memory = [
         run.peak_memory_bytes
         for run in runs
@@ -324,81 +253,9 @@ def _measured(runs: Sequence[Run]) -> Measured:
     timed = [run for run in runs if run.duration_s is not None]
     alone = [run for run in timed if not run.shared] or timed
     longest = max(alone, key=lambda run: run.duration_s or 0.0, default=None)
-    return Measured(
+    return SettingRuns(
         known=runs[-1].known,
         memory_bytes=float(max(memory)) if memory else None,
         duration_s=None if longest is None else longest.duration_s,
         first_step_s=None if longest is None else longest.first_step_s,
     )
-
-
-def _together(spans: Iterable[tuple[Change, Span]]) -> Span:
-    """What several changes do together.
-
-    Two widths grow the matrix between them as one of them squared does, two depths the stack they are parts of: of such
-    settings the one that does most counts. Rows and columns, and all else, multiply.
-    """
-    total = Span()
-    ends: dict[tuple[Meaning, bool], Span] = {}
-    for change, span in spans:
-        about = meaning(change.name)
-        if about not in _OF_ONE_THING or change.ratio is None:
-            total += span
-            continue
-        key = about, change.ratio > 1
-        ends[key] = max(ends.get(key, span), span, key=lambda one: abs(one.usual) + one.most - one.least)
-    return sum(ends.values(), total)
-
-
-@lru_cache(maxsize=65_536)
-def _span(change: Change, what: str) -> Span:
-    """What is believed of a change before anything was measured of it."""
-    about, ratio = meaning(change.name), change.ratio
-    if about is Meaning.STORE:
-        return Span(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _UNKNOWN_SPAN
-    if about is Meaning.OTHER and _is_factor(change):
-        return _WORDS[about]
-    if ratio is not None and about in EFFECTS:
-        power = EFFECTS[about].of(what)
-        ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
-        return Span(ends[0], power.usual * math.log(ratio), ends[1])
-    if about is Meaning.LENGTH:
-        return Span(0.0, 0.0, 0.1) if what == "memory" else _UNKNOWN_SPAN
-    # A number that only one of the two was given, over a default that is not known, may be any number of times that.
-    numbers = isinstance(change.old, float) or isinstance(change.new, float)
-    return _WORDS[about] if about in _WORDS and not numbers else _UNKNOWN_SPAN
-
-
-def _is_factor(change: Change) -> bool:
-    """Whether a number is a factor or a share and no size: sizes are whole."""
-    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
-    return len(numbers) == 2 and not all(value.is_integer() for value in numbers)
-
-
-def _projected(change: Change, seen: Change, share: float, noise: float, what: str) -> Span | None:
-    """What a change does, where another change of the same setting added `share` (of the part that grows), give or take `noise`.
-
-    Through two measured values of a number goes one power of each exponent it may have: the extrapolation of the highest
-    bounds that of all others. Of words, what another word changed.
-    """
-    if change.ratio is None or seen.ratio is None:
-        return Span(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
-    if abs(math.log(seen.ratio)) < 0.05:
-        return None
-    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
-    ways = [
-        (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
-        for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
-    ]
-    ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]
-    return Span(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
-
-
-def _is_choice(name: str) -> bool:
-    return meaning(name) is Meaning.CHOICE
-
-
-def _tells(change: Change, what: str) -> bool:
-    """Whether a change may have made a difference of its own to what is compared."""
-    span = _span(change, what)
-    return span.most - span.least > 0.25 or abs(span.usual) > 0.1

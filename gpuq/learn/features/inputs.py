@@ -1,7 +1,6 @@
-"""What a regression of peaks knows of a job before it runs, as a few groups of words and a few numbers.
+"""What the regression of peaks knows of a job before it runs: groups of words, and numbers.
 
-Arrives: what is `Known` of a job, the same for training and for serving. Leaves: `Traits`. Ignores words it has no group
-for, and never raises on an odd one.
+The same function makes them for training and for serving. Tokens of no group are left out; odd tokens never raise.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.history import Known
+from gpuq.learn.history.history import JobFeatures
 
-# The groups that likeness is told by, and which tokens (see `kind`) belong to each.
+# The groups in which jobs are compared, and the prefixes of the tokens (see `kind`) that belong to each.
 GROUPS: dict[str, frozenset[str]] = {
     "owner": frozenset({"owner", "project"}),
     "script": frozenset({"script", "folder"}),
@@ -21,9 +20,9 @@ GROUPS: dict[str, frozenset[str]] = {
     "family": frozenset({"family", "kind"}),
     "words": frozenset({"option", "word", "precision", "optimizer", "framework", "layer", "constructor"}),
 }
-# One more: the same owner with the very same words, which is one template of a command, whatever model it trains.
+# One more group: owner and all words together, which is one template of a command whatever model it trains.
 TEMPLATE = "template"
-# The names of the numbers; `Traits.numbers` has them in this order.
+# The names of the numbers, in the order of `JobInputs.numbers`.
 NUMBERS = ("batch", "size", "compute")
 _PLACE_OF = {prefix: place for place, prefixes in enumerate(GROUPS.values()) for prefix in prefixes}
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
@@ -31,15 +30,15 @@ _LARGEST_LOG2 = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
-    """`words` has the tokens of each group, in the order of `GROUPS`, then the template; numbers are log2, None unknown."""
+class JobInputs:
+    """`words` has the tokens of each group in the order of `GROUPS`, then the template; `numbers` are log2, None for unknown."""
 
     words: tuple[frozenset[str], ...]
     numbers: tuple[float | None, ...]
 
     @property
     def owner(self) -> frozenset[str]:
-        """Whose work it is: owner and project, as tokens."""
+        """Owner and project, as tokens."""
         return self.words[0]
 
     @property
@@ -49,7 +48,7 @@ class Traits:
 
     @property
     def model(self) -> frozenset[str]:
-        """The model's name, as a token; empty where the command does not show one."""
+        """The model's name as a token; empty where the command does not show one."""
         return self.words[2]
 
     @property
@@ -58,13 +57,13 @@ class Traits:
         return self.words[3]
 
 
-def traits(known: Known) -> Traits:
-    """The traits of a job."""
-    return _traits(known.tokens, known.batch_log2, known.compute_log2)
+def job_inputs(known: JobFeatures) -> JobInputs:
+    """The inputs of a job. Cached: the tokens of one submission are asked about for every type of device."""
+    return _inputs(known.tokens, known.batch_log2, known.compute_log2)
 
 
 @lru_cache(maxsize=16_384)
-def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> Traits:
+def _inputs(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> JobInputs:
     found: list[list[str]] = [[] for _ in GROUPS]
     for token in tokens:
         place = _place(token)
@@ -72,7 +71,7 @@ def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: flo
             found[place].append(token)
     owner, _, model, _, words = found
     template = " ".join(sorted({*owner, *words}))
-    return Traits(
+    return JobInputs(
         (*map(frozenset, found), frozenset({template} if template else ())),
         (batch_log2, _size_log2(model), compute_log2),
     )
@@ -80,15 +79,15 @@ def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: flo
 
 @lru_cache(maxsize=65_536)
 def _place(token: str) -> int | None:
-    """The place of the group that this token belongs to."""
+    """The index of the group that a token belongs to; None for tokens of no group."""
     return _PLACE_OF.get(token.partition(":")[0])
 
 
 def _size_log2(models: list[str]) -> float | None:
-    """The size that the numbers in a model's name hint at: log2 of their product.
+    """log2 of the product of the numbers in a model's name, a hint at its size; None without numbers.
 
-    `resnet50` and `resnet152` differ by it in depth, `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared
-    (heads go with the width), to which parameters and work are proportional. It only compares models of one family.
+    `resnet50` and `resnet152` differ by it in depth, `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared (heads
+    grow with the width), to which parameters and work are proportional. Only models of one family are comparable by it.
     """
     logs = [math.log2(value) for model in models for value in map(float, _NUMERAL.findall(model)) if value > 0]
     return max(-_LARGEST_LOG2, min(_LARGEST_LOG2, sum(logs))) if logs else None

@@ -1,11 +1,11 @@
-"""Which jobs are the same work again, and what can be said of a job before it runs.
+"""Which jobs are the same work again, and what is known of a job before it runs.
 
-Arrives: a submission and its owner. Leaves: the kind (a readable template of the command), the signature (the kind plus
-what forecasts depend on) and the features, which take in what the client read from the script. Values of arguments are
-left out of the kind, except batch, image and sequence size, model and precision; so are options that only say where results
-go. What may change a job's needs is kept in the features as `values`, with variables given to the job and what configuration
-files hold: runs with other values are compared by `growth`. Used for training and for serving alike; what is stored at launch
-is never recomputed. Never raises on an odd command.
+From a submission and its owner come the kind (a readable template of the command), the signature (the kind and all that
+forecasts depend on) and the features, which include what the client read from the script. Values of arguments are left out of
+the kind, except batch, image and sequence size, model and precision; so are options that only say where results go. What may
+change a job's needs is kept in the features as `values`, together with variables of the job and entries of configuration
+files: runs with other values are compared by `growth`. Training and serving use what was stored at launch; it is never
+recomputed. Odd commands never raise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from gpuq.learn.features.arguments import Argument, kept, parse
 from gpuq.learn.features.families import family, parameters
 from gpuq.script.meaning import Meaning, meaning, plain
-from gpuq.script.tunables import Tuned, tuned
+from gpuq.script.tunables import EffectiveSettings, effective_settings
 from gpuq.submission import Hints, Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -33,8 +33,10 @@ _RUNNER = re.compile(
     r"|nohup|uv|poetry|pipenv|conda|micromamba|pdm|hatch|Rscript|julia|node)$"
 )
 _SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|jl|js)$")
-# What every second script calls its model.
-_EVERYBODYS = frozenset({"net", "model", "build", "build_model", "create_model", "get_model", "make_model", "mymodel"})
+# Names that very many scripts give their model say nothing about it.
+_COMMON_NAMES = frozenset(
+    {"net", "model", "build", "build_model", "create_model", "get_model", "make_model", "mymodel"}
+)
 _HOME = re.compile(r"^/(home|Users)/[^/]+/|^/root/")
 _ODD = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]+")
 
@@ -73,7 +75,7 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
 
 
 def _several(submission: Submission) -> str:
-    """` x2` for two devices, ` x1-4` for one to four; blank for one."""
+    """` x2` for two devices, ` x1-4` for one to four, empty for one."""
     if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
         return f" x{submission.gpus}-{submission.most_gpus}"
     return f" x{submission.gpus}" if submission.gpus > 1 else ""
@@ -95,7 +97,7 @@ def _template(submission: Submission) -> _Template:
 
 
 def _append_shape(positional: list[str], argument: Argument) -> None:
-    """Several values of one shape in a row are one: how many files there are does not make another kind."""
+    """Add a positional value; several of one shape in a row become one: the number of files makes no other kind."""
     shape = argument.shown or ""
     if positional and shape.startswith("<") and positional[-1].removesuffix("…") == shape:
         positional[-1] = f"{shape}…"
@@ -104,7 +106,7 @@ def _append_shape(positional: list[str], argument: Argument) -> None:
 
 
 def _target(submission: Submission) -> tuple[str, Sequence[str]]:
-    """What runs (script path, module, or the command's head), and the arguments it gets."""
+    """(what runs: script path, module, or the command's head; the arguments it gets)."""
     command = submission.command
     if submission.script is not None:
         script = _absolute(submission.script, submission.cwd)
@@ -127,7 +129,7 @@ def _target(submission: Submission) -> tuple[str, Sequence[str]]:
 
 
 def _run_by_interpreter(command: Sequence[str], cwd: str) -> tuple[str, Sequence[str]] | None:
-    """The script, module or code that an interpreter or launcher was asked to run; None if none is to be seen."""
+    """The script, module or code that an interpreter or launcher was asked to run; None if none is found."""
     for i, word in enumerate(command[1:], start=1):
         if _SCRIPT.search(word) and not word.startswith("-"):
             return _readable(_absolute(word, cwd)), command[i + 1 :]
@@ -160,10 +162,8 @@ def _short(kind: str) -> str:
 
 
 def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
-    """What forecasts may rest on.
-
-    What neither the command nor the script shows is None; values masked in the kind never appear, but optimiser and epochs.
-    """
+    """What forecasts may rest on. None for what neither command nor script shows. Values masked in the kind do not appear,
+    except optimiser and epochs."""
     settings = _settings(submission.hints, template)
     sizes = {name: value for name, (value, _) in settings.items()}
     hints = submission.hints or Hints()
@@ -197,20 +197,20 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
 
 
 def _tunables(submission: Submission) -> dict[str, Json]:
-    """`values`: the settings that this job is compared with others by; `given`: those that the script does not say itself."""
+    """`values`: the settings by which this job is compared with others; `given`: those that are not defaults of the script."""
     hints = submission.hints
     if hints is None or not hints.values:
-        found = tuned(_target(submission)[1], submission.env)
+        found = effective_settings(_target(submission)[1], submission.env)
     else:
-        found = Tuned(dict(hints.values), set(hints.given))
-        for name, text in tuned((), submission.env).values.items():
+        found = EffectiveSettings(dict(hints.values), set(hints.given))
+        for name, text in effective_settings((), submission.env).values.items():
             if name not in found.given:
                 found.give(name, text)
     return {"values": dict(sorted(found.values.items())), "given": [*sorted(found.given)]}
 
 
 def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:
-    """Setting -> (value, where it was read). What the command says by a usual name goes before what the script says."""
+    """Setting -> (value, where it was read). An option with a usual name goes before what the script says."""
     read = {} if hints is None else hints.settings
     found: dict[str, tuple[str, str]] = {}
     for name, setting in read.items():
@@ -221,7 +221,7 @@ def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, 
 
 
 def _named_model(constructor: str) -> str | None:
-    """The model's name in `AutoModel.from_pretrained:bert-base-uncased`, or a constructor that is one: `resnet50`."""
+    """The model's name in `AutoModel.from_pretrained:bert-base-uncased`, or a constructor that is one (`resnet50`)."""
     _, colon, name = constructor.partition(":")
     if colon:
         return name
@@ -229,7 +229,7 @@ def _named_model(constructor: str) -> str | None:
 
 
 def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator[str]:
-    """Words that like jobs have in common, each marked with where it stood; `clusters.WEIGHTS` weighs them."""
+    """Words that similar jobs have in common, each marked with where it stood; `clusters.WEIGHTS` weighs them."""
     yield f"owner:{_plain(owner)}"
     if submission.project is not None:
         yield f"project:{_plain(submission.project)}"
@@ -243,7 +243,7 @@ def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator
 
 
 def _made_of_tokens(hints: Hints, made_of: dict[str, str | None], sizes: dict[str, str]) -> Iterator[str]:
-    """The same for what the job is made of, as far as command and script show it."""
+    """Tokens of what the job is made of, as far as command and script show it."""
     if made_of["model"] is not None:
         yield f"model:{made_of['model'].lower()}"
         yield from (f"family:{word}" for word in _words(made_of["model"]))
@@ -255,7 +255,7 @@ def _made_of_tokens(hints: Hints, made_of: dict[str, str | None], sizes: dict[st
         yield f"precision:{sizes['precision'].lower()}"
     if hints.framework is not None:
         yield f"framework:{hints.framework}"
-    yield from (f"constructor:{name.lower()}" for name in hints.constructors if name.lower() not in _EVERYBODYS)
+    yield from (f"constructor:{name.lower()}" for name in hints.constructors if name.lower() not in _COMMON_NAMES)
     yield from (f"layer:{name.lower()}" for name in hints.layers)
 
 
@@ -264,7 +264,7 @@ def _words(text: str) -> list[str]:
 
 
 def _number(shown: str | None) -> float | None:
-    """The size that a shown value stands for; of several, as in 224x224, their geometric mean."""
+    """The size that a shown value stands for; of several, as in 224x224, their geometric mean. None for none."""
     if shown is None:
         return None
     values = [float(part) for part in re.findall(r"\d+(?:\.\d+)?", shown)]

@@ -1,9 +1,8 @@
-"""Whether forecasts still hold, watched from attempt to attempt: error and coverage per kind and over all.
+"""Watches, attempt by attempt, whether forecasts still hold: error and coverage, per kind and over all.
 
-Arrives: each finished attempt with the forecast that was stored at its launch. Leaves: decayed figures, an alarm where a
-memory bound fails significantly more often than promised, and by how much such a kind's bound must be widened until a new
-model serves. Pure; the same attempts in the same order give the same state, so a restart rebuilds it from the record.
-Ignores attempts without a forecast.
+Each finished attempt is scored against the forecast that was stored at its launch. The figures decay, so that they describe
+the recent past. Where a memory bound fails significantly more often than promised, the kind is in alarm: its bound is widened
+until a new model serves. The state depends on the attempts and their order only, so a restart rebuilds it from the record.
 """
 
 from __future__ import annotations
@@ -13,19 +12,18 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuq.learn.bounds import conformal_rank
-from gpuq.learn.history.evidence import at_least
 from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.statistics import binomial_tail, conformal_rank
 
-# Figures forget half of what they know in this many attempts.
+# The weight of an attempt halves with this many further ones.
 KIND_HALF_LIFE = 16.0
 TOTAL_HALF_LIFE = 256.0
-# An alarm looks at this many attempts, and rings where chance gives as many failures less often than this.
+# The alarm tests the latest attempts of a kind, and is set where chance explains their failures with less than this probability.
 _WINDOW = 32
 _ALARM = 0.01
 KINDS_KEPT = 5_000
 MOST_SHOWN = 10
-# Beyond this, the bound is no bound: the job runs alone anyway.
+# A bound widened further than this excludes sharing anyway.
 _WIDEST = 100.0
 
 
@@ -48,8 +46,8 @@ class _Mean:
 
 
 @dataclass
-class Watched:
-    """The figures of one kind on one type of device, or of all. Ratios are truth / bound, before any widening."""
+class KindDrift:
+    """The figures of one kind on one type of device, or of all. Ratios are measured memory / bound before any widening."""
 
     half_life: float
     window: int
@@ -67,46 +65,47 @@ class Watched:
         self._ratios = deque(maxlen=self.window)
 
     def add_ratio(self, version: str | None, ratio: float) -> None:
-        """Take up truth / bound of a forecast by this model version."""
+        """Add measured / bound of a forecast made by this model version."""
         self._ratios.append((version, ratio))
 
     def ratios(self, version: str | None) -> list[float]:
-        """The latest ratios under this model version; what another one got wrong is no evidence against it."""
+        """The latest ratios under this model version; errors of another version are no evidence against this one."""
         return [ratio for of, ratio in self._ratios if of == version]
 
 
 class Drift:
-    """See the module's own words. Not for more than one thread."""
+    """Drift of all kinds and of each. Not for use by several threads."""
 
     def __init__(self, quantile: float) -> None:
         self._quantile = quantile
         self._newest = (0, 0)
         self._version: str | None = None
-        self._kinds: OrderedDict[tuple[str, str], Watched] = OrderedDict()
-        self._all = Watched(TOTAL_HALF_LIFE, 4 * _WINDOW)
+        self._kinds: OrderedDict[tuple[str, str], KindDrift] = OrderedDict()
+        self._all = KindDrift(TOTAL_HALF_LIFE, 4 * _WINDOW)
         self._report: dict[str, Any] | None = None
 
     def learn(self, outcome: Outcome) -> None:
-        """Score what was foretold of this attempt at its launch against what came."""
+        """Score a finished attempt against its forecast. Attempts without a forecast, or that did not finish, are ignored."""
         forecast = outcome.forecast
         if forecast is None or not forecast.known or not outcome.whole:
             return
-        # Jobs are numbered as they come: the newest one seen was foretold by the model that serves, or will be.
+        # Job numbers rise with time, so the forecast of the newest job seen names the serving model.
         if outcome.attempt is None or outcome.attempt >= self._newest:
             self._newest, self._version = outcome.attempt or self._newest, forecast.model_version
         key = (outcome.kind, outcome.device_type)
-        watched = self._kinds.setdefault(key, Watched(KIND_HALF_LIFE, _WINDOW))
+        watched = self._kinds.setdefault(key, KindDrift(KIND_HALF_LIFE, _WINDOW))
         self._kinds.move_to_end(key)
         if len(self._kinds) > KINDS_KEPT:
             self._kinds.popitem(last=False)
-        for one in (watched, self._all):
-            _score(one, outcome)
+        for figures in (watched, self._all):
+            _score(figures, outcome)
         self._report = None
 
     def widening(self, kind: str, device_type: str) -> float:
-        """What this kind's memory bound is to be multiplied with now; 1.0 where it holds.
+        """The factor for this kind's memory bound; 1.0 where the bound holds as often as promised.
 
-        The conformal quantile of what its recent runs needed over their bounds; the largest where they are few.
+        In an alarm it is the conformal quantile of measured / bound over the kind's recent runs, or their maximum where they
+        are few.
         """
         watched = self._kinds.get((kind, device_type))
         if watched is None or not self._alarm(watched):
@@ -116,7 +115,7 @@ class Drift:
         return min(_WIDEST, max(1.0, ordered[rank - 1]))
 
     def report(self) -> dict[str, Any]:
-        """The figures over all, how many kinds are in alarm, and the kinds that deviate most: never more than a few."""
+        """Figures over all, the number of kinds in alarm, and the `MOST_SHOWN` kinds that deviate most, as plain JSON values."""
         if self._report is None:
             self._report = self._reported()
         return self._report
@@ -141,17 +140,17 @@ class Drift:
             ],
         }
 
-    def _chance(self, watched: Watched) -> float:
-        """How likely as many failures are if the bound held as often as promised."""
+    def _chance(self, watched: KindDrift) -> float:
+        """The probability of as many failures, or more, if the bound held as often as promised."""
         ratios = watched.ratios(self._version)
-        return at_least(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
+        return binomial_tail(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
 
-    def _alarm(self, watched: Watched) -> bool:
-        """Whether the memory bound fails more often than promised, and not by chance."""
+    def _alarm(self, watched: KindDrift) -> bool:
+        """Whether the memory bound fails more often than promised by more than chance explains."""
         return self._chance(watched) < _ALARM
 
     @staticmethod
-    def _figures(watched: Watched) -> dict[str, Any]:
+    def _figures(watched: KindDrift) -> dict[str, Any]:
         return {
             "attempts": watched.attempts,
             "memory_coverage": watched.covered.value,
@@ -162,7 +161,7 @@ class Drift:
         }
 
 
-def _score(watched: Watched, outcome: Outcome) -> None:
+def _score(watched: KindDrift, outcome: Outcome) -> None:
     forecast = outcome.forecast
     assert forecast is not None
     watched.attempts += 1
@@ -179,8 +178,8 @@ def _score(watched: Watched, outcome: Outcome) -> None:
     _score_slowdown(watched, outcome)
 
 
-def _score_slowdown(watched: Watched, outcome: Outcome) -> None:
-    """Only where the one partner it met is the one it was foretold beside."""
+def _score_slowdown(watched: KindDrift, outcome: Outcome) -> None:
+    """Counts a slowdown only where the job met exactly the partner that its forecast was made for."""
     forecast = outcome.forecast
     assert forecast is not None
     for partner, value, _, _ in outcome.slowdowns:

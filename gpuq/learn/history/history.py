@@ -1,8 +1,9 @@
-"""What has been measured of each kind on each type of device, and what each pair of kinds cost each other.
+"""What was measured of each kind on each type of device, and what each pair of kinds cost each other.
 
-Arrives: outcomes, from the record at start and one by one as attempts finish. Leaves: the latest runs of a kind, the
-latest slowdowns of a pair, and pairs that ran out of memory together. Bounded: old runs make room for new ones, kinds
-not seen for long for others. Types of device never mix.
+The history is filled from the record at start, and then attempt by attempt. It answers with the latest runs of a kind, the
+latest slowdowns of a pair, and the pairs that ran out of memory together. Its size is bounded: old runs are dropped for new
+ones, and kinds not seen for long for others. Types of device never mix, since neither memory nor time carries over from one
+to another.
 """
 
 from __future__ import annotations
@@ -14,48 +15,48 @@ from sys import intern
 from typing import Any
 
 from gpuq.core.state.attempt import MemoryCause
-from gpuq.learn.bounds import order_statistic
 from gpuq.learn.features.compute import compute_log2
-from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
-from gpuq.learn.memory.footprint import Parts, parts_of
+from gpuq.learn.history.outcome import Outcome, outcome_from_rows
+from gpuq.learn.memory.footprint import LayerTerms, parts_of
+from gpuq.learn.statistics import order_statistic
 
 Value = float | str
-# Whose, which, on how many devices.
+# (project or owner, script, number of devices)
 Script = tuple[str, str, int]
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
-# The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
+# Admission adds up the peak utilisations of two jobs, so each must rarely be too low: of up to nine runs, the highest.
 UTILIZATION_QUANTILE = 0.9
 KINDS_KEPT = 20_000
 SCRIPT_KINDS_KEPT = 24
 
-__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place_of"]
+__all__ = ["History", "JobFeatures", "MeasuredRun", "MeasuredSlowdown", "Outcome", "outcome_from_rows", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What forecasts need of a job's features."""
+class JobFeatures:
+    """What forecasts use of a job's features."""
 
     script_sha256: str | None = None
     batch_log2: float | None = None
     tokens: tuple[str, ...] = ()
     compute_log2: float | None = None
-    """Multiply-adds per sample of a training step; None where nothing tells."""
-    layers: Parts | None = None
-    """What its script says of its network's layers; None where that is too little to add up."""
+    """log2 of the multiply-adds per sample of a training step; None where unknown."""
+    layers: LayerTerms | None = None
+    """Memory terms of its network; None where the network or the batch size is unknown."""
     values: tuple[tuple[str, Value], ...] | None = None
-    """The settings it runs with, by name (see `gpuq.script.tunables`); None where they were not looked for."""
+    """Effective settings by name (see `gpuq.script.tunables`), sorted; None in records made before settings were read."""
     given: frozenset[str] = frozenset()
-    """Those that the script does not say itself."""
+    """Names of the settings that command, variables or configuration files gave; the others are defaults of the script."""
     framework: str | None = None
     script: Script | None = None
-    """Whose script it is, which, and on how many devices; None where that is not known."""
+    """(project or owner, script, number of devices); None where unknown."""
 
     @classmethod
-    def of(cls, features: Mapping[str, Any]) -> Known:
-        """From a features dictionary as it was stored; what is odd in it is taken as unknown."""
+    def of(cls, features: Mapping[str, Any]) -> JobFeatures:
+        """From a features dictionary as it was stored. Values of another type than expected count as unknown."""
         sha, batch, tokens = (features.get(name) for name in ("script_sha256", "batch_log2", "tokens"))
         return cls(
             script_sha256=sha if isinstance(sha, str) else None,
@@ -69,18 +70,19 @@ class Known:
             script=_script(features),
         )
 
-    def same_work(self, other: Known) -> bool:
-        """Whether script, batch size and all settings are alike, as far as both are known."""
+    def same_work(self, other: JobFeatures) -> bool:
+        """Whether script, batch size and all settings are equal, as far as both are known."""
         return (
             _agree(self.script_sha256, other.script_sha256)
             and _agree(self.batch_log2, other.batch_log2)
             and not self.different(other)
         )
 
-    def different(self, run: Known) -> list[str]:
-        """The names of the settings that differ from those of a run, sorted; none for a job whose settings are not known.
+    def different(self, run: JobFeatures) -> list[str]:
+        """The names of the settings that differ from those of a run, sorted; empty for a job whose settings are unknown.
 
-        One that only one of the two has counts where it was given to it.
+        A setting that only one of the two has counts where it was given to that job: a default of the script that the other's
+        version does not have is no change of settings.
         """
         if self.values is None or self.values == run.values:
             return []
@@ -90,10 +92,10 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One attempt, as far as peaks, durations and power go. Percent, bytes, seconds, watts."""
+class MeasuredRun:
+    """Peaks, duration and power of one finished attempt. Percent of a device, bytes, seconds, steps per second, watts."""
 
-    known: Known
+    known: JobFeatures
     peak_utilization_pct: float | None
     peak_memory_bytes: int | None
     duration_s: float | None
@@ -113,13 +115,13 @@ class Run:
 
 
 def place_of(device_type: str, sharing: str | None) -> str:
-    """Where slowdowns may be compared: a type of device with one way of sharing (None: not known)."""
+    """The key under which slowdowns may be compared: type of device and way of sharing ("mps", "time-slicing", None: unknown)."""
     return device_type if sharing is None else f"{device_type} / {sharing}"
 
 
 @dataclass(frozen=True, slots=True)
-class Slowdown:
-    """A kind's measured slowdown beside another: time together / time alone, and its 95% interval where known."""
+class MeasuredSlowdown:
+    """A kind's slowdown beside another: time together / time alone, with its 95% interval where known."""
 
     value: float
     low: float | None
@@ -127,58 +129,49 @@ class Slowdown:
 
 
 class _Runs:
-    """The latest runs of one kind, by what they showed.
+    """The latest runs of one kind, in one bounded queue per combination of what they showed.
 
-    Runs of one sort never push out those of another: many shared runs leave the runs alone, which show a kind's own peaks;
-    and runs that showed little leave those that showed more, so that what is known stays known.
+    Separate queues keep many runs of one sort from pushing out another: shared runs must not displace runs alone, which show
+    a kind's own peaks, nor runs with missing values those that are complete.
     """
 
-    __slots__ = ("_by_sort",)
+    __slots__ = ("_by_shown",)
 
     def __init__(self) -> None:
-        self._by_sort: dict[tuple[bool, ...], deque[Run]] = {}
+        self._by_shown: dict[tuple[bool, ...], deque[MeasuredRun]] = {}
 
-    def all(self) -> list[Run]:
-        return [run for runs in self._by_sort.values() for run in runs]
+    def all(self) -> list[MeasuredRun]:
+        return [run for runs in self._by_shown.values() for run in runs]
 
-    def add(self, run: Run) -> None:
+    def add(self, run: MeasuredRun) -> None:
         has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
-        sort = (run.whole, has_utilization, has_memory, run.complete and run.shared)
-        if sort not in self._by_sort:
-            self._by_sort[sort] = deque(maxlen=RUNS_KEPT if run.complete else PARTIAL_KEPT)
-        self._by_sort[sort].append(run)
+        shown = (run.whole, has_utilization, has_memory, run.complete and run.shared)
+        if shown not in self._by_shown:
+            self._by_shown[shown] = deque(maxlen=RUNS_KEPT if run.complete else PARTIAL_KEPT)
+        self._by_shown[shown].append(run)
 
 
 class History:
-    """See the module's own words. Not for more than one thread."""
+    """Runs, slowdowns and unsafe pairs in memory. Not for use by several threads."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
-        # Script and type of device -> kinds of it with a run, the longest unseen first.
+        # (script, type of device) -> kinds of that script with a run, the longest unseen first.
         self._kinds_of: dict[tuple[Script, str], OrderedDict[str, None]] = {}
-        self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
+        self._slowdowns: OrderedDict[tuple[str, str, str], deque[MeasuredSlowdown]] = OrderedDict()
         self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
 
     @classmethod
-    def from_rows(cls, rows: Iterable[tuple[JobSide, AttemptSide]], device_types: Mapping[str, str]) -> History:
-        """The history that the record's ended attempts add up to, oldest end first.
-
-        Rows that teach nothing are passed over.
-        """
-        outcomes = (outcome_from_rows(job, attempt, device_types) for job, attempt in rows)
-        return cls.from_outcomes(outcome for outcome in outcomes if outcome is not None)
-
-    @classmethod
     def from_outcomes(cls, outcomes: Iterable[Outcome]) -> History:
-        """The history that these outcomes add up to, in their order."""
+        """A history filled with these outcomes, in their order."""
         history = cls()
         for outcome in outcomes:
             history.learn(outcome)
         return history
 
     def learn(self, outcome: Outcome) -> bool:
-        """Add a finished attempt. False if it is already here: a message may come twice."""
+        """Add a finished attempt. Returns False, and adds nothing, if it is already known: messages may be delivered twice."""
         key = (outcome.kind, outcome.device_type)
         runs = self._runs.setdefault(key, _Runs())
         self._runs.move_to_end(key)
@@ -197,7 +190,7 @@ class History:
             if run.known.script is not None and (kinds := self._kinds_of.get((run.known.script, key[1]))):
                 kinds.pop(key[0], None)
 
-    def _learn_script(self, run: Run, key: tuple[str, str]) -> None:
+    def _learn_script(self, run: MeasuredRun, key: tuple[str, str]) -> None:
         if run.known.script is None:
             return
         kinds = self._kinds_of.setdefault((run.known.script, key[1]), OrderedDict())
@@ -211,11 +204,11 @@ class History:
             where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
-            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))
+            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, low, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)
-        # What a foreign process took says nothing of the two.
+        # Memory that a foreign process took is no evidence against the pair.
         if outcome.outgrew_device and outcome.shared and outcome.memory_cause != MemoryCause.FOREIGN:
             for partner in outcome.partner_kinds:
                 self._unsafe |= {
@@ -223,29 +216,30 @@ class History:
                     (partner, outcome.kind, outcome.device_type),
                 }
 
-    def runs(self, kind: str, device_type: str) -> list[Run]:
-        """The kind's latest runs on this type of device: sort by sort, each oldest first."""
+    def runs(self, kind: str, device_type: str) -> list[MeasuredRun]:
+        """The kind's latest runs on this type of device, grouped by what they showed, each group oldest first."""
         runs = self._runs.get((kind, device_type))
         return [] if runs is None else runs.all()
 
-    def siblings(self, kind: str, device_type: str, known: Known) -> list[Run]:
-        """Finished runs of the kind and of other kinds of the same script, whatever their settings; its own last."""
+    def siblings(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
+        """Finished runs of the same script on this type of device, whatever their kind and settings; those of `kind` last."""
         kinds = () if known.script is None else self._kinds_of.get((known.script, device_type), ())
         found = [run for other in kinds if other != kind for run in self.runs(other, device_type) if run.whole]
         return [*found, *(run for run in self.runs(kind, device_type) if run.whole)]
 
-    def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
-        """The runs to predict a job from, and whether they are of the same work: script and settings alike.
+    def comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[list[MeasuredRun], bool]:
+        """The runs to predict a job from, and whether they are of the same work (equal script and settings).
 
-        Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
+        Where no run is of the same work, all finished runs of the kind are returned with False. Runs with both peaks are
+        preferred.
         """
         whole = [run for run in self.runs(kind, device_type) if run.whole]
         usable = [run for run in whole if run.complete] or whole
         same = [run for run in usable if known.same_work(run.known)]
         return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
 
-    def slowdowns(self, kind: str, beside: str, place: str) -> list[Slowdown]:
-        """How much `kind` was slowed beside the other kind in this place, oldest first."""
+    def slowdowns(self, kind: str, beside: str, place: str) -> list[MeasuredSlowdown]:
+        """The measured slowdowns of `kind` beside the other kind in this place (see `place_of`), oldest first."""
         return list(self._slowdowns.get((kind, beside, place), ()))
 
     def measured_pairs(self, place: str) -> bool:
@@ -253,14 +247,14 @@ class History:
         return place in self._places
 
     def all_slowdowns(self) -> dict[str, dict[tuple[str, str], list[float]]]:
-        """Place -> (kind, kind beside it) -> its slowdowns, the pair longest unseen first."""
+        """Place -> (kind, kind beside it) -> measured slowdowns; the pair longest unseen first."""
         found: dict[str, dict[tuple[str, str], list[float]]] = {}
         for (kind, beside, where), measured in self._slowdowns.items():
             found.setdefault(where, {})[kind, beside] = [slowdown.value for slowdown in measured]
         return found
 
     def unsafe(self, kind: str, other: str, device_type: str) -> bool:
-        """Whether one of the two ran out of memory beside the other."""
+        """Whether one of the two ran out of memory beside the other, on a device without foreign processes."""
         return (kind, other, device_type) in self._unsafe
 
     def kinds(self) -> Iterator[tuple[str, str]]:
@@ -268,14 +262,17 @@ class History:
         return iter(list(self._runs))
 
 
-def measured(runs: Iterable[Run], name: str) -> list[float]:
-    """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
+def measured(runs: Iterable[MeasuredRun], name: str) -> list[float]:
+    """The known values of a field of these runs: of those without a partner if there are any, else of all.
+
+    A partner lowers utilisation and lengthens runs, so runs alone are better evidence.
+    """
     known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
     return [value for shared, value in known if not shared] or [value for _, value in known]
 
 
-def peak_utilization(used: Sequence[Run], runs: Sequence[Run]) -> float | None:
-    """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
+def peak_utilization(used: Sequence[MeasuredRun], runs: Sequence[MeasuredRun]) -> float | None:
+    """The upper quantile of the runs alone, in percent; None without any. Unfinished runs only raise it."""
     values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
     if not values:
         return None
@@ -285,9 +282,9 @@ def peak_utilization(used: Sequence[Run], runs: Sequence[Run]) -> float | None:
     return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
 
 
-def _run(outcome: Outcome) -> Run:
-    return Run(
-        known=Known.of(outcome.features),
+def _run(outcome: Outcome) -> MeasuredRun:
+    return MeasuredRun(
+        known=JobFeatures.of(outcome.features),
         peak_utilization_pct=outcome.peak_utilization_pct,
         peak_memory_bytes=outcome.peak_memory_bytes,
         duration_s=outcome.duration_s,
@@ -302,7 +299,7 @@ def _run(outcome: Outcome) -> Run:
     )
 
 
-def _show_both(runs: list[Run]) -> bool:
+def _show_both(runs: list[MeasuredRun]) -> bool:
     """Whether these runs, taken together, show both peaks."""
     utilization = any(run.peak_utilization_pct is not None for run in runs)
     return utilization and any(run.peak_memory_bytes is not None for run in runs)

@@ -1,7 +1,8 @@
-"""What one finished attempt taught: the row that history, training and scoring all work on.
+"""One finished attempt as a row for history, training and scoring.
 
-Arrives: an ended attempt and its job as the record has them. Leaves: an `Outcome`, or None where nothing was measured
-or the row cannot be right (a poisoned or damaged row must not teach anything). Features are those stored at launch.
+`outcome_from_rows` makes it from an ended attempt and its job as the record has them. Values that cannot be right become
+None, and rows without any use become None as a whole, so that a damaged row teaches nothing. Features are those stored at
+launch, not recomputed: a forecast must be judged by what was known then.
 """
 
 # ruff: noqa: D102 - the properties below are the fields of rows that contract.py describes.
@@ -20,10 +21,10 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord
 
-# No job needs less than a process's own pages, no device has more than 64 TiB: beyond, it is a fault of the reader.
+# No job needs less than a process's own pages and no device has more than 64 TiB: values beyond are errors of the reader.
 _LEAST_MEMORY_BYTES = 2**20
 _MOST_MEMORY_BYTES = 2**46
-# Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was not measured, but mistaken.
+# Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was measured wrongly.
 _LEAST_SLOWDOWN = 0.5
 _MOST_SLOWDOWN = 100.0
 # The meter is read once a second: what it misses at both ends of an attempt is then less than a tenth.
@@ -36,9 +37,8 @@ Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
-    `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
-    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high). `sharing` is how
-    the device was shared: "mps", "time-slicing", or None where it is not known.
+    `whole`: the peaks are those of the whole job, since it completed or made measured progress. Otherwise they are lower
+    bounds. `slowdowns` holds (partner's kind, value, low, high). `sharing` is "mps", "time-slicing" or None for unknown.
     """
 
     kind: str
@@ -60,12 +60,12 @@ class Outcome:
     attempt: tuple[int, int] | None = None
     owner: str | None = None
     forecast: Forecast | None = None
-    """What was foretold at launch, as it was stored then; None where nothing was."""
+    """The forecast stored at launch; None where there was none."""
     sharing: str | None = None
     memory_cause: str | None = None
-    """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+    """Whose use left the device without memory (a `MemoryCause`); None where that is not known."""
     power_w: float | None = None
-    """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    """The mean power of each of its devices, in watts; None for an attempt that shared, whose part of it is only an estimate."""
     first_step_s: float | None = None
     """From its start to its first step; None where no step was counted."""
     utilization_at_most: float | None = None
@@ -116,7 +116,7 @@ class AttemptSide(Protocol):
 def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
     """The outcome of an ended attempt. None if it never ran, its device's type is unknown, or its row cannot be right.
 
-    `device_types` (device id -> type) is asked only where the row does not name the type itself.
+    `device_types` (device id -> type) is used only where the row does not name the type itself.
     """
     actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
     if actual is None or ended is None or attempt.ending is None or not math.isfinite(ended):
@@ -202,7 +202,7 @@ def impossible(actual: AttemptOutcome) -> str | None:
 
 
 def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
-    """The forecast that was stored with the launch; None where there is none to be read."""
+    """The forecast that was stored with the launch; None if there is none or it cannot be read."""
     attempt = launch.get("attempt")
     stored = attempt.get("forecast") if isinstance(attempt, Mapping) else None
     try:
@@ -255,7 +255,7 @@ def _positive(value: object) -> float | None:
 
 
 def _percent(value: object) -> float | None:
-    """Readings a little over the whole device are rounding; twice the device is a fault."""
+    """Readings slightly over 100 are rounding; from 200 on they are errors."""
     number = _number(value)
     return min(number, 100.0) if number is not None and 0 <= number <= 200 else None
 

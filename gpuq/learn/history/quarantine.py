@@ -1,12 +1,13 @@
-"""Which finished attempts may teach, in which order, and why the others may not.
+"""Selects the finished attempts that may teach, and puts them in the order of their ends.
 
-Arrives: ended attempts with their jobs, as the record has them. Leaves: outcomes, oldest end first, and a count per reason
-of what was left out. Left out are rows that cannot be read, rows with a value that cannot be right, copies, and single
-readings far below everything else that the same work ever needed.
+A model is only as good as its rows. Left out are rows that cannot be read, rows with a value that cannot be right, copies of
+other rows, and single memory readings far below everything else that the same work ever needed. Each reason is counted for
+the card.
 
-Time is believed where the clocks agree with the record: jobs are numbered as they come in, so submission times must not
-fall. The largest set of jobs whose times do not fall is believed; an attempt of any other, or one that ended before it
-started or after now, keeps its place by its number instead. Ignores what an attempt was foretold.
+Clocks of hosts may be wrong. Jobs are numbered as they are submitted, so submission times must not fall with the number: the
+largest set of jobs whose times do not fall is believed. An attempt of any other job, or one that ended before it started or
+in the future, is placed by its number instead. Forecasts are not looked at: rows that disagree with the model must not be
+dropped.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ import msgspec
 
 from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, impossible, outcome_from_rows
 
-# Two clocks of one site may differ by this much and both be right enough.
+# Clocks of one site may differ by this much without being called wrong.
 CLOCK_SLACK_S = 60.0
-# A driver rounds up; more than this over the device is a fault of the reader.
+# Drivers round up; a reading further above the device's memory is an error.
 _MEMORY_SLACK = 1.05
-# The same work needs the same memory within a few percent (see bounds.py): an eighth of it was not the whole job.
+# The same work needs the same memory within a few percent (see `statistics`): an eighth of it was not the whole job.
 _FAR_BELOW = 1 / 8
 _LEAST_TO_COMPARE = 5
-# What more than this share of the runs shows is no slip; it is how the work behaves.
+# A low reading in more than this share of the runs is how the work behaves, and no slip.
 _MOST_SLIPS = 0.2
 
 
 @dataclass(frozen=True)
-class Teachable:
-    """What may be learnt from, oldest end first; what may not, by reason; and whose clock was not believed."""
+class TrainingSet:
+    """Outcomes that may teach, oldest end first; how many rows were left out, by reason; how many were placed by number."""
 
     outcomes: tuple[Outcome, ...]
     left_out: Mapping[str, int]
@@ -43,7 +44,7 @@ class Teachable:
 
     @property
     def damaged(self) -> int:
-        """Rows that something must have gone wrong with; a copy, or a job that measured nothing, is no damage."""
+        """The number of rows that something went wrong with; copies, and jobs that measured nothing, are not damage."""
         return sum(count for reason, count in self.left_out.items() if reason not in (COPY, EMPTY))
 
 
@@ -66,15 +67,15 @@ class _Read:
         return self.outcome.attempt or (0, 0)
 
 
-def teachable(
+def select_training_set(
     rows: Iterable[tuple[JobSide, AttemptSide]],
     device_types: Mapping[str, str],
     memory: Mapping[str, int],
     now: float,
-) -> Teachable:
-    """Sort the record's ended attempts into those that teach and those that do not.
+) -> TrainingSet:
+    """Select and order the record's ended attempts.
 
-    `device_types`: device id -> type. `memory`: device type -> the bytes that its largest device has. `now`: Unix seconds.
+    `device_types`: device id -> type. `memory`: device type -> bytes of its largest device. `now`: Unix seconds.
     """
     left_out: Counter[str] = Counter()
     read: dict[Hashable, _Read] = {}
@@ -94,7 +95,7 @@ def teachable(
     ordered, misdated = _in_order(sorted(read.values(), key=lambda one: one.number), now)
     kept = _without_slips(ordered)
     left_out[FAR_BELOW] += len(ordered) - len(kept)
-    return Teachable(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
+    return TrainingSet(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
 
 
 def _fault(outcome: Outcome | None, attempt: AttemptSide, memory: Mapping[str, int]) -> str | None:
@@ -111,7 +112,7 @@ def _fault(outcome: Outcome | None, attempt: AttemptSide, memory: Mapping[str, i
 
 
 def _fingerprints(outcome: Outcome, attempt: AttemptSide) -> list[Hashable]:
-    """What no two attempts share: when they ran with what came of it, and the sums of their measured rates."""
+    """Keys that no two attempts share: when they ran with the outcome, and the sums of their measured rates."""
     what = msgspec.json.encode(attempt.actual)
     prints: list[Hashable] = [(outcome.kind, attempt.started_at, attempt.ended_at, what)]
     segments = _segments(attempt)
@@ -121,7 +122,7 @@ def _fingerprints(outcome: Outcome, attempt: AttemptSide) -> list[Hashable]:
 
 
 def _segments(attempt: AttemptSide) -> list[Any]:
-    """The measured windows with their sums of rates: clocks may be set anew, these never come out alike twice."""
+    """The measured windows that have sums of rates: unlike times, these sums never repeat by chance."""
     measurement = getattr(attempt, "measurement", None)
     segments = measurement.get("segments") if isinstance(measurement, Mapping) else None
     found = segments if isinstance(segments, Sequence) and not isinstance(segments, str) else ()
@@ -129,7 +130,7 @@ def _segments(attempt: AttemptSide) -> list[Any]:
 
 
 def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
-    """(outcomes, oldest end first; how many stand where their number puts them). `read` is in the order of numbers."""
+    """(outcomes, oldest end first; how many were placed by their number). `read` is sorted by number."""
     believed = _not_falling([one.submitted_at for one in read])
     placed: list[tuple[float, tuple[int, int], Outcome]] = []
     misdated = 0
@@ -144,13 +145,14 @@ def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
 
 
 def _sensible(one: _Read, now: float) -> bool:
+    """Whether submission, start and end are in order and not in the future, give or take `CLOCK_SLACK_S`."""
     started = one.submitted_at if one.started_at is None else one.started_at
     in_turn = one.submitted_at - CLOCK_SLACK_S <= started <= one.outcome.ended_at
     return in_turn and one.outcome.ended_at <= now + CLOCK_SLACK_S
 
 
 def _redated(one: _Read, latest: float, now: float) -> Outcome:
-    """The attempt as if it had been submitted when its neighbours by number were."""
+    """The outcome with the end that it would have had, had it been submitted when its neighbours by number were."""
     started, ended = one.started_at, one.outcome.ended_at
     lasted = max(0.0, ended - started) if started is not None else 0.0
     if latest + lasted > now:
@@ -161,7 +163,7 @@ def _redated(one: _Read, latest: float, now: float) -> Outcome:
 
 
 def _not_falling(times: Sequence[float]) -> set[int]:
-    """The places of the longest subsequence that does not fall (patience sorting)."""
+    """Indices of the longest subsequence that does not fall (patience sorting, O(n log n))."""
     tails: list[float] = []
     at: list[int] = []
     before: list[int | None] = []
@@ -179,7 +181,10 @@ def _not_falling(times: Sequence[float]) -> set[int]:
 
 
 def _without_slips(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """All but the few whole runs whose memory lies far below that of the same work's other runs."""
+    """All but the few finished runs whose memory lies far below that of other runs of the same work.
+
+    Only low values are dropped: a run that needed more than the others is what bounds must cover.
+    """
     groups: dict[Hashable, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.whole and outcome.peak_memory_bytes is not None:

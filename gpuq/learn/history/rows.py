@@ -1,8 +1,7 @@
-"""The lines of a CSV file that somebody brings: forgiving about its form, exact about what is wrong with it.
+"""Reads CSV files that users bring: tolerant of their form, precise about what is wrong with a cell.
 
-Arrives: a file with a header, columns in any order, separated by commas, semicolons or tabs. Leaves: rows whose cells are read
-as names, numbers, percent or moments; a blank cell and a column that is not there are unknown. Raises `BadInput` with the line
-and what to write there.
+The first line is a header with columns in any order, separated by commas, semicolons or tabs. A blank cell and a missing
+column are unknown. Errors are `BadInput` with file, line and what to write there, since the user has to mend the file.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from pathlib import Path
 from gpuq.errors import BadInput
 
 BLANK = frozenset({"", "-", "?", "na", "n/a", "nan", "none", "null", "unknown"})
-# What rounding makes of a full device; more than that is another unit.
+# Rounding may give 101 for a full device; larger values are of another unit.
 _HIGHEST_PCT = 101.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a file: its cells by column, and where it stands."""
+class CsvRow:
+    """One line of a file: its cells by column name, and where it stands."""
 
     path: Path
     line: int
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """The cell with single blanks; empty where it is blank or not there."""
+        """The cell with single blanks; empty where it is blank or missing."""
         return " ".join(self.cells.get(column, "").split())
 
     def name(self, column: str) -> str:
@@ -42,7 +41,7 @@ class Row:
         return found
 
     def number(self, column: str) -> float | None:
-        """None for a blank cell. Raises BadInput for what is no number, and for one below 0."""
+        """A number from 0 up; None for a blank cell. Raises BadInput for anything else."""
         text = self.text(column)
         if text.casefold() in BLANK:
             return None
@@ -59,18 +58,18 @@ class Row:
         return found
 
     def above_zero(self, column: str) -> float | None:
-        """A number; 0 is what many tools write for unknown."""
+        """A number above 0; None for blank and for 0, which many tools write for unknown."""
         return self.number(column) or None
 
     def percent(self, column: str) -> float | None:
-        """0 to 100. Raises BadInput for more."""
+        """Percent, 0 to 100. Raises BadInput above 101."""
         found = self.number(column)
         if found is not None and found > _HIGHEST_PCT:
             raise self.wrong(f"{column} is {found:g}", "Write percent of one device, from 0 to 100.")
         return None if found is None else min(found, 100.0)
 
     def moment(self, column: str) -> float | None:
-        """Unix seconds. An RFC 3339 time without a zone is UTC."""
+        """Unix seconds, from a number or an RFC 3339 time; a time without a zone is UTC. Raises BadInput."""
         text = self.text(column)
         if text.casefold() in BLANK:
             return None
@@ -87,12 +86,12 @@ class Row:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
     def wrong(self, what: str, fix: str) -> BadInput:
-        """The error that names this line."""
+        """A BadInput that names file and line."""
         return BadInput(f"{self.path}:{self.line}: {what}.", fix=fix)
 
 
-def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learning.md") -> Iterator[Row]:
-    """The lines that are not blank. `described_in` is where people find the columns. Raises BadInput."""
+def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learning.md") -> Iterator[CsvRow]:
+    """The lines that are not blank. `described_in` is the document that lists the columns. Raises BadInput."""
     lines = StringIO(_text(path), newline="")
     # Spreadsheets of many countries separate by semicolons or tabs, and call it CSV.
     first = lines.readline()
@@ -102,7 +101,7 @@ def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learn
         header = ["_".join(name.lower().split()) for name in next(reader, [])]
         _check_header(path, header, needed, described_in)
         for cells in reader:
-            row = Row(path, reader.line_num, dict(zip(header, cells, strict=False)))
+            row = CsvRow(path, reader.line_num, dict(zip(header, cells, strict=False)))
             if any(cell.strip() for cell in cells[len(header) :]):
                 raise row.wrong(
                     f"there are {len(cells)} cells under {len(header)} columns", "Put a name with a comma in quotes."

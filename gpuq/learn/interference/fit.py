@@ -1,13 +1,13 @@
 """Fits `Interference` to measured pairs: the parameters by their evidence, the bounds by what is left out in turn.
 
-Arrives: profiles and measured directed slowdowns on one type of device with one way of sharing. Leaves: an `Interference`.
-The only module here that uses scipy, and only inside the functions that need it. The same pairs give the same result.
+Profiles and directed slowdowns on one type of device with one way of sharing give an `Interference`. Only this module uses
+scipy, inside the functions that need it. The same pairs give the same result.
 
-- Parameters: the maximum of the Laplace evidence (Rasmussen and Williams, 3.4 and 5.5.1; the Hessian of Gauss and
-  Newton) times a weak prior on each, over at most `TUNED_ON` pairs.
-- Factors: split conformal by level. A fifth of the pairs, then all pairs of a fifth of the kinds, then of the models, are
-  left out and foretold from the rest; the score is (log measured - log expected) / doubt. Parameters are not tuned again
-  for that, which makes the scores a little too small; the wider factor of kinds and models makes up for some of it.
+- Parameters: the maximum of the Laplace evidence (Rasmussen and Williams 2006, sections 3.4 and 5.5.1; the Hessian of Gauss
+  and Newton) times a weak prior on each, over at most `TUNED_ON` pairs.
+- Factors: split conformal by tier. A fifth of the pairs, then all pairs of a fifth of the kinds, then of the models, are left
+  out and predicted from the rest; the score is (log measured - log expected) / doubt. Parameters are not tuned again for
+  that, which makes the scores a little too small; taking the wider factor of kinds and models makes up for some of it.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import conformal_rank
 from gpuq.learn.interference.law import Floats, corner, slack
-from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, finite, likeness
-from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, same_kind, telling
+from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, finite, similarity
+from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, informative_inputs, numbers, same_kind
+from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
 Split = tuple[Slowdowns, list[tuple[str, str]]]
-"""(the rest, what is left out)."""
+"""(the rest, the pairs left out)."""
 
 MOST_PAIRS = 600
-"""Directed pairs that are learnt from: the last ones given. Work grows with the third power."""
+"""Directed pairs that are used: the last ones given. Work grows with the third power of their number."""
 TUNED_ON = 150
 _STEPS = 110
 _FOLDS = 5
 _NEWTON_STEPS = 20
-# Below the noise floor of slowdowns (a run repeated differs by 4% median) nothing is to be believed.
+# A noise below half of the 4% by which repeated runs differ would be overfitting.
 _LEAST_NOISE = 0.02
-# The parameters' prior: median and spread of (log, log, log, log, atanh, logit, log), then of each log reach.
+# Medians and spreads of the parameters' priors: (log, log, log, log, atanh, logit, log), then of each log reach.
 _MIDDLE = (-2.5, -1.2, -1.0, -1.0, 0.0, 2.0, -1.5)
 _SPREAD = (1.0, 1.0, 1.0, 1.0, 0.7, 1.5, 1.0)
 _REACH_MIDDLE, _REACH_SPREAD = 0.5, 1.0
 
 
 class _Table:
-    """The pairs as arrays. `kinds` are those that occur in them."""
+    """The pairs as arrays. `kinds` are those that occur in them; `law` is the law's logarithm of each pair."""
 
     def __init__(self, profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> None:
         self.pairs = list(slowdowns)
@@ -59,10 +59,10 @@ class _Table:
 
 
 def fit(profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float) -> Interference | None:
-    """What these pairs teach, with bounds that are meant to hold with probability `quantile`; None from no pair.
+    """The fitted part for these pairs; None without any usable pair.
 
-    `slowdowns` are directed: what the first was slowed beside the second. A kind without a profile is one nothing is
-    known of but its pairs.
+    `slowdowns` are directed: what the first kind was slowed beside the second. Bounds are calibrated to hold with probability
+    `quantile`. A kind without a profile is known by its pairs alone.
     """
     usable = _usable(slowdowns)
     if not usable:
@@ -74,31 +74,31 @@ def fit(profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float) 
 
 
 def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Shape:
-    """The parameters with the highest evidence times prior."""
-    from scipy.optimize import minimize  # a tenth of a second, for those who train only
+    """The parameters with the highest evidence times prior (Nelder-Mead, since the evidence has no cheap gradient)."""
+    from scipy.optimize import minimize  # a tenth of a second, only when training
 
-    traits = telling(_Table(profiles, slowdowns).kinds)
+    inputs = informative_inputs(_Table(profiles, slowdowns).kinds)
     table = _Table(profiles, _some(slowdowns, TUNED_ON))
-    same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, traits)
-    middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(traits)])
-    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(traits)])
+    same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
+    middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(inputs)])
+    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
 
     def loss(point: Floats) -> float:
         if np.any(np.abs(point - middle) > 6 * spread):
             return math.inf
-        shape = _shape(point, traits)
+        shape = _shape(point, inputs)
         evidence = _posterior(table, _among(table, blend(same, far, shape), shape), shape)[1]
         return float(0.5 * np.sum(((point - middle) / spread) ** 2) - evidence)
 
     simplex = np.vstack([middle, middle + 0.6 * np.eye(len(middle))])
     options = {"maxfev": _STEPS, "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
-    return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, traits)
+    return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, inputs)
 
 
 def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape) -> Interference:
-    """What these pairs teach under these parameters; the factors are the defaults."""
+    """The fitted part under given parameters; its factors are the defaults."""
     table = _Table(profiles, slowdowns)
-    weights, _ = _posterior(table, _among(table, likeness(table.kinds, table.kinds, shape), shape), shape)
+    weights, _ = _posterior(table, _among(table, similarity(table.kinds, table.kinds, shape), shape), shape)
     pairs = zip(table.a.tolist(), table.b.tolist(), weights.tolist(), strict=True)
     return Interference(
         kinds=tuple(table.kinds),
@@ -108,7 +108,7 @@ def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Sha
 
 
 def calibrate(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, quantile: float) -> Factors:
-    """The factor of each level, from pairs, kinds and models left out in turn; the wider of the last two."""
+    """The factor of each tier, from pairs, kinds and models left out in turn; of the last two the wider."""
     pairs, kinds, models = (
         _scores(profiles, slowdowns, shape, splits)
         for splits in (_without_pairs(slowdowns), _without_kinds(slowdowns), _without_models(profiles, slowdowns))
@@ -126,7 +126,7 @@ def calibrate(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shap
 def _scores(
     profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, splits: Iterable[Split]
 ) -> dict[int, list[float]]:
-    """(log measured - log expected) / doubt of what was left out, by how many of its kinds were still known."""
+    """(log measured - log expected) / doubt of what was left out, by how many of its two kinds were still known."""
     scores: dict[int, list[float]] = {0: [], 1: [], 2: []}
     for rest, left_out in splits:
         if not rest or not left_out:
@@ -147,7 +147,7 @@ def _usable(slowdowns: Slowdowns) -> Slowdowns:
 
 
 def _some(slowdowns: Slowdowns, most: int) -> Slowdowns:
-    """At most this many pairs, drawn with a fixed seed, in their order."""
+    """At most `most` pairs, drawn with a fixed seed, in their order."""
     pairs = list(slowdowns)
     if len(pairs) <= most:
         return slowdowns
@@ -156,7 +156,7 @@ def _some(slowdowns: Slowdowns, most: int) -> Slowdowns:
 
 
 def _without_pairs(slowdowns: Slowdowns) -> Iterator[Split]:
-    """A fifth of the pairs is left out each time, both directions together."""
+    """Leaves out a fifth of the pairs each time, both directions together."""
     pairs = sorted({tuple(sorted(pair)) for pair in slowdowns})
     for fold in _folds(len(pairs)):
         out = {pairs[i] for i in fold}
@@ -164,7 +164,7 @@ def _without_pairs(slowdowns: Slowdowns) -> Iterator[Split]:
 
 
 def _without_kinds(slowdowns: Slowdowns) -> Iterator[Split]:
-    """All pairs of a fifth of the kinds are left out each time."""
+    """Leaves out all pairs of a fifth of the kinds each time."""
     kinds = sorted({kind for pair in slowdowns for kind in pair})
     for fold in _folds(len(kinds)):
         out = {kinds[i] for i in fold}
@@ -172,7 +172,7 @@ def _without_kinds(slowdowns: Slowdowns) -> Iterator[Split]:
 
 
 def _without_models(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Iterator[Split]:
-    """All pairs of a model, or of a fifth of the models, are left out each time; nothing where models are not known."""
+    """Leaves out all pairs of a fifth of the models each time (at least one); nothing where no model is known."""
     models = {kind: profiles[kind].model for pair in slowdowns for kind in pair if kind in profiles}
     names = sorted({model for model in models.values() if model is not None})
     for fold in _folds(len(names)):
@@ -191,7 +191,7 @@ def _split(slowdowns: Slowdowns, out: Set[tuple[str, str]]) -> Split:
 
 
 def _factor(scores: Sequence[float], quantile: float, default: float) -> float:
-    """The conformal quantile of the scores; from too few of them, never less than the default."""
+    """The conformal quantile of the scores; from too few of them, at least the default."""
     ordered = sorted(scores)
     rank = conformal_rank(len(ordered), quantile)
     value = ordered[rank - 1] if rank is not None else max([default, *ordered])
@@ -203,8 +203,7 @@ def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:
 
 
 def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, float]:
-    """(the weight of each pair at the mode, the log evidence up to a constant): Newton's steps, halved where they
-    overshoot."""
+    """(weight of each pair at the mode, log evidence up to a constant), by Newton's method with step halving."""
     count, variance = len(table.y), shape.noise**2
     identity: Floats = np.eye(count)
 
@@ -235,7 +234,7 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
 
 
 def _newton(table: _Table, prior: Floats, weights: Floats, variance: float, sharpness: float) -> Floats:
-    """The weights after a whole step (Rasmussen and Williams, algorithm 3.1, with the slope's square as the Hessian)."""
+    """The weights after a full step (Rasmussen and Williams 2006, algorithm 3.1, the slope's square as the Hessian)."""
     added = prior @ weights
     logs, slope = corner(table.law + added, sharpness)
     scale = slope / math.sqrt(variance)
@@ -244,7 +243,7 @@ def _newton(table: _Table, prior: Floats, weights: Floats, variance: float, shar
     return np.asarray(pull - scale * np.linalg.solve(system, scale * (prior @ pull)))
 
 
-def _shape(point: Floats, traits: tuple[Trait, ...]) -> Shape:
+def _shape(point: Floats, inputs: tuple[SimilarityInput, ...]) -> Shape:
     noise, sharpness, sensitivity, pressure, tie, alike, pair, *reaches = (float(value) for value in point)
     return Shape(
         noise=max(_LEAST_NOISE, math.exp(noise)),
@@ -254,6 +253,6 @@ def _shape(point: Floats, traits: tuple[Trait, ...]) -> Shape:
         tie=math.tanh(tie),
         alike=1 / (1 + math.exp(-alike)),
         pair=math.exp(pair),
-        traits=traits,
+        inputs=inputs,
         reaches=tuple(math.exp(reach) for reach in reaches),
     )

@@ -1,12 +1,12 @@
-"""The contention law: how much two jobs slow each other by what their utilisations alone say.
+"""The contention law: how much two jobs slow each other by what their utilisations alone imply.
 
-A device that is asked for a share `u_a` of its time by one job and `u_b` by another can serve both at full speed up to
-`u_a + u_b = 1`; beyond that each takes `u_a + u_b` times as long (work is conserved, nobody is preferred). So
+A device that one job asks for a share `u_a` of its time, and another for `u_b`, can serve both at full speed up to `u_a + u_b
+= 1`; beyond that each takes `u_a + u_b` times as long (work is conserved, neither job is preferred). So
 
     log slowdown = max(0, log(u_a + u_b)),
 
-its corner rounded by the softplus of width `SHARPNESS`, since peaks do not fall together all the time. It has no fitted
-parameter; learning only adds to its logarithm, and keeps the corner: no pair gets faster together.
+its corner rounded by a softplus of width `SHARPNESS`, since the peaks of two jobs do not always coincide. It has no fitted
+parameter. Learning only adds to its logarithm before the corner, so no pair is predicted to be faster together than alone.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Floats = NDArray[np.float64]
 
 # Two jobs of 50% each are slowed by 7% on this rounded corner.
 SHARPNESS = 0.1
-# A utilisation read as 0 is one that the driver rounded down.
+# Drivers round small utilisations down to 0.
 _LEAST_SHARE = 0.01
 
 
 def slack(utilization_a: Floats, utilization_b: Floats) -> Floats:
-    """The law's logarithm before the corner; percent in, 0 where either is not known (nan)."""
+    """The law's logarithm before the corner. Utilisations in percent; 0 where either is unknown (nan)."""
     together = np.maximum((utilization_a + utilization_b) / 100, _LEAST_SHARE)
     return np.asarray(np.where(np.isnan(together), 0.0, np.log(together)))
 
 
 def corner(value: Floats, sharpness: float) -> tuple[Floats, Floats]:
-    """(log slowdown, its slope) at this slack: the softplus of width `sharpness`."""
+    """(log slowdown, its slope) at this slack: a softplus of width `sharpness`."""
     scaled = value / sharpness
     return (
         np.asarray(sharpness * np.logaddexp(0.0, scaled)),
@@ -40,7 +40,7 @@ def corner(value: Floats, sharpness: float) -> tuple[Floats, Floats]:
 
 
 def slowdown(utilization_a: float | None, utilization_b: float | None) -> float | None:
-    """What the law says of one pair, the same for both; percent in, None where either is not known."""
+    """The law's slowdown of one pair, the same for both jobs. Utilisations in percent; None where either is unknown."""
     if utilization_a is None or utilization_b is None:
         return None
     value = math.log(max((utilization_a + utilization_b) / 100, _LEAST_SHARE))

@@ -1,23 +1,23 @@
 """What training found about slowdowns on one type of device with one way of sharing, as plain numbers; and its forecasts.
 
-The law (see `law`) says what utilisations alone do; on its logarithm comes a Gaussian process over (kind a, kind b):
+The law (see `law`) gives what utilisations alone imply; a Gaussian process over (kind a, kind b) is added to its logarithm:
 
     log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
 
-`alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. Each kind's terms are
-shrunk towards those of kinds like it (model, batch size, utilisation, step time), those of a kind unlike all others
-towards 0, so that the law remains. The prior covariance of two directed pairs ab and cd, with the likeness k of kinds:
+`alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. A kind's terms are shrunk
+towards those of similar kinds (model, batch size, utilisation, step time), those of a kind unlike all others towards 0, so
+that the law remains. The prior covariance of two directed pairs ab and cd, with the similarity k of kinds:
 
     s_c^2 + s_a^2 k(a,c) + s_b^2 k(b,d) + r s_a s_b (k(a,d) + k(b,c)) + s_g^2 k(a,c) k(b,d)
-    k(a,c) = (1 - w) [a is c] + w exp(-1/2 sum over traits of (distance / reach)^2)
+    k(a,c) = (1 - w) [a is c] + w exp(-1/2 sum over inputs of (distance / reach)^2)
 
-`r` ties a kind's sensitivity to its pressure, and the product fills in pairs from pairs of like kinds. (Rasmussen and
-Williams, "Gaussian Processes for Machine Learning", 2.2 and 3.4; products of kernels over pairs: Basilico and Hofmann,
-2004.) Given the training pairs and their weights c_i (one per measured directed pair) everything a forecast needs is
-linear in the likeness to the kinds that were measured, so serving is a few products of small matrices.
+`r` ties a kind's sensitivity to its pressure, and the product predicts pairs from pairs of similar kinds. (Rasmussen and
+Williams 2006, sections 2.2 and 3.4; products of kernels over pairs: Basilico and Hofmann, 2004.) Given the training pairs and
+their weights (one per measured directed pair), a forecast is linear in the similarities to measured kinds, so serving is a
+few products of small matrices.
 
-An upper bound is exp(log expected + factor * doubt). `doubt` grows with the distance to the nearest kind that was
-measured; the factor is conformal (see `fit`), one per level: both kinds measured beside others, one, neither.
+An upper bound is exp(log expected + factor * doubt). `doubt` grows with the distance to the nearest measured kind; the factor
+is conformal (see `fit`), one per tier: both kinds measured beside others, one, neither.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ import numpy as np
 from msgspec import Meta
 
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
-from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, same_kind
+from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, numbers, same_kind
 
 Positive = Annotated[float, Meta(gt=0)]
-# How far the common level of slowdowns may lie from the law before any was measured: log 1.65.
+# Standard deviation of the common level of slowdowns from the law: log 1.65.
 COMMON = 0.5
-# How far beyond the load of measured pairs learned slowdowns are believed, in percent of the device. A choice: a tenth.
+# How far beyond the load of measured pairs learned slowdowns are used, in percent of the device. Chosen by judgement, not fitted.
 STEP_PCT = 10.0
-# What says something of a model by itself. A batch, or a step, is what a script's author calls one: without these, a kind whose
-# model was never measured counts as the average one, and only the other side of the pair speaks.
+# Inputs that are comparable between models. What a batch or a step is depends on the script: with those alone, a kind whose
+# model was never measured counts as the average kind, and the forecast follows the other side of the pair.
 CARRIES = ("utilization_pct", "memory_utilization_pct")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The parameters of the covariance; see the module's own words. Standard deviations are of log slowdown."""
+    """The parameters of the covariance. Standard deviations are of log slowdown."""
 
     noise: Positive = 0.08
     sharpness: Positive = SHARPNESS
@@ -54,16 +54,16 @@ class Shape(msgspec.Struct, frozen=True):
     tie: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     alike: Annotated[float, Meta(ge=0, le=1)] = 0.9
     pair: Positive = 0.2
-    traits: tuple[Trait, ...] = ()
-    """What kinds are alike by."""
+    inputs: tuple[SimilarityInput, ...] = msgspec.field(name="traits", default=())
+    """What kinds are compared by. Stored as `traits`."""
     reaches: tuple[Positive, ...] = ()
-    """One per trait, in spreads: at this distance the likeness has fallen to 0.61."""
+    """One per input, in spreads: at this distance the similarity has fallen to 0.61."""
 
 
 class Factors(msgspec.Struct, frozen=True):
-    """How many `doubt`s the upper bound lies above, by how many of the two kinds were measured beside others.
+    """How many `doubt`s the upper bound is above the expected log, by how many of the two kinds were measured beside others.
 
-    The defaults hold where there was too little to calibrate with.
+    The defaults are used where there was too little to calibrate with.
     """
 
     both: Annotated[float, Meta(ge=0)] = 2.5
@@ -72,20 +72,15 @@ class Factors(msgspec.Struct, frozen=True):
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
-    """See the module's own words. `pairs` holds (index of a, index of b, weight) for every measured directed pair."""
+    """The fitted part of a model. `pairs` holds (index of a, index of b, weight) for every measured directed pair."""
 
     kinds: tuple[Profile, ...]
     pairs: tuple[tuple[int, int, float], ...]
     shape: Shape = Shape()
     factors: Factors = Factors()
 
-    def expect(self, one: Profile, beside: Profile) -> tuple[float, float]:
-        """(expected, upper) slowdown of `one` beside the other."""
-        expected, upper = self.expect_many([one], [beside])
-        return float(expected[0]), float(upper[0])
-
     def expect_many(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
-        """(expected, upper) slowdown of each of `ones` beside the one of `besides` in the same place."""
+        """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
         levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
         factors = np.array([self.factors.neither, self.factors.one, self.factors.both])[levels]
@@ -93,14 +88,14 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     def known(self, one: Profile, beside: Profile) -> int:
         """How many of the two kinds were measured beside others: 0, 1 or 2."""
-        return (one.kind in self._places) + (beside.kind in self._places)
+        return (one.kind in self._measured_kinds) + (beside.kind in self._measured_kinds)
 
     def reaches(self, one: Profile, beside: Profile) -> bool:
-        """Whether what was measured of these kinds speaks of pairs as loaded as this one.
+        """Whether the measured pairs of these kinds were about as loaded as this one.
 
-        A queue measures only the pairs that it admits, and those are the light ones: a kind that disturbed nobody at 80% says
-        nothing of 150%. So each step beyond what was measured is a small one. Where nobody's utilisation is known, nothing
-        can be said against.
+        A queue measures only the pairs that it admits, and those are the light ones: a kind that slowed no partner at a load
+        of 80% is no evidence for 150%. So each step beyond what was measured is a small one. Where no utilisation is known,
+        load is not limited.
         """
         if one.utilization_pct is None or beside.utilization_pct is None:
             return not any(self._heaviest.values())
@@ -108,46 +103,49 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         return all(self._heaviest.get(kind, load) >= load - STEP_PCT for kind in (one.kind, beside.kind))
 
     def logs(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
-        """(expected log slowdown, doubt about it) of each pair."""
+        """(expected log slowdown, doubt) of each pair."""
         kinds = list(dict.fromkeys((*ones, *besides)))
         index = {profile: i for i, profile in enumerate(kinds)}
         a = np.array([index[profile] for profile in ones], dtype=np.intp)
         b = np.array([index[profile] for profile in besides], dtype=np.intp)
-        likeness = self.likeness(kinds)
+        similarity = self.similarity(kinds)
         utilization = numbers(kinds)[:, 0]
-        z = slack(utilization[a], utilization[b]) + self._added(likeness, a, b)
+        z = slack(utilization[a], utilization[b]) + self._added(similarity, a, b)
         logs, slope = corner(z, self.shape.sharpness)
-        return logs, self._doubt(likeness, a, b, slope)
+        return logs, self._doubt(similarity, a, b, slope)
 
-    def likeness(self, profiles: Sequence[Profile]) -> Floats:
-        """k of each of these kinds and each measured one: [profile, measured kind]."""
-        table = likeness(profiles, self.kinds, self.shape)
-        if not self.kinds or any(trait.name in CARRIES for trait in self.shape.traits):
+    def similarity(self, profiles: Sequence[Profile]) -> Floats:
+        """k between each of these kinds and each measured one: [profile, measured kind].
+
+        Where no input carries over to models that were never measured, such a kind counts as the average measured kind.
+        """
+        table = similarity(profiles, self.kinds, self.shape)
+        if not self.kinds or any(each.name in CARRIES for each in self.shape.inputs):
             return table
         for place, one in enumerate(profiles):
-            if one.kind not in self._places and one.model not in self._models:
+            if one.kind not in self._measured_kinds and one.model not in self._models:
                 table[place] = self._average
         return table
 
-    def _added(self, likeness: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
+    def _added(self, similarity: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
         """What was learned on top of the law; linear in the weights of the measured pairs."""
         shape, weights = self.shape, self._weights
         rows, columns = weights.sum(axis=1), weights.sum(axis=0)
         tied = shape.tie * shape.sensitivity * shape.pressure
-        sensitivity = likeness @ (shape.sensitivity**2 * rows + tied * columns)
-        pressure = likeness @ (shape.pressure**2 * columns + tied * rows)
+        sensitivity = similarity @ (shape.sensitivity**2 * rows + tied * columns)
+        pressure = similarity @ (shape.pressure**2 * columns + tied * rows)
         return np.asarray(
-            COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * self._pair(likeness, a, b)
+            COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * self._pair(similarity, a, b)
         )
 
-    def _pair(self, likeness: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
+    def _pair(self, similarity: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
         """The sum over measured pairs i of k(a, a_i) w_i k(b, b_i)."""
-        return np.asarray(np.einsum("ij,ij->i", (likeness @ self._weights)[a], likeness[b]))
+        return np.asarray(np.einsum("ij,ij->i", (similarity @ self._weights)[a], similarity[b]))
 
-    def _doubt(self, likeness: Floats, a: np.ndarray, b: np.ndarray, slope: Floats) -> Floats:
-        """The standard deviation that is left when only the nearest measured kind of each is looked at."""
+    def _doubt(self, similarity: Floats, a: np.ndarray, b: np.ndarray, slope: Floats) -> Floats:
+        """The standard deviation that remains when only the nearest measured kind of each is taken into account."""
         shape = self.shape
-        nearest = likeness.max(axis=1, initial=0.0) ** 2
+        nearest = similarity.max(axis=1, initial=0.0) ** 2
         left = (
             shape.sensitivity**2 * (1 - nearest[a])
             + shape.pressure**2 * (1 - nearest[b])
@@ -157,8 +155,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _heaviest(self) -> dict[str, float]:
-        """Kind -> percent of the device that it and the partner it was measured beside would use, of the most loaded pair; a
-        partner whose utilisation is not known counts as none."""
+        """Kind -> the highest load (sum of utilisations, percent) of the pairs in which it was measured. A partner of unknown
+        utilisation counts as 0."""
         found: dict[str, float] = {}
         for a, b, _ in self.pairs:
             one, beside = self.kinds[a], self.kinds[b]
@@ -168,7 +166,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         return found
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _measured_kinds(self) -> dict[str, int]:
         return {profile.kind: place for place, profile in enumerate(self.kinds)}
 
     @cached_property
@@ -177,8 +175,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _average(self) -> Floats:
-        """The likeness of the average measured kind."""
-        return np.asarray(likeness(self.kinds, self.kinds, self.shape).mean(axis=0))
+        """The similarities of the average measured kind."""
+        return np.asarray(similarity(self.kinds, self.kinds, self.shape).mean(axis=0))
 
     @cached_property
     def _weights(self) -> Floats:
@@ -189,25 +187,25 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
 
 # The law alone. Its factor was set on the 216 directed pairs of `alnair_mps_pairs`: there the bound holds for 95% and is 1.9
-# times the truth on average. Elsewhere nobody has tried it.
+# times the truth on average. It was not checked on other data.
 LAW = Interference((), (), Shape(sensitivity=0.25, pressure=0.25, pair=0.1), Factors(neither=2.0))
 
 
-def likeness(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
-    """k of each of `one` and each of `other`; 1 for the same kind."""
-    return blend(same_kind(one, other), distances(one, other, shape.traits), shape)
+def similarity(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
+    """k between each of `one` and each of `other`; 1 for the same kind."""
+    return blend(same_kind(one, other), distances(one, other, shape.inputs), shape)
 
 
 def blend(same: Floats, far: Floats, shape: Shape) -> Floats:
-    """k from whether two kinds are the same and their squared distances in each trait."""
-    if not shape.traits:
+    """k from whether two kinds are the same, and their squared distances in each input."""
+    if not shape.inputs:
         return same
     near = np.exp(-0.5 * np.tensordot(1 / np.array(shape.reaches) ** 2, far, 1))
     return np.asarray(np.where(same > 0, 1.0, shape.alike * near))
 
 
 def covariance(shape: Shape, kinds: Floats, a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> Floats:
-    """The prior covariance of pairs (a, b) with pairs (c, d); `kinds` is the likeness of all kinds with each other."""
+    """The prior covariance of pairs (a, b) with pairs (c, d); `kinds` is the similarity of all kinds to each other."""
     ac, bd = kinds[np.ix_(a, c)], kinds[np.ix_(b, d)]
     tied = shape.tie * shape.sensitivity * shape.pressure
     return np.asarray(
@@ -220,5 +218,5 @@ def covariance(shape: Shape, kinds: Floats, a: np.ndarray, b: np.ndarray, c: np.
 
 
 def finite(value: float) -> bool:
-    """Whether a slowdown may be learnt from."""
+    """Whether a slowdown is usable: finite and above 0."""
     return math.isfinite(value) and value > 0

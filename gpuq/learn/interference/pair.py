@@ -1,7 +1,6 @@
-"""The cost of a pair as the core asks for it: from what was measured of these two, else learned from others, else the law.
+"""The cost of a pair as the core asks for it: measured on these two, else learned from other pairs, else by the law.
 
-Arrives: the history, the learned parts of a model, and the profiles of a newcomer and of a resident. Leaves: `PairCost`,
-each with what it rests on. A kind's slowdown beside another is the same whichever of the two came first.
+Each `PairCost` says what it rests on. A kind's slowdown beside another does not depend on which of the two came first.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from statistics import fmean, median
 
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
 from gpuq.core.state.job import KindId
-from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
-from gpuq.learn.history.history import History, Slowdown
+from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Interference
 from gpuq.learn.interference.profile import Profile
+from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
 _HALF_WIDTH = 1.96
@@ -27,95 +26,95 @@ _UNKNOWN: Estimate = (None, None)
 
 
 class PairCosts:
-    """What is known of pairs, kept until something new is learned. Not for more than one thread."""
+    """Costs of pairs, cached until something new is learned. Not for use by several threads."""
 
     def __init__(self, history: History, quantile: float) -> None:
         self._history = history
         self._quantile = quantile
         self._parts: Mapping[str, Interference] = {}
         self._kept: dict[tuple[Profile, Profile, str], PairCost] = {}
-        self._foretold: dict[tuple[Profile, Profile, str], Estimate] = {}
+        self._predicted: dict[tuple[Profile, Profile, str], Estimate] = {}
 
     def use(self, parts: Mapping[str, Interference]) -> None:
-        """From now on, answer with these parts of a model (place -> part)."""
+        """Answer with these parts of a model (place -> part) from now on."""
         self._parts = parts
         self._kept.clear()
-        self._foretold.clear()
+        self._predicted.clear()
 
     def forget(self) -> None:
-        """A pair was measured: what is kept may be old."""
+        """Drop cached costs, after a pair was measured. Predictions of the model stay."""
         self._kept.clear()
 
     def knows(self, place: str) -> bool:
-        """Whether slowdowns were measured in this place (a type of device with a way of sharing), or learned of it."""
+        """Whether slowdowns were measured in this place (type of device and way of sharing), or learned for it."""
         return place in self._parts or self._history.measured_pairs(place)
 
     def prepare(self, asked: Iterable[tuple[Profile, Profile, str]]) -> None:
-        """Foretell all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
+        """Predict all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
         wanted: dict[str, list[tuple[Profile, Profile]]] = {}
         for newcomer, resident, place in asked:
             for one, beside in ((newcomer, resident), (resident, newcomer)):
-                if (one, beside, place) not in self._foretold:
+                if (one, beside, place) not in self._predicted:
                     wanted.setdefault(place, []).append((one, beside))
         for place, pairs in wanted.items():
-            self._foretell(place, list(dict.fromkeys(pairs)))
+            self._predict_pairs(place, list(dict.fromkeys(pairs)))
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
-        """What is known of one kind as a newcomer beside another, and of the other as its resident."""
+        """The slowdowns of one kind as newcomer beside another, and of the other as its resident."""
         key = (newcomer, resident, place)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-                self._foretold.clear()
+                self._predicted.clear()
             self.prepare([key])
-            foretold = PairCost(
+            predicted = PairCost(
                 KindId(resident.kind),
-                *self._foretold[key],
-                *self._foretold[resident, newcomer, place],
+                *self._predicted[key],
+                *self._predicted[resident, newcomer, place],
                 unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
                 evidence=_EVIDENCE[self._known(newcomer, resident, place)],
             )
-            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, foretold)
+            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, predicted)
         return kept
 
     def _part(self, place: str) -> Interference:
         return self._parts.get(place, LAW)
 
     def _known(self, one: Profile, beside: Profile, place: str) -> int:
-        """How many of the two were measured beside others, in pairs that say something of this one."""
+        """How many of the two kinds were measured beside others, in pairs about as loaded as this one."""
         part = self._part(place)
         return part.known(one, beside) if part.reaches(one, beside) else 0
 
-    def _foretell(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
-        """By what was learned where it reaches, else by the law, which needs both utilisations."""
+    def _predict_pairs(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
+        """Predict by what was learned where it reaches, else by the law, which needs both utilisations."""
         learned = self._part(place)
         for part in {id(part): part for part in (learned, LAW)}.values():
             mine = [pair for pair in pairs if (learned if learned.reaches(*pair) else LAW) is part]
             expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
             for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
-                said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                self._foretold[one, beside, place] = (point, bound) if said else _UNKNOWN
+                answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
+                self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
 
 
-def pair_cost(history: History, kind: str, place: str, quantile: float, foretold: PairCost) -> PairCost:
-    """The cost of `kind` as a newcomer: what was measured instead of what was foretold, where anything was.
+def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:
+    """The cost of `kind` as a newcomer: measured values replace predicted ones, where there are any.
 
-    Where one direction was measured and the other not, the other stays as foretold only if both kinds were measured
-    beside others.
+    Where only one direction was measured, the other keeps its prediction if both kinds were measured beside others, and is
+    unknown otherwise: the measured direction contradicts a prediction that rests on less.
     """
-    newcomer = estimate(history.slowdowns(kind, foretold.beside, place), quantile)
-    resident = estimate(history.slowdowns(foretold.beside, kind, place), quantile)
+    newcomer = estimate(history.slowdowns(kind, predicted.beside, place), quantile)
+    resident = estimate(history.slowdowns(predicted.beside, kind, place), quantile)
     if newcomer == _UNKNOWN and resident == _UNKNOWN:
-        return foretold
-    if foretold.evidence == LEARNED:
-        newcomer = (foretold.newcomer, foretold.newcomer_upper) if newcomer == _UNKNOWN else newcomer
-        resident = (foretold.resident, foretold.resident_upper) if resident == _UNKNOWN else resident
-    return PairCost(foretold.beside, *newcomer, *resident, unsafe=foretold.unsafe, evidence=MEASURED)
+        return predicted
+    if predicted.evidence == LEARNED:
+        newcomer = (predicted.newcomer, predicted.newcomer_upper) if newcomer == _UNKNOWN else newcomer
+        resident = (predicted.resident, predicted.resident_upper) if resident == _UNKNOWN else resident
+    return PairCost(predicted.beside, *newcomer, *resident, unsafe=predicted.unsafe, evidence=MEASURED)
 
 
-def estimate(measured: Sequence[Slowdown], quantile: float) -> Estimate:
-    """(expected, upper): the median, and the predictive bound whose prior spread is the measured intervals' own."""
+def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
+    """(expected, upper): the median, and the predictive bound with the intervals' own mean spread as prior."""
     if not measured:
         return _UNKNOWN
     values = [slowdown.value for slowdown in measured]
@@ -125,10 +124,7 @@ def estimate(measured: Sequence[Slowdown], quantile: float) -> Estimate:
 
 
 def combined(costs: Sequence[PairCost]) -> Estimate:
-    """The newcomer's (expected, upper) slowdown beside all of them: the product.
-
-    None if any is unknown, or none is there.
-    """
+    """The newcomer's (expected, upper) slowdown beside all of them, as a product. None if one is unknown, or for none."""
     points = [cost.newcomer for cost in costs if cost.newcomer is not None]
     uppers = [cost.newcomer_upper for cost in costs if cost.newcomer_upper is not None]
     return (
@@ -137,8 +133,8 @@ def combined(costs: Sequence[PairCost]) -> Estimate:
     )
 
 
-def _spread(slowdown: Slowdown) -> float:
-    """The standard deviation of the log of one measurement; that of a repeated run where no interval came with it."""
+def _spread(slowdown: MeasuredSlowdown) -> float:
+    """The standard deviation of the log of one measurement; that of a repeated run where it has no interval."""
     if slowdown.high is None or slowdown.high <= slowdown.value:
         return REPEATED_RUN.scale
     return math.log(slowdown.high / slowdown.value) / _HALF_WIDTH

@@ -1,8 +1,7 @@
-"""What is known of a kind before it was ever measured beside another: the side information of pairs, and how alike kinds are.
+"""What is known of a kind before it was measured beside another: the side information of pairs, and distances between kinds.
 
-Arrives: profiles. Leaves: squared distances between them, one table per trait. Each is Euclidean (else no covariance could be
-made of it): an unknown number stands at the middle of its trait, one spread off to the side; models are equally far
-apart; an unknown model is like no other.
+Every distance is Euclidean, as a covariance needs: an unknown number is placed at the middle of its input and one spread off
+to the side; all models are equally far apart; an unknown model differs from every other.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.learn.bounds import order_statistic
-from gpuq.learn.history.history import Known, Run
+from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference.law import Floats
+from gpuq.learn.statistics import order_statistic
 
 NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
 _LEAST_SPREAD = 1e-6
-# As for the load rule: the highest of up to nine runs.
+# As in `history.peak_utilization`: of up to nine runs, the highest.
 _PEAK_QUANTILE = 0.9
 
 
@@ -38,10 +37,10 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def observed(
-    kind: str, runs: Sequence[Run], known: Known | None = None, utilization_pct: float | None = None
+    kind: str, runs: Sequence[MeasuredRun], known: JobFeatures | None = None, utilization_pct: float | None = None
 ) -> Profile:
-    """The profile of a kind from its own runs; from what is known of a job of it, and foretold, where it has none."""
-    latest = runs[-1].known if runs else known or Known()
+    """The profile of a kind from its own runs; without any, from a job's features and its predicted utilisation."""
+    latest = runs[-1].known if runs else known or JobFeatures()
     rates = [run.alone_rate for run in runs if run.alone_rate]
     peaks = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None and not run.shared]
     peaks = peaks or [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
@@ -55,53 +54,53 @@ def observed(
 
 
 def numbers(profiles: Sequence[Profile]) -> Floats:
-    """One row per profile, one column per entry of NUMBERS; nan where it is not known."""
+    """One row per profile, one column per entry of NUMBERS; nan where unknown."""
     rows = [[_or_nan(getattr(profile, name)) for name in NUMBERS] for profile in profiles]
     return np.array(rows, dtype=np.float64).reshape(len(profiles), len(NUMBERS))
 
 
-class Trait(msgspec.Struct, frozen=True):
-    """Something that kinds are alike by. The middle and the standard deviation of the kinds that were measured."""
+class SimilarityInput(msgspec.Struct, frozen=True):
+    """An input by which kinds are compared. Mean and standard deviation over the measured kinds."""
 
     name: str
     middle: float = 0.0
     spread: Annotated[float, Meta(gt=0)] = 1.0
 
 
-def distances(one: Sequence[Profile], other: Sequence[Profile], traits: Sequence[Trait]) -> Floats:
-    """Squared distance of each of `one` to each of `other` in each trait, in spreads: [trait, one, other]."""
+def distances(one: Sequence[Profile], other: Sequence[Profile], inputs: Sequence[SimilarityInput]) -> Floats:
+    """Squared distance of each of `one` to each of `other` in each input, in spreads: [input, one, other]."""
     left, right = numbers(one), numbers(other)
     tables = [
         _model_distance(one, other)
-        if trait.name == "model"
-        else _number_distance(left[:, NUMBERS.index(trait.name)], right[:, NUMBERS.index(trait.name)], trait)
-        for trait in traits
+        if each.name == "model"
+        else _number_distance(left[:, NUMBERS.index(each.name)], right[:, NUMBERS.index(each.name)], each)
+        for each in inputs
     ]
-    return np.array(tables, dtype=np.float64).reshape(len(traits), len(one), len(other))
+    return np.array(tables, dtype=np.float64).reshape(len(inputs), len(one), len(other))
 
 
 def same_kind(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
-    """1 where the two are the same kind, else 0: [one, other]."""
+    """1 where both are the same kind, else 0: [one, other]."""
     left, right = (np.array([profile.kind for profile in profiles], dtype=object) for profiles in (one, other))
     return np.asarray(left[:, None] == right[None, :], dtype=np.float64).reshape(len(one), len(other))
 
 
-def telling(profiles: Sequence[Profile]) -> tuple[Trait, ...]:
-    """The traits that tell these kinds apart, known of at least half of them."""
+def informative_inputs(profiles: Sequence[Profile]) -> tuple[SimilarityInput, ...]:
+    """The inputs in which these kinds differ and that are known for at least half of them."""
     table = numbers(profiles)
-    found: list[Trait] = []
+    found: list[SimilarityInput] = []
     models = [profile.model for profile in profiles if profile.model is not None]
     if len(set(models)) > 1 and 2 * len(models) >= len(profiles):
-        found.append(Trait("model"))
+        found.append(SimilarityInput("model"))
     for column, name in enumerate(NUMBERS):
         known = table[~np.isnan(table[:, column]), column]
         if len(known) >= 2 and 2 * len(known) >= len(profiles) and float(known.std()) > _LEAST_SPREAD:
-            found.append(Trait(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
+            found.append(SimilarityInput(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
     return tuple(found)
 
 
 def _model(tokens: Sequence[str]) -> str | None:
-    """The model's name, else the script's and its folder's: what stands for the model where none is named."""
+    """The model's name; without one, the script's and its folder's, which stand for it. None for neither."""
     named = sorted(token for token in tokens if token.startswith("model:"))
     return " ".join(named or sorted(token for token in tokens if token.startswith(("script:", "folder:")))) or None
 
@@ -112,8 +111,8 @@ def _model_distance(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
     return np.asarray((left[:, None] != right[None, :]) | unknown[:, None], dtype=np.float64)
 
 
-def _number_distance(left: Floats, right: Floats, trait: Trait) -> Floats:
-    one, other = ((np.nan_to_num(side - trait.middle) / trait.spread, np.isnan(side)) for side in (left, right))
+def _number_distance(left: Floats, right: Floats, scale: SimilarityInput) -> Floats:
+    one, other = ((np.nan_to_num(side - scale.middle) / scale.spread, np.isnan(side)) for side in (left, right))
     away: Floats = (one[0][:, None] - other[0][None, :]) ** 2
     return np.asarray(away + (one[1][:, None] != other[1][None, :]))
 

@@ -1,23 +1,22 @@
-"""How far above a forecast its upper bound must stand, so that 95% means 95% for work of a kind never seen.
+"""How far above a forecast its upper bound must be, so that 95% means 95% for work of a kind never seen.
 
-Arrives: residuals, each a measured value beside the forecast that was made *without* that row's group (kind or model),
-as `held_out` splits them. Leaves: a `Margin` per level of evidence; `margin.over(point)` is the bound. Ignores how the
-forecasts were made. The same residuals, in whatever order, give the same margin.
+The input are residuals: measured values beside forecasts made *without* that row's group (kind or model), as `held_out`
+splits them. The result is a `Margin` per tier of evidence; `margin.over(point)` is the bound. How the forecasts were made
+does not matter. The same residuals in any order give the same margin.
 
 The rule is conformal prediction for rows in groups (pooled distribution functions: Dunn, Wasserman and Ramdas,
-arXiv:1809.07441; Lee, Barber and Willett, arXiv:2306.06342). Rows of one group are alike, so they are not worth one
-vote each: a group has one vote, shared by its rows, and the new group has one as well, cast for infinity. The margin is
-the smallest residual with at least `quantile` of those votes at or under it. For groups that are exchangeable it holds
-with that probability, whatever the distribution and however many rows a group has.
+arXiv:1809.07441; Lee, Barber and Willett, arXiv:2306.06342). Rows of one group are correlated, so each group has one vote,
+shared by its rows; the new group has one as well, at infinity. The margin is the smallest residual with at least `quantile`
+of the votes at or under it. For exchangeable groups it holds with that probability, whatever the distribution and the number
+of rows per group.
 
-- Two scales: "added" (truth - point, for percentages of a device) and "times" (log of truth / point, for bytes and
-  seconds, where a forecast is off in proportion). Either may be divided by a `spread` known beforehand, larger where the
-  forecast is less sure of itself.
-- Fewer than quantile / (1 - quantile) votes (19 for 95%) prove nothing finite. The bound is then that of Student's t
-  with a prior on the scale, as in `bounds`, and no smaller than the quantile of what was seen: few votes widen it.
-- One owner with a flood of kinds does not decide how wide everybody's bounds are: no owner has more than a quarter of
-  the votes (an equal share where there are fewer than four; five votes are always allowed). Votes taken away are gone,
-  so a flood makes a bound wider rather than surer.
+- Two scales: "added" (truth - point, for percentages of a device) and "times" (log of truth / point, for bytes and seconds,
+  where a forecast is off in proportion). Either may be divided by a `spread` known beforehand, larger where the forecast is
+  less certain.
+- Fewer than quantile / (1 - quantile) votes (19 for 95%) give no finite margin. The bound is then that of Student's t with a
+  prior on the scale, as in `statistics`, and no smaller than the quantile of what was seen: few votes widen it.
+- One owner with very many kinds does not decide everybody's bounds: no owner has more than a quarter of the votes (an equal
+  share where there are fewer than four; five votes are always allowed). Votes taken away are lost, so a flood widens a bound.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from typing import Literal
 
 import msgspec
 
-from gpuq.learn.bounds import Prior, student_quantile
+from gpuq.learn.statistics import Prior, student_quantile
 
 Scale = Literal["added", "times"]
 MOST_OF_ONE_OWNER = 0.25
 LEAST_OF_ONE_OWNER = 5.0
 # The log of a ratio needs both above zero: one byte, one hundredth of a percent.
 _SMALLEST = 0.01
-# A factor of 500 million says all there is to say: the exponential of more might not be a number.
+# A limit before the exponential, which might overflow: e^20 is a factor of 500 million.
 _LARGEST = 20.0
 
 
@@ -45,8 +44,8 @@ _LARGEST = 20.0
 class Residual:
     """A measured value, and the forecast of it that was made without its group.
 
-    `spread` is how unsure the forecast was, in any unit that is the same for all (1.0: equally). `owner` is whose work it
-    is, None where that is unknown or does not matter.
+    `spread` is the forecast's uncertainty in any unit that is the same for all rows. `owner` is None where it is unknown or
+    does not matter.
     """
 
     group: str
@@ -57,7 +56,7 @@ class Residual:
 
 
 class Margin(msgspec.Struct, frozen=True, kw_only=True):
-    """What to put on a forecast; see the module's own words. Made by `margin`."""
+    """What is put on top of a forecast. Made by `margin`."""
 
     scale: Scale
     amount: float
@@ -68,7 +67,7 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
     def over(self, point: float, spread: float = 1.0, most: float = math.inf) -> float:
-        """The upper bound of this forecast, in its own unit; never more than `most` (100 for a percentage)."""
+        """The upper bound of this forecast, in its own unit; at most `most` (100 for a percentage)."""
         reach = self.amount * spread
         bound = point + reach if self.scale == "added" else max(point, _SMALLEST) * math.exp(min(reach, _LARGEST))
         return min(bound, max(most, point))
@@ -77,8 +76,8 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True):
 def margin(residuals: Iterable[Residual], quantile: float, scale: Scale, prior: Prior) -> Margin:
     """The margin that bounds the next group's rows with probability `quantile`.
 
-    `prior` is the scale expected of a residual (points for "added", of logs for "times") and how many groups that is
-    worth; with no residual at all it is all there is. Residuals that are not numbers are passed over.
+    `prior` is the expected scale of a residual (points for "added", logs for "times") and the number of groups that this
+    counts for. Without residuals it decides alone. Residuals that are not finite are left out.
     """
     known = [(residual, value) for residual in residuals if math.isfinite(value := _size(residual, scale))]
     votes = _votes([residual for residual, _ in known])
@@ -97,21 +96,17 @@ def margin(residuals: Iterable[Residual], quantile: float, scale: Scale, prior: 
 
 
 def margins(
-    levels: Mapping[str, Sequence[Residual]], quantile: float, scale: Scale, priors: Mapping[str, Prior]
+    tiers: Mapping[str, Sequence[Residual]], quantile: float, scale: Scale, priors: Mapping[str, Prior]
 ) -> dict[str, Margin]:
-    """A margin for each level of evidence that has a prior, by that level's residuals alone.
+    """A margin for each tier that has a prior, from that tier's residuals alone.
 
-    A level without residuals gets its prior's: a bound nobody has tested must be wide, not borrowed from surer levels.
+    A tier without residuals gets the margin of its prior: an untested bound must be wide, and not that of a surer tier.
     """
-    return {level: margin(levels.get(level, ()), quantile, scale, prior) for level, prior in priors.items()}
+    return {tier: margin(tiers.get(tier, ()), quantile, scale, prior) for tier, prior in priors.items()}
 
 
 def held_out(groups: Sequence[str]) -> Iterator[tuple[list[int], list[int]]]:
-    """(rows to fit on, rows to foretell) by their places, once per group, groups in the order of their names.
-
-    What is foretold this way has not seen its own group: its residuals are what `margin` wants. A single group leaves
-    nothing to fit on and is not yielded.
-    """
+    """(indices to fit on, indices to predict), once per group, groups sorted by name. Nothing for a single group."""
     names = sorted(set(groups))
     for name in names if len(names) > 1 else ():
         yield (
@@ -121,7 +116,7 @@ def held_out(groups: Sequence[str]) -> Iterator[tuple[list[int], list[int]]]:
 
 
 def _size(residual: Residual, scale: Scale) -> float:
-    """The residual in units of spread; not a number where one of its parts is none."""
+    """The residual in units of its spread; nan where a part of it is not finite."""
     truth, point, spread = residual.truth, residual.point, residual.spread
     if not (math.isfinite(truth) and math.isfinite(point) and 0 < spread < math.inf):
         return math.nan
@@ -131,7 +126,7 @@ def _size(residual: Residual, scale: Scale) -> float:
 
 
 def _votes(residuals: Sequence[Residual]) -> list[float]:
-    """The weight of each residual: one vote per group, split among its rows, less what its owner has too much."""
+    """The weight of each residual: one vote per group, split among its rows, scaled down by its owner's cap."""
     rows = Counter(residual.group for residual in residuals)
     votes = [1.0 / rows[residual.group] for residual in residuals]
     owned: dict[str, float] = {}
@@ -145,7 +140,7 @@ def _votes(residuals: Sequence[Residual]) -> list[float]:
 
 
 def _most_of_one(owned: Sequence[float], free: float) -> float:
-    """The votes one owner may have at most: the L with L = share * (free + sum of min(owned, L)), if any has more."""
+    """The most votes that one owner may have: L with L = share * (free + sum of min(owned, L)), if any owner has more."""
     equal = 0.0 if free or not owned else 1.0 / len(owned)
     share = max(MOST_OF_ONE_OWNER, equal)
     ordered = sorted(owned, reverse=True)
@@ -161,14 +156,14 @@ def _weighted_quantile(weighed: Sequence[tuple[float, float]], needed: float) ->
     cast = 0.0
     for value, vote in weighed:
         cast += vote
-        # Thirds and sevenths of a vote do not add up to one in binary.
+        # Votes are fractions, whose binary sums are off by rounding.
         if cast >= needed - 1e-9:
             return value
     return weighed[-1][0]
 
 
 def _predictive(weighed: Sequence[tuple[float, float]], quantile: float, prior: Prior) -> float:
-    """Student's t bound of the next value. The prior for the mean is one vote for no bias, that for the scale `prior`."""
+    """Student's t bound of the next value. The prior of the mean is one vote for no bias, that of the scale is `prior`."""
     votes = math.fsum(vote for _, vote in weighed)
     mean = math.fsum(value * vote for value, vote in weighed) / (votes + 1.0)
     squares = mean**2 + math.fsum(vote * (value - mean) ** 2 for value, vote in weighed)

@@ -1,15 +1,15 @@
-"""Which evidence there is for a kind that has no runs of its own, from the nearest to the farthest, in words.
+"""Which evidence there is for a kind that has no runs of its own, from the nearest to the farthest.
 
-Arrives: the rows a regression rests on, the clusters, and what is known of a job. Leaves: a `Level`, or None where nothing
-is like it: such a job runs alone. The levels, first to last:
+The tiers, best first:
 
-- `sizes`: kinds of the same script and the same model (or none to be seen), so that only sizes and options differ;
+- `sizes`: kinds of the same script and the same model (or none shown), so that only sizes and options differ;
 - `template`: kinds of the same script with other models;
 - `owner`: kinds of the same project, or of the same owner where the job has no project;
-- `cluster`: the cluster of the kinds it is most like (see `clusters`), whoever's they are; else those of its model's family.
+- `cluster`: the cluster of the most similar kinds (see `clusters`), whoever's they are; else kinds of its model's family.
 
-All are answered by the same regression, which weighs everything that is shared; the level says what was the best of it, and
-its bounds are calibrated apart, on rows left out so that they had no nearer evidence either.
+All tiers are answered by the same regression, which weighs everything that is shared. The tier names the best of that
+evidence, and each tier's bounds are calibrated apart, on rows left out so that they had no nearer evidence either. A job
+without any tier runs alone.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from gpuq.learn.features.inputs import Traits, traits
-from gpuq.learn.history.history import Known
-from gpuq.learn.memory.regression import Row
-from gpuq.learn.training.clusters import Places
+from gpuq.learn.features.inputs import JobInputs, job_inputs
+from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.regression import KindRow
+from gpuq.learn.training.clusters import ClusterIndex
 
-LEVELS = ("sizes", "template", "owner", "cluster")
-# So many kinds of one owner, or of one family, say something of a further one that shares nothing else.
+TIERS = ("sizes", "template", "owner", "cluster")
+# This many kinds of one owner or family are evidence for another one that shares nothing else.
 LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """A level of evidence, and its evidence in words."""
+class EvidenceTier:
+    """The name of a tier (one of `TIERS`), and the evidence in words."""
 
     name: str
     evidence: str
@@ -44,50 +44,50 @@ class _Tally:
         return f"{_count(self.runs, 'run')} of {_count(self.kinds, 'kind')}"
 
 
-class Levels:
-    """The evidence of one type of device, made ready for quick look-ups."""
+class EvidenceTiers:
+    """The evidence of one type of device, indexed for quick look-ups."""
 
-    def __init__(self, rows: Sequence[Row], places: Places | None) -> None:
+    def __init__(self, rows: Sequence[KindRow], places: ClusterIndex | None) -> None:
         self._places = places
         self._tallies: dict[Hashable, _Tally] = {}
         for row in rows:
-            for key in filter(None, (*_keys_or_none(row.traits), row.traits.family)):
+            for key in filter(None, (*_keys_or_none(row.inputs), row.inputs.family)):
                 tally = self._tallies.setdefault(key, _Tally())
                 tally.kinds += 1
                 tally.runs += row.runs
 
-    def level(self, known: Known) -> Level | None:
-        """The level that a kind without runs is answered at."""
-        job = traits(known)
+    def tier(self, known: JobFeatures) -> EvidenceTier | None:
+        """The tier at which a kind without runs is answered; None where nothing is similar."""
+        job = job_inputs(known)
         sizes, template, owner = (None if key is None else self._tallies.get(key) for key in _keys_or_none(job))
         if sizes is not None:
-            return Level("sizes", f"script template, {sizes}{', the same model' if job.model else ''}")
+            return EvidenceTier("sizes", f"script template, {sizes}{', the same model' if job.model else ''}")
         if template is not None:
-            return Level("template", f"script template, {template}")
+            return EvidenceTier("template", f"script template, {template}")
         if owner is not None and owner.kinds >= LEAST_ALIKE:
-            return Level("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
-        placed = None if self._places is None else self._places.place(known)
-        if placed is None:
+            return EvidenceTier("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
+        match = None if self._places is None else self._places.place(known)
+        if match is None:
             return self._family(job)
-        cluster = f"cluster of {_count(len(placed.cluster.members), 'kind')}"
-        return Level("cluster", f"{cluster}, nearest {placed.nearest.kind}, regressed in log batch")
+        cluster = f"cluster of {_count(len(match.cluster.members), 'kind')}"
+        return EvidenceTier("cluster", f"{cluster}, nearest {match.nearest.kind}, regressed in log batch")
 
-    def _family(self, job: Traits) -> Level | None:
-        """Kinds whose models have all the words of their names in common with this one's."""
+    def _family(self, job: JobInputs) -> EvidenceTier | None:
+        """The tier of kinds whose models' names have the same words; None for fewer than `LEAST_ALIKE` of them."""
         tally = self._tallies.get(job.family) if job.family else None
         if tally is None or tally.kinds < LEAST_ALIKE:
             return None
         words = " ".join(sorted(word.partition(":")[2] for word in job.family))
-        return Level("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
+        return EvidenceTier("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
 
 
-def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
-    """Per row the group without which it would have been answered at this level; None for one that then has nothing.
+def groups_left_out(rows: Sequence[KindRow], tier: str) -> list[Hashable | None]:
+    """Per row, the group without which it would be answered at this tier; None where nothing would remain.
 
-    A row is judged at `sizes` without itself; at `template` without its model; at `owner` without its script; at `cluster`
-    without its owner, or its script where there is one owner only.
+    At `sizes` a row is judged without itself; at `template` without its model; at `owner` without its script; at `cluster`
+    without its owner, or without its script where there is one owner only.
     """
-    keys = [_keys_or_none(row.traits) for row in rows]
+    keys = [_keys_or_none(row.inputs) for row in rows]
     own: list[Hashable] = list(range(len(rows)))
     script = [key[1] or place for place, key in zip(own, keys, strict=True)]
     who = [key[2] or place for place, key in zip(own, keys, strict=True)]
@@ -96,8 +96,8 @@ def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
         "template": [key[0] or place for place, key in zip(own, keys, strict=True)],
         "owner": script,
         "cluster": who if len(set(who)) > 1 else script,
-    }[level]
-    within = [""] * len(rows) if level == "cluster" else [key[LEVELS.index(level)] for key in keys]
+    }[tier]
+    within = [""] * len(rows) if tier == "cluster" else [key[TIERS.index(tier)] for key in keys]
     together: dict[Hashable, set[Hashable]] = {}
     for inside, left in zip(within, group, strict=True):
         together.setdefault(inside, set()).add(left)
@@ -107,16 +107,16 @@ def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
     ]
 
 
-def _keys_or_none(job: Traits) -> tuple[Hashable | None, Hashable | None, Hashable | None]:
-    """What kinds of the levels sizes, template and owner have in common with this job; None where it has no such thing."""
+def _keys_or_none(job: JobInputs) -> tuple[Hashable | None, Hashable | None, Hashable | None]:
+    """The keys that kinds of the tiers sizes, template and owner share with this job; None where it has no such key."""
     who = _who(job)
     script = (who, job.script) if job.script else None
     model = None if script is None else (*script, job.model)
     return model, script, who or None
 
 
-def _who(job: Traits) -> str:
-    """The project, or else the owner, as a token."""
+def _who(job: JobInputs) -> str:
+    """The project, or else the owner, as a token; empty for none."""
     return max(job.owner, default="")  # "project:" comes after "owner:"
 
 

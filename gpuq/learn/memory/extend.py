@@ -1,11 +1,9 @@
-"""A kind's own peak memory, carried from the batch sizes that were measured to one that was not.
+"""Carries a kind's own peak memory from measured batch sizes to one that was not measured.
 
-Arrives: batch sizes and the peaks measured at them, of one kind on one type of device. Leaves: a point and an upper bound.
-Ignores everything but the batch size, which is why other changes of a script are the caller's to allow for.
-
-Two sizes or more show what a sample costs: the median of the slopes between them (Theil and Sen), from the largest size
-on. Over the measured rows of SchedTune that is off by 4% median at the next doubling, in proportion to the batch by 25%.
-One size shows no slope, and memory grows at most in proportion to the batch: weights and context do not grow with it.
+Only the batch size is looked at: the caller allows for other changes. Two sizes or more show the memory per sample: the
+median of the slopes between them (Theil and Sen), from the largest size on. Over SchedTune's rows that is off by 4% median at
+the next doubling; in proportion to the batch would be off by 25%. One size shows no slope: then memory grows at most in
+proportion, since weights and context do not grow.
 """
 
 from __future__ import annotations
@@ -15,16 +13,16 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from statistics import median
 
-from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
+from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 
 def extend(
     batches: Sequence[float], memories: Sequence[float], wanted: float, quantile: float, prior: Prior
 ) -> tuple[float, float]:
-    """(point, upper bound) at batch size `wanted`, in the unit of `memories`. Needs one measurement, all sizes above 0.
+    """(point, upper bound) at batch size `wanted`, in the unit of `memories`. Needs one measurement; sizes above 0.
 
-    `prior` is how far a peak at one doubling more may lie from the line, in logs; it widens with each further doubling.
-    Smaller than any measured: as at the smallest.
+    `prior` is how far a peak at the next doubling may lie from the line, in logs; it widens with each further doubling. Below
+    the smallest measured size the peak at that size is used.
     """
     sizes, peaks = _highest(batches, memories)
     if wanted <= sizes[-1]:
@@ -39,7 +37,7 @@ def extend(
 
 
 def _highest(batches: Sequence[float], memories: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Sizes, smallest first, each with the highest peak of it or of a smaller one: more samples never take less."""
+    """Sizes in ascending order, each with the highest peak of it or of a smaller one: more samples never need less."""
     highest: dict[float, float] = {}
     for batch, memory in sorted(zip(batches, memories, strict=True)):
         highest[batch] = max(memory, highest.get(batch, 0.0))

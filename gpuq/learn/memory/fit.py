@@ -1,12 +1,11 @@
-"""Fits the regressions of peaks: which terms say how much, whom to trust, and how wide bounds must be.
+"""Fits the regressions of peaks: variances of the terms, weights of the rows, and margins of the bounds.
 
-Arrives: the history. Leaves: `Peaks` per type of device. For the trainer only: SciPy is
-imported where it is used. The same outcomes give the same peaks. Everything is chosen on the rows that arrive: variances
-and link by their marginal likelihood, under a wide prior; margins by leaving out what each level would not have seen.
+For the trainer only: scipy is imported where it is used. The same outcomes give the same result. Variances and link are
+chosen by marginal likelihood under a wide prior; margins by leaving out what each tier would not have seen.
 
-A kind is one row however often it ran, an owner has a share of the rows, and a row that is nothing like its like loses its
-weight (Student's t noise, by the expectation-maximisation of Lange, Little and Taylor 1989): a flood of one kind, or
-poisoned values in some, move other kinds' forecasts little.
+A kind is one row however often it ran, owners have equal shares of the rows, and a row that contradicts all similar ones
+loses its weight (Student's t noise, by the expectation-maximisation of Lange, Little and Taylor 1989). So a flood of one
+kind, or poisoned values in some, change other kinds' forecasts little.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from statistics import NormalDist, median
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import REPEATED_RUN, SAME_KIND_MEMORY, Prior
-from gpuq.learn.history.history import History, Run, measured
+from gpuq.learn.history.history import History, MeasuredRun, measured
 from gpuq.learn.memory.conformal import Margin, Residual, margins
-from gpuq.learn.memory.evidence_tiers import LEVELS, groups_left_out
-from gpuq.learn.memory.kernel import TERMS, Across, Matrix, Side
-from gpuq.learn.memory.regression import TARGETS, Link, Peaks, Regressed, Regression, Row, link_units
+from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
+from gpuq.learn.memory.kernel import TERMS, CrossSimilarity, KernelInputs, Matrix
+from gpuq.learn.memory.regression import TARGETS, FittedRegression, KindRow, Link, Peaks, Regression, link_units
+from gpuq.learn.statistics import REPEATED_RUN, SAME_KIND_MEMORY, Prior
 
 # Kinds per type of device that a regression keeps: the work grows with its square when serving, its cube when training.
 MOST_ROWS = 300
 # Fewer kinds than this make no regression.
 LEAST_ROWS = 3
-# Links that are tried, the first that is best is kept; bytes and seconds are only ever right in proportion.
+# Links to choose from; of equals the first. Errors of bytes and seconds are proportional to their size.
 _LINKS: Mapping[str, tuple[Link, ...]] = {
     "utilization": ("plain", "root", "log"),
     "memory": ("ratio",),
@@ -39,9 +38,9 @@ _LINKS: Mapping[str, tuple[Link, ...]] = {
 }
 _MOST = {"utilization": 100.0}
 _FIELDS = {"utilization": "peak_utilization_pct", "memory": "peak_memory_bytes", "duration": "duration_s"}
-# "How long at most" is asked with nine of ten in mind.
+# Upper durations are p90.
 DURATION_QUANTILE = 0.9
-# A standard normal deviate, of which the prior is sure as of five rows (see `conformal`).
+# Residuals are standardised, so the prior of their scale is 1 (see `conformal`).
 _PRIOR = Prior(1.0)
 # The prior of each variance is log-normal and wide: a factor of 4.5 up or down is one standard deviation.
 _LOG_SPREAD = 1.5
@@ -50,18 +49,18 @@ _LEAST_NOISE = 1e-3
 _FIRST_NOISE = 0.05
 # Degrees of freedom of the noise: 4 has tails as heavy as those of repeated runs.
 _FREEDOM = 4.0
-# A term that says less than this share of all of them is left out: it only takes time.
+# Terms with less than this share of the total variance are left out: they only cost time.
 _NEGLIGIBLE = 1e-3
 _ROUNDS = (60, 15, 15)
-# What the prior of the spread between repeated runs is worth, in runs.
+# The weight of the prior of the spread between runs, in runs.
 _RUNS_WORTH = 5.0
-# Squared deviations count up to so many times the usual one: five standard deviations.
+# Squared deviations are capped at this many times the usual one (five standard deviations).
 _WILD = 25.0
 
 
 def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
-    """Device type -> its peaks, for each type with enough kinds."""
-    found: dict[str, list[tuple[Row, list[Run]]]] = defaultdict(list)
+    """Device type -> its peaks, for each type with at least `LEAST_ROWS` kinds."""
+    found: dict[str, list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
     for kind, device_type in reversed(list(history.kinds())):
         runs = [run for run in history.runs(kind, device_type) if run.whole]
         if runs:
@@ -73,10 +72,10 @@ def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
     }
 
 
-def _row(kind: str, runs: Sequence[Run]) -> Row:
+def _row(kind: str, runs: Sequence[MeasuredRun]) -> KindRow:
     known = runs[-1].known
     typical = {target: median(values) if (values := measured(runs, _FIELDS[target])) else None for target in TARGETS}
-    return Row(
+    return KindRow(
         kind=kind,
         tokens=known.tokens,
         batch_log2=known.batch_log2,
@@ -86,16 +85,16 @@ def _row(kind: str, runs: Sequence[Run]) -> Row:
     )
 
 
-def _fair(kinds: Sequence[tuple[Row, list[Run]]]) -> list[tuple[Row, list[Run]]]:
-    """As many as are kept, the owners taking turns, each with its latest kinds; sorted by name."""
-    by_owner: dict[frozenset[str], list[tuple[Row, list[Run]]]] = defaultdict(list)
+def _fair(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]]) -> list[tuple[KindRow, list[MeasuredRun]]]:
+    """At most `MOST_ROWS` kinds, the owners taking turns with their latest kinds; sorted by name."""
+    by_owner: dict[frozenset[str], list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
     for row, runs in kinds:
-        by_owner[row.traits.owner].append((row, runs))
+        by_owner[row.inputs.owner].append((row, runs))
     turns = (kind for kind in chain.from_iterable(zip_longest(*by_owner.values())) if kind is not None)
     return sorted((kind for kind, _ in zip(turns, range(MOST_ROWS), strict=False)), key=lambda kind: kind[0].kind)
 
 
-def _fit(kinds: Sequence[tuple[Row, list[Run]]], quantile: float) -> Peaks:
+def _fit(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]], quantile: float) -> Peaks:
     rows = tuple(row for row, _ in kinds)
     runs = [runs for _, runs in kinds]
     fitted = {
@@ -105,7 +104,9 @@ def _fit(kinds: Sequence[tuple[Row, list[Run]]], quantile: float) -> Peaks:
     return Peaks(rows=rows, **fitted)
 
 
-def _best_link(rows: Sequence[Row], runs: Sequence[Sequence[Run]], target: str, quantile: float) -> Regression | None:
+def _best_link(
+    rows: Sequence[KindRow], runs: Sequence[Sequence[MeasuredRun]], target: str, quantile: float
+) -> Regression | None:
     places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
     if len(places) < LEAST_ROWS:
         return None
@@ -120,12 +121,12 @@ def _best_link(rows: Sequence[Row], runs: Sequence[Sequence[Run]], target: str, 
 class _Problem:
     """The rows of one target, and what does not depend on the link."""
 
-    def __init__(self, rows: Sequence[Row], target: str, repeats: Sequence[Sequence[float]]) -> None:
+    def __init__(self, rows: Sequence[KindRow], target: str, repeats: Sequence[Sequence[float]]) -> None:
         self._rows, self._target, self._repeats = rows, target, repeats
         self._values = np.array([float(getattr(row, target)) for row in rows])
         self._runs = np.array([float(row.runs) for row in rows])
-        self._side = Side([row.traits for row in rows])
-        self._terms = _telling(Across(self._side, self._side).terms())
+        self._side = KernelInputs([row.inputs for row in rows])
+        self._terms = _telling(CrossSimilarity(self._side, self._side).terms())
 
     def solve(self, link: Link) -> Regression:
         """The regression under this link, without margins."""
@@ -149,22 +150,23 @@ class _Problem:
         )
 
     def log_evidence(self, regression: Regression) -> float:
-        """How likely the values are under it."""
-        return Regressed(self._rows, self._side, self._target, regression).log_evidence()
+        """The log marginal likelihood of the values under this regression."""
+        return FittedRegression(self._rows, self._side, self._target, regression).log_evidence()
 
     def with_margins(self, regression: Regression, quantile: float) -> Regression:
-        """The same with a margin per level, from rows left out as that level would not have seen them."""
-        ready = Regressed(self._rows, self._side, self._target, regression)
-        levels = {level: self._residuals(ready, level) for level in LEVELS}
-        found: dict[str, Margin] = margins(levels, quantile, "added", dict.fromkeys(LEVELS, _PRIOR))
+        """The regression with a margin per tier, from rows left out as that tier would not have seen them."""
+        ready = FittedRegression(self._rows, self._side, self._target, regression)
+        residuals = {tier: self._residuals(ready, tier) for tier in TIERS}
+        found: dict[str, Margin] = margins(residuals, quantile, "added", dict.fromkeys(TIERS, _PRIOR))
         if self._target == "memory":
-            # Too wide costs some sharing, too narrow costs a job: few kinds that happen to be alike prove little.
+            # A bound too wide costs some sharing, one too narrow costs a job, and few kinds that agree prove little: at least the
+            # normal quantile.
             least = NormalDist().inv_cdf(quantile)
             found = {name: msgspec.structs.replace(one, amount=max(one.amount, least)) for name, one in found.items()}
         return msgspec.structs.replace(regression, margins=found)
 
-    def _residuals(self, ready: Regressed, level: str) -> list[Residual]:
-        groups = groups_left_out(self._rows, level)
+    def _residuals(self, ready: FittedRegression, tier: str) -> list[Residual]:
+        groups = groups_left_out(self._rows, tier)
         numbers: dict[object, int] = {}
         places = [
             numbers.setdefault(("alone", i) if group is None else group, len(numbers)) for i, group in enumerate(groups)
@@ -179,28 +181,28 @@ class _Problem:
         ]
 
     def _run_noise(self, link: Link) -> float:
-        """The variance between runs of one kind, in squares of the link's units: pooled, with a prior."""
+        """The pooled variance between runs of one kind, in squares of the link's units, with a prior worth `_RUNS_WORTH` runs."""
         prior = self._prior_noise(link)
         repeated = [link_units(link, np.array(values)) for values in self._repeats if len(values) > 1]
         if not repeated:
             return prior
         squares = np.concatenate([(found - np.mean(found)) ** 2 for found in repeated])
-        # A few wild runs must not make all others look alike.
+        # A few wild runs must not raise the noise so far that all differences between kinds seem to be noise.
         squares = np.minimum(squares, _WILD * max(prior, float(np.median(squares))))
         freedom = sum(len(found) - 1 for found in repeated)
         return (_RUNS_WORTH * prior + float(squares.sum())) / (_RUNS_WORTH + freedom)
 
     def _prior_noise(self, link: Link) -> float:
-        """The variance between runs of one kind that other measurements showed, at the middle of the values."""
+        """The variance between runs of one kind that other measurements showed, at the median of the values."""
         scale = SAME_KIND_MEMORY.scale if self._target == "memory" else REPEATED_RUN.scale
         typical = float(np.median(self._values))
         here, more = link_units(link, np.array([typical, typical * math.exp(scale)]))
         return max(float(more - here) ** 2, 1e-12)
 
     def _likeliest(self, units: Matrix, run_noise: float, least: float) -> tuple[dict[str, float], float, Matrix]:
-        """(variances, noise, trust): the most likely, by turns with the weight that its surprise leaves each row.
+        """(variances, noise, weights of the rows), the most likely, in turns: variances for given weights, then weights.
 
-        Kinds differ at least as much as runs of one kind do.
+        `least` is a floor of the noise: kinds differ at least as much as runs of one kind do.
         """
         from scipy.optimize import minimize
 
@@ -209,15 +211,17 @@ class _Problem:
         logs: Matrix = first
         trust: Matrix = np.ones(len(units))
         for most_steps in _ROUNDS:
-            told = _Evidence(matrices, units, run_noise / self._runs, trust, first)
+            evidence = _Evidence(matrices, units, run_noise / self._runs, trust, first)
             bounds = [(_LEAST_LOG, _MOST_LOG)] * len(matrices) + [(math.log(least), _MOST_LOG)]
-            found = minimize(told, logs, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": most_steps})
+            found = minimize(
+                evidence, logs, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": most_steps}
+            )
             logs = found.x
-            trust = told.trust(logs)
+            trust = evidence.trust(logs)
         variances = dict(zip(self._terms, map(float, np.exp(logs[:-1])), strict=True))
-        said = {term: variance * float(np.diag(self._terms[term]).mean()) for term, variance in variances.items()}
-        least = _NEGLIGIBLE * math.fsum(said.values())
-        kept = {term: variance for term, variance in variances.items() if said[term] >= least}
+        shares = {term: variance * float(np.diag(self._terms[term]).mean()) for term, variance in variances.items()}
+        least = _NEGLIGIBLE * math.fsum(shares.values())
+        kept = {term: variance for term, variance in variances.items() if shares[term] >= least}
         return kept, math.exp(logs[-1]), trust
 
 
@@ -246,7 +250,7 @@ class _Evidence:
         return value, np.array(slopes) + away / _LOG_SPREAD
 
     def trust(self, logs: Matrix) -> Matrix:
-        """Each row's weight by Student's t, given how far off it is and how sure that is."""
+        """Each row's weight under Student's t noise, from its squared residual and that residual's variance."""
         variances = np.exp(logs)
         inverse, weights, _ = self._solve(variances)
         noise = (variances[-1] + self._run_noise) / self._trust
@@ -262,7 +266,7 @@ class _Evidence:
 
 
 def _telling(found: dict[str, Matrix]) -> dict[str, Matrix]:
-    """The terms that say something here: not zero everywhere, and not the same as one before."""
+    """The terms that matter here: not zero everywhere, and not equal to an earlier one."""
     kept: dict[str, Matrix] = {}
     for term in TERMS:
         matrix = found[term]
@@ -271,5 +275,5 @@ def _telling(found: dict[str, Matrix]) -> dict[str, Matrix]:
     return kept
 
 
-def _owner(row: Row) -> str | None:
-    return max(row.traits.owner, default=None)
+def _owner(row: KindRow) -> str | None:
+    return max(row.inputs.owner, default=None)

@@ -1,8 +1,9 @@
-"""Peak memory of a training job from first principles, where its script reveals enough: before it ever ran.
+"""Peak memory of a training job from the layers of its network, before it ever ran.
 
-Arrives: a job's features and a type of device. Leaves: a `Footprint`, point and upper bound in bytes; None where the network
-or the batch size is not known. It is one input to a forecast and is never used alone: whatever was measured of the kind
-goes before it. Ignores data loaders, evaluation at other batch sizes, and whatever else a script holds on the device.
+A job's features and a type of device give a `LayerForecast`: point and upper bound in bytes, or None where the network or the
+batch size is not known. It is one input of a forecast and never used alone: whatever was measured of the kind goes before it.
+Data loaders, evaluation at other batch sizes and whatever else a script holds on the device are not counted. Without it the
+error for networks never seen rises from 5.9% to 15% (docs/benchmarks.md).
 
 The sum, each term in MiB:
 
@@ -11,10 +12,10 @@ The sum, each term in MiB:
     + saved   * saved per sample * batch      what the forward pass keeps for the backward pass
     + working * largest layer * batch         gradients of the layer at work, and its workspace
 
-Physics says 1 for `state` and `saved`, and 2 for `working`: the gradients of a layer's input and output stand side by side.
-`fit` corrects these three and the contexts on measured rows, in logs (a peak is off in proportion), robustly (Huber), and
-shrunk to the physics: without rows the physics is left. TensorFlow's allocator grows by doubling (peaks in `miso_a100`
-lie a power of two MiB above a constant of their own), so there the sum without the context is rounded up to one.
+Physics says 1 for `state` and `saved`, and 2 for `working`: the gradients of a layer's input and output exist at the same
+time. `fit` corrects these three and the contexts on measured rows, in logs (a peak is off in proportion), robustly (Huber),
+and shrunk towards the physics, which remains where there are no rows. TensorFlow's allocator grows by doubling (peaks in
+`miso_a100` lie a power of two MiB above a constant of their own), so there the sum without the context is rounded up to one.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import Prior
 from gpuq.learn.features.architectures import Architecture, named
 from gpuq.learn.memory.conformal import Margin, Residual, held_out, margin
+from gpuq.learn.statistics import Prior
 
 MIB = 1 << 20
-# "The highest typical" memory, as of a kind's own runs: three of four stay at or under it.
+# The point is the typical peak, as for a kind's own runs: three of four stay at or under it.
 TYPICAL_QUANTILE = 0.75
-# Fewer networks than this correct less than what ships knows already.
+# A fit on fewer networks than this is worse than the shipped coefficients.
 LEAST_NETWORKS = 6
-# Off by a tenth, for want of measured rows: what a network's layers add up to is known, what a library adds is not.
+# The error assumed without measured rows, a tenth: the layers are known, what a library adds to them is not.
 PRIOR = Prior(0.1)
-# Each thing that had to be assumed makes the bound half as wide again.
+# Each assumption widens the bound's margin by half.
 _SPREAD_PER_ASSUMPTION = 0.5
-# Of a sample whose size had to be assumed, the bound allows for twice that side, four times the area.
+# Where the size of an image had to be assumed, the bound allows for twice its side, four times its area.
 _ACTIVATIONS_AT_WORST = 4.0
 
 # Tensors the size of the parameters that an optimiser keeps beside weights and gradients (their papers).
@@ -49,7 +50,7 @@ _OPTIMIZER_STATES = {"sgd": 1.0, "rmsprop": 1.0, "adagrad": 1.0, "lion": 1.0, "a
 # Adam's two moments; the most common one, and more than most others keep.
 _COMMON_STATES = 2.0
 _STEPPING = frozenset({"tensorflow", "keras"})
-# Whole precision is what a script has that says nothing.
+# A script that names no precision has the whole one.
 _WHOLE = frozenset(
     {"32", "fp32", "float32", "f32", "float", "single", "full", "32-true", "tf32", "high", "highest", "medium"}
     | {"none", "no", "off", "false", "o0"}
@@ -57,7 +58,7 @@ _WHOLE = frozenset(
 # Mixed precision (Micikevicius et al., arXiv:1710.03740): activations in half the bytes, and a second copy of the weights.
 _MIXED_ACTIVATIONS, _MIXED_COPY = 0.5, 0.5
 
-# Logs: how far a coefficient may lie from the physics, a context from the common one, that from 600 MiB, a row from its sum.
+# Standard deviations in logs: a coefficient from physics, a context from the common one, that from 600 MiB, a row from its sum.
 _COEFFICIENT_SPREAD, _CONTEXT_SPREAD, _COMMON_SPREAD, _ROW_SPREAD = 0.3, 0.5, 0.7, 0.06
 _HUBER = 1.5
 _LEAST_MARGIN = 0.01
@@ -69,8 +70,8 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
-    """Bytes: the highest typical peak, its upper bound; and what they rest on, for people."""
+class LayerForecast:
+    """Bytes: the typical peak and its upper bound; and what they rest on, in words."""
 
     point: int
     upper: int
@@ -78,10 +79,10 @@ class Footprint:
 
 
 class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
-    """What was fitted; see the module's own words. Contexts in MiB."""
+    """Fitted coefficients of the sum in the module docstring. Contexts in MiB."""
 
     context: float
-    """Of a type of device that was not measured."""
+    """For types of device that were not measured."""
     contexts: dict[str, float]
     state: float
     saved: float
@@ -94,8 +95,8 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
+class LayerTerms:
+    """The sum's terms without coefficients, in MiB, for any device; and what had to be assumed."""
 
     state: float
     saved: float
@@ -104,28 +105,28 @@ class Parts:
     name: str
     assumed: tuple[str, ...]
     sized: bool = True
-    """Whether the size of a sample is known."""
+    """Whether the size of a sample is known, not assumed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A job that ran alone: what its script says, and its peak."""
+class MeasuredPeak:
+    """A job that ran alone: its terms and its peak."""
 
-    parts: Parts
+    parts: LayerTerms
     device_type: str
     peak_bytes: float
 
 
 def footprint(
     features: Mapping[str, Any], device_type: str, coefficients: Coefficients | None = None
-) -> Footprint | None:
-    """What the script says this job will need on this type of device; None where it says too little. Never raises."""
+) -> LayerForecast | None:
+    """The forecast for a job with these features on this type of device; None where they say too little. Never raises."""
     parts = parts_of(features)
     return None if parts is None else on_device(parts, device_type, coefficients)
 
 
-def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None = None) -> Footprint:
-    """What these parts add up to on this type of device."""
+def on_device(parts: LayerTerms, device_type: str, coefficients: Coefficients | None = None) -> LayerForecast:
+    """The forecast that these terms add up to on this type of device. None as coefficients: those that gpuq ships."""
     known = SHIPPED if coefficients is None else coefficients
     context = known.contexts.get(device_type)
     assumed = parts.assumed if context is not None else (*parts.assumed, f"a context of {known.context:.0f} MiB")
@@ -139,15 +140,15 @@ def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None 
 
     point = with_margin(known.typical, 1.0)
     upper = with_margin(known.bound, spread, 1.0 if parts.sized else _ACTIVATIONS_AT_WORST)
-    return Footprint(point, max(point, upper), _evidence(parts.name, assumed))
+    return LayerForecast(point, max(point, upper), _evidence(parts.name, assumed))
 
 
-def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> tuple[float, float]:
-    """(point, upper bound) from a forecast by likeness and a footprint: each counts by how near its bound is to its point.
+def blended(guess: tuple[float, float], found: LayerForecast, off: float = 0.0) -> tuple[float, float]:
+    """(point, upper bound) from the regression's (point, bound) and a footprint, each weighted by how tight its bound is.
 
-    A footprint counts no more than `off` allows, the log that such sums were off by here (see `usually_off`).
-    Logs are averaged as two measurements are, by the inverse square of their margins. Where the two disagree by more than
-    those margins allow, the bound widens by how much; where they agree, it is no narrower than the nearer of the two.
+    Logs are averaged as two measurements are, by the inverse square of their margins. A footprint's margin is at least `off`,
+    the log by which such sums were off on this type of device (see `usually_off`). Where the two disagree by more than their
+    margins allow, the bound widens accordingly; where they agree, it is no narrower than the tighter of the two bounds.
     """
     first, second = math.log(max(guess[0], 1.0)), math.log(max(found.point, 1.0))
     bounds = math.log(max(guess[1], 1.0)), math.log(max(found.upper, 1.0))
@@ -158,12 +159,11 @@ def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> t
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 
 
-def usually_off(measured: Iterable[Measured], quantile: float) -> float:
-    """The log that `quantile` of the sums that ship are off by at most, either way, as far as these rows show; one vote per
-    network.
+def usually_off(measured: Iterable[MeasuredPeak], quantile: float) -> float:
+    """The log that `quantile` of the sums with shipped coefficients are off by at most, either way. One vote per network.
 
-    What layers add up to is not what a library reserves, nor what a network with frozen layers needs. One more vote says
-    that it is off as little as `PRIOR`.
+    The terms do not count what a library reserves, nor that frozen layers need less, so the error differs from site to site.
+    One more vote says that it is no larger than `PRIOR`, which decides while few networks were measured.
     """
     squares: dict[str, list[float]] = {}
     for row in measured:
@@ -173,10 +173,11 @@ def usually_off(measured: Iterable[Measured], quantile: float) -> float:
     return round(NormalDist().inv_cdf(quantile) * math.sqrt(fmean(votes)), 6)
 
 
-def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
-    """The coefficients of these rows, and margins calibrated on sums each made without its own network.
+def fit(measured: Iterable[MeasuredPeak], quantile: float) -> Coefficients:
+    """The coefficients of these rows, with margins calibrated on sums that were each made without their own network.
 
-    Passes over what steps (a step hides the slope), and peaks that are no size.
+    Rows of an allocator that grows in steps are left out, since a step hides the slope; so are peaks that are no positive
+    number.
     """
     rows = [row for row in measured if not row.parts.steps and 0 < row.peak_bytes < math.inf]
     table = np.array([[row.parts.state, row.parts.saved, row.parts.working] for row in rows]).reshape(-1, 3)
@@ -197,7 +198,7 @@ def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
 
 @dataclass(frozen=True)
 class _Solved:
-    """Logs of the coefficients, of the common context, and of each type's, in the order of `types`."""
+    """Logs of the three coefficients and of the common context, and each type's deviation from it."""
 
     coefficients_log: Numbers
     common: float
@@ -223,7 +224,7 @@ class _Solved:
             weight = np.minimum(1.0, _HUBER * _ROW_SPREAD / np.maximum(np.abs(off), 1e-12)) / _ROW_SPREAD**2
             bend = slopes.T @ (slopes * weight[:, None]) + np.diag(spread**-2)
             step = np.linalg.solve(bend, slopes.T @ (weight * off) - (found - prior) / spread**2)
-            # Logs that move by more than one at a time overshoot.
+            # Steps of more than one in a log overshoot.
             found += step / max(1.0, float(np.abs(step).max()))
             if np.abs(step).max() < 1e-9:
                 break
@@ -235,7 +236,7 @@ class _Solved:
         return float(terms @ np.exp(self.coefficients_log)) + context
 
     def coefficients(self, typical: Margin, bound: Margin, rows: int) -> Coefficients:
-        """With margins, as they are stored."""
+        """The coefficients as they are stored, rounded."""
         state, saved, working = (round(float(value), 4) for value in np.exp(self.coefficients_log))
         contexts = {name: round(math.exp(self.common + value), 1) for name, value in self.contexts.items()}
         return Coefficients(
@@ -250,8 +251,8 @@ class _Solved:
         )
 
 
-def parts_of(features: Mapping[str, Any]) -> Parts | None:
-    """What the features of a job, as `kind.describe` gives them, say of its layers; None where they say too little."""
+def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
+    """The terms of a job's features (see `kind.describe`); None without a known network, its memory or a batch size."""
     model = features.get("model")
     constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
     found = named(model if isinstance(model, str) else None, constructors)
@@ -267,7 +268,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
         assumed = (*assumed, "mixed precision")
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
     steps = str(features.get("framework")).lower() in _STEPPING
-    return Parts(
+    return LayerTerms(
         state=architecture.parameters_mib * (_copies(features.get("optimizer")) + (_MIXED_COPY if mixed else 0.0)),
         saved=saved * activations,
         working=largest * activations,
@@ -279,7 +280,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
 
 
 def _copies(optimizer: Any) -> float:
-    """Weights, gradients and the optimiser's own."""
+    """How many tensors of the parameters' size are held: weights, gradients, and the optimiser's own."""
     return 2.0 + _OPTIMIZER_STATES.get(str(optimizer or "").lower(), _COMMON_STATES)
 
 
@@ -306,7 +307,8 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-# Fitted by `fit` on SchedTune's measured peaks (CCGrid 2022, MIT): 12 CNNs in PyTorch, 240 rows. A night's own fit goes before.
+# Fitted by `fit` on SchedTune's measured peaks (CCGrid 2022, MIT licence): 12 CNNs in PyTorch, 240 rows. A model trained on a
+# site's own rows has coefficients of its own, which are used instead.
 SHIPPED = Coefficients(
     context=897.8,
     contexts={

@@ -1,13 +1,13 @@
-"""How alike two jobs are, term by term: the covariance of what they need.
+"""The covariance between jobs of what they need, as a sum of terms.
 
-Arrives: traits. Leaves: matrices, rows by columns. A term is a group of words times a shape. The group says between which
-jobs something is shared (all, those of one script, of one model, ...): the cosine of their sets of words. The shape says
-what is shared: a level, or a trend along a number. Sums and products of such terms are covariances again (Rasmussen and
-Williams, Gaussian Processes for Machine Learning, 2006, section 4.2.4), so any mixture with variances above zero will do.
+A term is a group of words times a shape. The group says between which jobs something is shared (all, those of one script, of
+one model, ...): the cosine of their sets of words. The shape says what is shared: a level, or a trend along a number. Sums
+and products of such terms are covariances again (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006,
+section 4.2.4), so any mixture with variances from zero up is valid.
 
-Along log2 batch there are two: a slope, which carries on beyond what was measured, and a walk (Brownian motion), which by
-itself interpolates linearly between what was measured and stays level beyond. Along the size of a model a slope, and another
-along log2 of the work that one sample is.
+Along log2 batch there are two shapes: a slope, which extrapolates, and a walk (Brownian motion), whose posterior mean
+interpolates linearly between what was measured and stays level beyond. There is one slope along the size of a model and one
+along log2 of the work per sample.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.learn.features.inputs import GROUPS, NUMBERS, TEMPLATE, Traits
+from gpuq.learn.features.inputs import GROUPS, NUMBERS, TEMPLATE, JobInputs
 
 Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
-# The first group is everybody; the others are those of `Traits.words`.
+# The first group contains all jobs; the others are those of `JobInputs.words`.
 GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
 SHAPES = ("level", "batch", "size", "compute", "walk")
 TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
-# Where a slope has no say, and what is one unit of it: batch 64 and four doublings; a product of 256 and three; a thousand
-# million multiply-adds and four.
+# Zero and unit of each slope: batch 64 and four doublings; a product of 256 and three; 2^30 multiply-adds and four.
 _CENTRES = np.array([6.0, 8.0, 30.0])
 _UNITS = np.array([4.0, 3.0, 4.0])
-# A batch of one is a quarter of a unit from where the walk sets out.
+# The walk starts half an octave of units below a batch of one, so that a batch of one has some variance.
 _WALK_FROM, _WALK_UNIT = -1.0, 4.0
 
 
-class Side:
-    """Jobs made ready for a kernel, as the rows or the columns of a covariance."""
+class KernelInputs:
+    """Jobs prepared as the rows or columns of a covariance matrix."""
 
-    def __init__(self, jobs: Sequence[Traits]) -> None:
+    def __init__(self, jobs: Sequence[JobInputs]) -> None:
         self.sets: list[list[frozenset[str]]] = []
         """Per group of words: the different sets of them."""
         self.which: list[Places] = []
@@ -63,7 +62,7 @@ class Side:
 
     @cached_property
     def present(self) -> Matrix:
-        """Per job and group, everybody first: 1 where it has words of that group."""
+        """Per job and group, "all" first: 1 where it has words of that group, else 0."""
         some = [
             np.array([float(bool(words)) for words in sets])[which]
             for sets, which in zip(self.sets, self.which, strict=True)
@@ -72,12 +71,12 @@ class Side:
 
     @cached_property
     def lengths(self) -> list[Matrix]:
-        """Per group: the root of the number of words in each set, 1 for none."""
+        """Per group: the square root of the number of words in each set, 1 for an empty set."""
         return [np.sqrt(np.array([max(1, len(words)) for words in sets], dtype=np.float64)) for sets in self.sets]
 
     @cached_property
     def where(self) -> list[dict[str, Places]]:
-        """Per group: word -> the sets that have it."""
+        """Per group: word -> indices of the sets that contain it."""
         found: list[dict[str, list[int]]] = []
         for sets in self.sets:
             found.append({})
@@ -87,13 +86,13 @@ class Side:
         return [{word: np.array(places, dtype=np.intp) for word, places in group.items()} for group in found]
 
 
-class Across:
-    """What the jobs of one side share with those of the other, before it is said how much that counts.
+class CrossSimilarity:
+    """What the jobs of one side share with those of the other, before the terms' variances are applied.
 
-    Serving does with single precision (`quick`): its 7 digits are more than anybody measured, and half the work.
+    Serving uses single precision (`quick`): 7 digits are more than any measurement has, and half the work.
     """
 
-    def __init__(self, one: Side, other: Side, *, quick: bool = False) -> None:
+    def __init__(self, one: KernelInputs, other: KernelInputs, *, quick: bool = False) -> None:
         number = np.float32 if quick else np.float64
         self._one, self._other = one.design.astype(number), other.design.astype(number)
         self._alike = [None, *(_alike(one, other, group, number) for group in range(len(GROUP_NAMES) - 1))]
@@ -115,7 +114,7 @@ class Across:
         return total
 
     def terms(self) -> dict[str, Matrix]:
-        """Term -> its matrix, for a variance of one."""
+        """Term -> its matrix for a variance of one."""
         columns = zip(self._one.T, self._other.T, strict=True)
         forms = [*(one[:, None] * other for one, other in columns), self._together]
         pairs = product(zip(GROUP_NAMES, self._alike, strict=True), zip(SHAPES, forms, strict=True))
@@ -123,18 +122,18 @@ class Across:
 
 
 def table(variances: Mapping[str, float]) -> Matrix:
-    """Variances by term as groups by shapes; 0 for a term that is not there."""
+    """Variances by term as a matrix of groups by shapes; 0 for a term that is not given."""
     return np.array([[variances.get(f"{group}/{shape}", 0.0) for shape in SHAPES] for group in GROUP_NAMES])
 
 
-def diagonal(side: Side, variances: Matrix) -> Matrix:
-    """The covariance of each job with itself."""
+def diagonal(side: KernelInputs, variances: Matrix) -> Matrix:
+    """The variance of each job: its covariance with itself."""
     shapes = np.concatenate([side.design**2, side.walked[:, None]], axis=1)
     return np.asarray(np.einsum("ij,ij->i", side.present, shapes @ variances.T))
 
 
-def _alike(one: Side, other: Side, group: int, number: type[np.floating[Any]]) -> Matrix:
-    """The cosine of their sets of words: what they share over the geometric mean of how many each has."""
+def _alike(one: KernelInputs, other: KernelInputs, group: int, number: type[np.floating[Any]]) -> Matrix:
+    """The cosine between sets of words: shared words over the geometric mean of the sizes of both sets."""
     shared: Matrix = np.zeros((len(one.sets[group]), len(other.sets[group])), dtype=number)
     where = other.where[group]
     for row, words in zip(shared, one.sets[group], strict=True):

@@ -1,7 +1,8 @@
 """Forecasts of peaks and duration from a model, for many jobs at once.
 
-Arrives: `Peaks` and the clusters of one type of device, and what is known of jobs. Leaves: a `Guess` for each kind without
-runs of its own, None where nothing is like it; and the utilisation expected of kinds that have runs. Needs numpy only.
+The regressions and clusters of one type of device answer for kinds without runs of their own (None where nothing is similar),
+and improve the expected utilisation of kinds that have runs. Jobs are answered together because one large matrix product is
+far cheaper than many small ones. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -10,93 +11,95 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gpuq.learn.features.inputs import Traits, traits
-from gpuq.learn.history.history import Known
-from gpuq.learn.memory.evidence_tiers import Level, Levels
-from gpuq.learn.memory.kernel import Across, Side
-from gpuq.learn.memory.regression import TARGETS, Peaks, Regressed
-from gpuq.learn.training.clusters import Places
+from gpuq.learn.features.inputs import JobInputs, job_inputs
+from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.evidence_tiers import EvidenceTier, EvidenceTiers
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs
+from gpuq.learn.memory.regression import TARGETS, FittedRegression, Peaks
+from gpuq.learn.training.clusters import ClusterIndex
 
-# Levels near enough to say how long a job takes: elsewhere the number of epochs alone makes it anything.
-TELL_DURATION = ("sizes", "template")
-# Different jobs that are worked out at once: their covariances with all rows are in memory together.
+# Tiers near enough to predict a duration: farther ones say nothing of the number of epochs.
+TIERS_WITH_DURATION = ("sizes", "template")
+# Jobs that are computed at once: their covariances with all rows are in memory together.
 _AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
-    """What a kind without runs is believed to need: (expected, bound) of each target, None where too few kinds showed it."""
+class NewKindForecast:
+    """(expected, upper bound) of each target for a kind without runs; None where too few kinds showed it."""
 
-    level: Level
+    tier: EvidenceTier
     utilization: tuple[float, float] | None
     memory: tuple[float, float] | None
     duration: tuple[float, float] | None
 
 
-class Foreteller:
-    """The regressions of one type of device, made ready to answer."""
+class PeakPredictor:
+    """The regressions of one type of device, ready to answer."""
 
-    def __init__(self, peaks: Peaks, places: Places | None) -> None:
-        self._levels = Levels(peaks.rows, places)
-        self._side = Side([row.traits for row in peaks.rows])
+    def __init__(self, peaks: Peaks, places: ClusterIndex | None) -> None:
+        self._tiers = EvidenceTiers(peaks.rows, places)
+        self._side = KernelInputs([row.inputs for row in peaks.rows])
         fitted = {target: getattr(peaks, target) for target in TARGETS}
         self._regressed = {
-            name: Regressed(peaks.rows, self._side, name, found) for name, found in fitted.items() if found is not None
+            name: FittedRegression(peaks.rows, self._side, name, found)
+            for name, found in fitted.items()
+            if found is not None
         }
 
-    def guesses(self, jobs: Sequence[Known]) -> list[Guess | None]:
-        """For each job, taken for a kind without runs. Jobs that are alike are worked out once."""
-        found: dict[Known, Guess | None] = {}
+    def new_kinds(self, jobs: Sequence[JobFeatures]) -> list[NewKindForecast | None]:
+        """A forecast for each job, taken as a kind without runs. Equal jobs are computed once."""
+        found: dict[JobFeatures, NewKindForecast | None] = {}
         different = list(dict.fromkeys(jobs))
         for start in range(0, len(different), _AT_ONCE):
             some = different[start : start + _AT_ONCE]
-            levels = [self._levels.level(job) for job in some]
-            placed = [(job, level) for job, level in zip(some, levels, strict=True) if level is not None]
+            tiers = [self._tiers.tier(job) for job in some]
+            with_tier = [(job, tier) for job, tier in zip(some, tiers, strict=True) if tier is not None]
             found.update(dict.fromkeys(some))
-            found.update(zip((job for job, _ in placed), self._at(placed), strict=True))
+            found.update(zip((job for job, _ in with_tier), self._at(with_tier), strict=True))
         return [found[job] for job in jobs]
 
-    def expected_utilization(self, kinds: Sequence[tuple[str, Known, Sequence[float]]]) -> list[float]:
-        """Of kinds with runs: (kind, what is known of it, what its runs showed) -> percent, their own and their like's."""
+    def expected_utilization(self, kinds: Sequence[tuple[str, JobFeatures, Sequence[float]]]) -> list[float]:
+        """Expected percent of kinds with runs, from (kind, features, measured percents): own runs and similar kinds combined."""
         regressed = self._regressed.get("utilization")
         if regressed is None or not kinds:
             return [median(runs) for _, _, runs in kinds]
         without = [regressed.without(kind) for kind, _, _ in kinds]
-        new = [place for place, belief in enumerate(without) if belief is None]
-        side = Side([traits(kinds[place][1]) for place in new])
-        belief = regressed.belief(side, Across(side, self._side, quick=True))
+        new = [place for place, posterior in enumerate(without) if posterior is None]
+        side = KernelInputs([job_inputs(kinds[place][1]) for place in new])
+        posterior = regressed.posterior(side, CrossSimilarity(side, self._side, quick=True))
         without_new = dict(
-            zip(new, zip(map(float, belief.mean), map(float, belief.variance), strict=True), strict=True)
+            zip(new, zip(map(float, posterior.mean), map(float, posterior.variance), strict=True), strict=True)
         )
         return [
             regressed.updated(found or without_new[place], runs)
             for place, (found, (_, _, runs)) in enumerate(zip(without, kinds, strict=True))
         ]
 
-    def _at(self, placed: Sequence[tuple[Known, Level]]) -> list[Guess]:
-        if not placed:
+    def _at(self, with_tier: Sequence[tuple[JobFeatures, EvidenceTier]]) -> list[NewKindForecast]:
+        if not with_tier:
             return []
         # Traits are what the regression sees: jobs that differ in nothing else get one row of the covariance.
-        places: dict[Traits, int] = {}
-        which = [places.setdefault(traits(job), len(places)) for job, _ in placed]
-        side = Side(list(places))
-        across = Across(side, self._side, quick=True)
-        levels = [level.name for _, level in placed]
+        places: dict[JobInputs, int] = {}
+        which = [places.setdefault(job_inputs(job), len(places)) for job, _ in with_tier]
+        side = KernelInputs(list(places))
+        across = CrossSimilarity(side, self._side, quick=True)
+        tiers = [tier.name for _, tier in with_tier]
         pairs = {}
-        tell_duration = any(name in TELL_DURATION for name in levels)
+        with_duration = any(name in TIERS_WITH_DURATION for name in tiers)
         for name, regressed in self._regressed.items():
-            if name == "duration" and not tell_duration:
+            if name == "duration" and not with_duration:
                 continue
-            belief = regressed.belief(side, across).of(which)
-            pairs[name] = regressed.point(belief).tolist(), regressed.upper(belief, levels).tolist()
+            posterior = regressed.posterior(side, across).of(which)
+            pairs[name] = regressed.point(posterior).tolist(), regressed.upper(posterior, tiers).tolist()
         return [
-            Guess(
-                level,
+            NewKindForecast(
+                tier,
                 _nth(pairs.get("utilization"), place),
                 _nth(pairs.get("memory"), place),
-                _nth(pairs.get("duration"), place) if level.name in TELL_DURATION else None,
+                _nth(pairs.get("duration"), place) if tier.name in TIERS_WITH_DURATION else None,
             )
-            for place, (_, level) in enumerate(placed)
+            for place, (_, tier) in enumerate(with_tier)
         ]
 
 

@@ -1,9 +1,8 @@
-"""A regression over kinds that shrinks: what a new kind needs, from all kinds that share something with it, and how sure.
+"""A fitted regression over kinds, ready to answer: what a new kind needs, and how uncertain that is.
 
-Arrives: a `Peaks` as the trainer made it, and the traits of jobs. Leaves: for each the value expected and how far off it may
-be, by Gaussian process regression (Rasmussen and Williams 2006, algorithm 2.1) over the terms of `kernel`: what is shared by
-many kinds counts for all of them, what only one kind showed counts for its like. Needs numpy only. Works in the units of a
-link, where errors are of one size whatever the value; `value` goes back to percent, bytes or seconds.
+Gaussian process regression (Rasmussen and Williams 2006, algorithm 2.1) over the terms of `kernel`: what many kinds share is
+estimated from all of them, what only one kind showed counts for similar ones. Needs numpy only. It works in the units of a
+link, in which errors are of one size whatever the value; `values` converts back to percent, bytes or seconds.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.learn.features.inputs import Traits, traits
-from gpuq.learn.history.history import Known
+from gpuq.learn.features.inputs import JobInputs, job_inputs
+from gpuq.learn.history.history import JobFeatures
 from gpuq.learn.memory.conformal import Margin
-from gpuq.learn.memory.kernel import Across, Matrix, Side, diagonal, table
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, Matrix, diagonal, table
 
 Link = Literal["plain", "root", "log", "ratio"]
 TARGETS = ("utilization", "memory", "duration")
-# The percentages below which readings of utilisation say nothing: without them the log of a job that idles is anything.
+# Added before the log of a utilisation: readings below this percentage are noise, and their logs would be arbitrary.
 _IDLE_PCT = 3.0
 # A log needs something above zero; one byte, one hundredth of a second.
 _SMALLEST = 0.01
@@ -49,8 +48,8 @@ _SLOPES: Mapping[str, Callable[[Matrix], Matrix]] = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind, how to recognise what is like it, and what its runs typically needed. Percent, bytes, seconds."""
+class KindRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind: what it is compared by, and what its runs typically needed. Percent, bytes, seconds."""
 
     kind: str
     tokens: tuple[str, ...]
@@ -62,58 +61,58 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None = None
 
     @property
-    def traits(self) -> Traits:
-        """What the regression knows of it."""
-        return traits(Known(batch_log2=self.batch_log2, compute_log2=self.compute_log2, tokens=self.tokens))
+    def inputs(self) -> JobInputs:
+        """What the regression knows of the kind."""
+        return job_inputs(JobFeatures(batch_log2=self.batch_log2, compute_log2=self.compute_log2, tokens=self.tokens))
 
 
 class Regression(msgspec.Struct, frozen=True, kw_only=True):
-    """What was fitted for one target. Variances are in squares of `scale`, which is in units of the link."""
+    """What was fitted for one target. Variances are squares in units of `scale`, which is in units of the link."""
 
     link: Link
     most: float | None
-    """No value is larger; None where there is no such limit."""
+    """The largest possible value; None where there is no limit."""
     centre: float
     scale: Annotated[float, Meta(gt=0)]
     variances: dict[str, Annotated[float, Meta(ge=0)]]
-    """Term (see `kernel`) -> how much it says."""
+    """Term (see `kernel`) -> its variance."""
     noise: Annotated[float, Meta(gt=0)]
-    """How much kinds differ for which everything known is the same."""
+    """The variance between kinds whose inputs are equal."""
     run_noise: Annotated[float, Meta(ge=0)]
-    """How much runs of one kind differ."""
+    """The variance between runs of one kind."""
     trust: tuple[float, ...]
-    """Per row with a value: the weight that its surprise left it; a kind far from all that is like it has little."""
+    """Per row with a value: its weight. A kind far from all similar ones has a low weight."""
     margins: dict[str, Margin]
-    """Level of evidence -> how far above the point the bound must stand, in standard deviations."""
+    """Tier of evidence -> how far above the point the bound must be, in standard deviations."""
 
 
 class Peaks(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainer found on one type of device: kinds, and a regression per target for which there were enough."""
+    """What the trainer found on one type of device: kinds, and a regression for each target that enough kinds showed."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[KindRow, ...]
     utilization: Regression | None = None
     memory: Regression | None = None
     duration: Regression | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """What is expected of each job, and how much of its kind is not known (a variance). Units of the link, scaled."""
+class Posterior:
+    """Mean and variance of each job's kind, before the noise between its runs. Scaled units of the link."""
 
     mean: Matrix
     variance: Matrix
 
-    def of(self, which: Sequence[int]) -> Belief:
-        """The beliefs at these places."""
+    def of(self, which: Sequence[int]) -> Posterior:
+        """The entries at these indices."""
         places = np.array(which, dtype=np.intp)
-        return Belief(self.mean[places], self.variance[places])
+        return Posterior(self.mean[places], self.variance[places])
 
 
-class Regressed:
-    """A regression made ready to answer."""
+class FittedRegression:
+    """A `Regression` with its inverse covariance computed."""
 
-    def __init__(self, rows: Sequence[Row], side: Side, target: str, regression: Regression) -> None:
-        """`side` is that of all rows; those without a value of the target do not count."""
+    def __init__(self, rows: Sequence[KindRow], side: KernelInputs, target: str, regression: Regression) -> None:
+        """`side` holds the inputs of all rows; rows without a value of the target are not used."""
         self.regression = regression
         self._variances = table(regression.variances)
         places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
@@ -123,7 +122,7 @@ class Regressed:
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
-        among = self._known(Across(side, side).covariance(self._variances))
+        among = self._known(CrossSimilarity(side, side).covariance(self._variances))
         among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
         root = np.linalg.inv(np.linalg.cholesky(among))
         self._inverse = root.T @ root
@@ -137,34 +136,34 @@ class Regressed:
         return np.asarray((link_units(self.regression.link, values) - self.regression.centre) / self.regression.scale)
 
     def values(self, units: Matrix) -> Matrix:
-        """The way back."""
+        """Scaled units of the link in percent, bytes or seconds; the inverse of `units`, limited to `most`."""
         found = _BACK[self.regression.link](units * self.regression.scale + self.regression.centre)
         return found if self.regression.most is None else np.minimum(found, self.regression.most)
 
-    def belief(self, jobs: Side, across: Across) -> Belief:
-        """What is expected of these jobs, taken for kinds that have not run; `across` is from them to all rows."""
+    def posterior(self, jobs: KernelInputs, across: CrossSimilarity) -> Posterior:
+        """The posterior of these jobs as kinds that have not run; `across` is between them and all rows."""
         shared = self._known(across.covariance(self._variances))
         through = shared @ self._root.astype(shared.dtype, copy=False)
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
-        return Belief(shared @ self._weights.astype(shared.dtype), unknown + self.regression.noise)
+        return Posterior(shared @ self._weights.astype(shared.dtype), unknown + self.regression.noise)
 
     def log_evidence(self) -> float:
-        """How likely the values of the rows are under it (log density, percent, bytes or seconds); more is better.
+        """The log marginal likelihood of the rows' values, as a density per percent, byte or second.
 
-        Marginal likelihood (Rasmussen and Williams 2006, equation 2.30) with the link's slope, so that links compare.
+        Rasmussen and Williams 2006, equation 2.30, with the slope of the link, so that links can be compared.
         """
         slopes = np.log(link_slopes(self.regression.link, self._values) / self.regression.scale)
         determinant = float(np.linalg.slogdet(self._inverse)[1])
         return 0.5 * (determinant - float(self._units @ self._weights)) + float(slopes.sum())
 
     def without(self, kind: str) -> tuple[float, float] | None:
-        """(mean, variance) that is believed of a kind from all the others; None for one that it was not fitted on."""
+        """(mean, variance) of a kind predicted from all others; None for a kind that is not in the fit."""
         place = self._places.get(kind)
         return None if place is None else (float(self._without.mean[place]), float(self._without.variance[place]))
 
-    def left_out(self, groups: Iterable[int]) -> Belief:
-        """What would be believed of each row's kind, had no row of its group been there.
+    def left_out(self, groups: Iterable[int]) -> Posterior:
+        """The posterior of each row's kind, predicted without any row of its group.
 
         In closed form from the inverse covariance (Rasmussen and Williams 2006, equations 5.10 to 5.12, by blocks).
         """
@@ -175,23 +174,23 @@ class Regressed:
             block = np.linalg.inv(self._inverse[np.ix_(rows, rows)])
             mean[rows] = self._units[rows] - block @ self._weights[rows]
             variance[rows] = np.diag(block)
-        return Belief(mean, np.maximum(variance - self._noise, 0.0) + self.regression.noise)
+        return Posterior(mean, np.maximum(variance - self._noise, 0.0) + self.regression.noise)
 
     def _known(self, covariance: Matrix) -> Matrix:
         return covariance if self._columns is None else covariance[:, self._columns]
 
-    def point(self, belief: Belief) -> Matrix:
-        """The values expected."""
-        return self.values(belief.mean)
+    def point(self, posterior: Posterior) -> Matrix:
+        """The expected values."""
+        return self.values(posterior.mean)
 
-    def upper(self, belief: Belief, levels: Sequence[str]) -> Matrix:
-        """The bounds of each job's next run, by the margin of the level it is answered at."""
-        amounts = np.array([self.regression.margins[level].amount for level in levels])
-        return self.values(belief.mean + amounts * np.sqrt(belief.variance + self.regression.run_noise))
+    def upper(self, posterior: Posterior, tiers: Sequence[str]) -> Matrix:
+        """The bound of each job's next run, by the margin of the tier at which it is answered."""
+        amounts = np.array([self.regression.margins[tier].amount for tier in tiers])
+        return self.values(posterior.mean + amounts * np.sqrt(posterior.variance + self.regression.run_noise))
 
-    def updated(self, belief: tuple[float, float], runs: Sequence[float]) -> float:
-        """The value expected of a kind once its own runs are in: the mean of both, each by how sure it is."""
-        mean, variance = belief
+    def updated(self, posterior: tuple[float, float], runs: Sequence[float]) -> float:
+        """The expected value of a kind once its own runs are known: both means, weighted by their precision."""
+        mean, variance = posterior
         own = self.units(np.array(runs))
         precision = len(runs) / max(self.regression.run_noise, 1e-9)
         both = (mean / variance + float(own.mean()) * precision) / (1.0 / variance + precision)
@@ -199,7 +198,7 @@ class Regressed:
 
 
 def link_slopes(link: Link, values: Matrix) -> Matrix:
-    """By how much a unit of the link changes with a percent, byte or second there."""
+    """The derivative of the link at these values."""
     return np.asarray(_SLOPES[link](values))
 
 

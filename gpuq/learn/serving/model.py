@@ -1,6 +1,6 @@
-"""A model: what the trainer found, as plain data that goes to JSON and back. No code, no pickles.
+"""A model: what the trainer found, as plain data in JSON. No code, no pickles.
 
-Leaves as JSON; comes back with every type checked. Raises ValueError where the text is not a model.
+Reading checks every type. The names of fields are the stored format: models of older versions stay readable.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.interference.learned import Interference
 from gpuq.learn.memory.footprint import Coefficients
 from gpuq.learn.memory.regression import Peaks
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.learn.training.clusters import Cluster
 from gpuq.learn.transfer.transfer import Transfer
 
@@ -21,11 +21,11 @@ Factor = Annotated[float, Meta(gt=0, le=100)]
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """By how much to widen (above 1) or narrow (below) the memory bound of each level, found on later attempts.
+    """Factors of the memory bounds by the amount of evidence, found on later attempts; above 1 widens a bound.
 
-    `scale` is how much the logs of one kind's peak memory differ from run to run, over all kinds: the prior of the
-    bounds. `few`, `some`, `many`: a kind's own runs of the same script and batch size, by how many there are (from 1, 4
-    and 19); `changed`: its runs of others. What other kinds say has bounds of its own, in `Peaks`.
+    `scale` is the standard deviation of the log of one kind's peak memory from run to run, over all kinds: the prior of the
+    bounds. `few`, `some`, `many`: a kind's own runs of the same script and settings, from 1, 4 and 19 runs on; `changed`:
+    runs with other settings. Tiers of other kinds have margins of their own, in `Peaks`.
     """
 
     scale: Annotated[float, Meta(ge=0.01, le=2)] = SAME_KIND_MEMORY.scale
@@ -40,18 +40,18 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def own_level(runs: int) -> str:
-    """Which factor goes with this many own runs: the fewer there are, the more the bound rests on its prior."""
+    """The name of the factor for this many own runs: with fewer, the bound rests more on its prior."""
     if runs < 4:
         return "few"
     return "some" if runs < 19 else "many"
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module's own words. `trained_until` is the end of the last attempt it has seen, Unix seconds."""
+    """Everything that serves. `trained_until` is the end of the last attempt that it has seen, in Unix seconds."""
 
     format: int = 1
     version: str | None = None
-    """Its name on the shelf; None before it is there."""
+    """Its name on the shelf; None before it is published."""
     trained_until: float
     attempts: int
     quantile: Annotated[float, Meta(gt=0, lt=1)]
@@ -63,11 +63,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     peaks: dict[str, Peaks] = {}
     """Device type -> its regressions of peaks and duration."""
     layers: Coefficients | None = None
-    """What a network's layers cost, over all types of device; None where too few were measured: then what ships."""
+    """Coefficients of networks' memory, over all types of device; None where too few were measured: then the shipped ones."""
     layers_off: dict[str, Annotated[float, Meta(ge=0)]] = {}
-    """Device type -> the log that sums of layers by what ships were off by there; empty with `layers` of our own."""
+    """Device type -> the log by which sums with the shipped coefficients were off there; empty where `layers` is given."""
     interference: dict[str, Interference] = {}
-    """Place (type of device and way of sharing, see `history.place_of`) -> what pairs taught there."""
+    """Place (see `history.place_of`) -> what was learned from its pairs."""
 
 
 def to_json(model: Model) -> bytes:
@@ -76,7 +76,7 @@ def to_json(model: Model) -> bytes:
 
 
 def from_json(text: bytes) -> Model:
-    """The model that `to_json` wrote. Raises ValueError."""
+    """The model that `to_json` wrote. Raises ValueError with what is wrong."""
     try:
         model = msgspec.json.decode(text, type=Model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
-"""Answers the core's questions: what would this job need here, and what would it cost beside these kinds?
+"""Answers the core's questions: what would this job need on this device type, and what would it cost beside these kinds?
 
-Arrives: questions (plain data); outcomes and models as they come. Leaves: forecasts, each with the evidence it rests
-on. A kind's own history goes first, then the model's levels (see `peaks.levels`), then nothing: a job without evidence runs
-alone and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
+Questions are plain data; outcomes and models arrive as they come. Each forecast says which evidence it rests on, in this
+order: runs of the same work, runs of the same script with other settings, the model's tiers (see `memory.evidence_tiers`),
+nothing. A job without evidence runs alone and is thereby measured. The same history and model give the same forecasts.
 """
 
 from __future__ import annotations
@@ -14,36 +14,44 @@ from typing import Any
 
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import KindId
-from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.features import growth
+from gpuq.learn.features.setting_effects import SettingChange, changes
 from gpuq.learn.history.drift import Drift
-from gpuq.learn.history.history import History, Known, Run, Script, measured, peak_utilization, place_of
+from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.memory.extend import extend
-from gpuq.learn.memory.footprint import Footprint, blended, on_device
-from gpuq.learn.memory.predict import Foreteller, Guess
+from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
+from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.serving.model import Calibration, Model
-from gpuq.learn.training.clusters import NEIGHBOURS, Places
+from gpuq.learn.statistics import (
+    REPEATED_DURATION,
+    SAME_KIND_MEMORY,
+    Prior,
+    order_statistic,
+    predictive_bound,
+    upper_bound,
+)
+from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
-# "The highest typical" memory: three of four runs stay at or under it.
+# The point of a memory forecast: three of four runs stay at or under it.
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
-_NO_FEATURES = Known()
-# What the regressions of a model go along.
+_NO_FEATURES = JobFeatures()
+# The settings along which the regressions of a model extrapolate.
 _REGRESSED = frozenset({"batch-size", "model"})
 _BATCH = frozenset({"batch-size"})
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Support:
-    """What there is to foretell a job from, whether it was needed or not.
+class ForecastSupport:
+    """What a job could be predicted from, whether it was needed or not.
 
-    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
+    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their similarity, 0 to 1.
     """
 
     runs: int
@@ -51,19 +59,19 @@ class Support:
 
 
 class Predictor:
-    """See the module's own words. Not for more than one thread."""
+    """Forecasts from a history and a model, cached per kind. Not for use by several threads."""
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
         self.drift = Drift(learning.quantile)
         self._learning = learning
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, JobFeatures] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
         self._pairs = PairCosts(history, learning.quantile)
         self._profiles: dict[tuple[str, str], Profile] = {}
         # Per script, since a finished attempt of any kind of it changes what the others may need.
-        self._siblings: dict[Script | None, dict[tuple[str, str], growth.Siblings]] = {}
+        self._siblings: dict[Script | None, dict[tuple[str, str], growth.ScriptRuns]] = {}
         self._kinds_of: dict[Script | None, set[str]] = {}
         self._kept = 0
         self.use(model)
@@ -74,34 +82,34 @@ class Predictor:
         return self._version
 
     def use(self, model: Model | None) -> None:
-        """From now on, answer with this model (None: with history alone)."""
+        """Answer with this model from now on (None: with the history alone)."""
         self._version = None if model is None else model.version
         self._unknown = replace(UNKNOWN, model_version=self._version)
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
         self._layers_off = {} if model is None else model.layers_off
-        self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._places = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
-        self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
+        self._peak_predictors = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
-        """Make a signature's features known, as they are stored with the job."""
+        """Store a signature's features as they are stored with the job. Questions name signatures only."""
         if signature in self._known:
             return
         if len(self._known) >= _SIGNATURES_KEPT:
             self._known.pop(next(iter(self._known)))
-        self._known[signature] = Known.of(features)
+        self._known[signature] = JobFeatures.of(features)
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
+        """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
         if self.history.learn(outcome):
             self.drift.learn(outcome)
-            script = Known.of(outcome.features).script
+            script = JobFeatures.of(outcome.features).script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
                 self._answers.pop(kind, None)
             self._siblings.pop(script, None)
@@ -110,7 +118,7 @@ class Predictor:
                 self._pairs.forget()
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
-        """A forecast for each question; what there is no evidence for stays None."""
+        """A forecast for each question; fields without evidence are None."""
         asked = list(questions)
         self._work_out(asked)
         alone = {question: self._forecast_alone(question) for question in asked}
@@ -127,25 +135,26 @@ class Predictor:
         sharing: str | None = None,
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        known = Known.of(features)
+        known = JobFeatures.of(features)
         (alone,) = self._alone([(kind, known)], device_type)
         question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
         return self._beside(question, alone, known)
 
-    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
-        """What a forecast for this job may rest on, for people who ask how it is known."""
+    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
+        """What a forecast for this job may rest on, to be shown to users."""
         places = self._places.get(device_type)
-        near = [] if places is None else places.nearest(Known.of(features), NEIGHBOURS + 1)
-        return Support(
+        near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
+        return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
-            nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
+            nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
         )
 
     def _forecast_alone(self, question: Question) -> Forecast:
         return self._answers[question.kind][question.signature, question.device_type]
 
     def _work_out(self, questions: Iterable[Question]) -> None:
-        """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
+        """Make sure that each question's forecast without partners is cached; those of one type of device are computed
+        together."""
         keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
         self._make_room(len(keys))
         missing: dict[str, list[tuple[str, str]]] = {}
@@ -162,13 +171,13 @@ class Predictor:
             self._kept += len(found)
 
     def _make_room(self, coming: int) -> None:
-        """Jobs come and go; what is kept of their signatures must not grow with them."""
+        """Clear the caches before they hold more than `_SIGNATURES_KEPT` entries: signatures come and go for months."""
         if self._kept + coming > _SIGNATURES_KEPT:
             for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
                 kept.clear()
             self._kept = 0
 
-    def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
+    def _beside(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> Forecast:
         where = place_of(question.device_type, question.sharing)
         alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
         if not question.beside:
@@ -179,7 +188,7 @@ class Predictor:
         return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
 
     def _pair(
-        self, question: Question, alone: Forecast, other: str, known: Known | None = None
+        self, question: Question, alone: Forecast, other: str, known: JobFeatures | None = None
     ) -> tuple[Profile, Profile, str]:
         """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
         known = known or self._known.get(question.signature, _NO_FEATURES)
@@ -188,9 +197,9 @@ class Predictor:
         return newcomer, resident, place_of(question.device_type, question.sharing)
 
     def _profile(
-        self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
+        self, kind: str, device_type: str, known: JobFeatures | None = None, utilization_pct: float | None = None
     ) -> Profile:
-        """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
+        """What is known of the kind alone: from its runs; for a kind without runs from its features and its forecast."""
         found = self._profiles.get((kind, device_type))
         if found is None:
             runs = self.history.runs(kind, device_type)
@@ -199,30 +208,30 @@ class Predictor:
                 self._profiles[kind, device_type] = found
         return found
 
-    def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
-        """Forecasts of (kind, what is known of it) with the device to itself."""
-        foreteller = self._foretellers.get(device_type)
+    def _alone(self, jobs: Sequence[tuple[str, JobFeatures]], device_type: str) -> list[Forecast]:
+        """Forecasts of (kind, features) with the device to themselves."""
+        peak_predictor = self._peak_predictors.get(device_type)
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
             self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
             for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
         ]
-        if foreteller is not None:
+        if peak_predictor is not None:
             new = [
                 place
                 for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True))
                 if not (found[place].known and (same or any(run.whole for run in own)))
                 and (same or not used or _regressed(jobs[place][1], used))
             ]
-            guesses = foreteller.guesses([jobs[place][1] for place in new])
-            for place, guess in zip(new, guesses, strict=True):
-                if guess is not None:
+            new_kinds = peak_predictor.new_kinds([jobs[place][1] for place in new])
+            for place, new_kind in zip(new, new_kinds, strict=True):
+                if new_kind is not None:
                     layers = self._layers_of(jobs[place][1], device_type)
                     off = self._layers_off.get(device_type, 0.0)
-                    found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
+                    found[place] = self._from_guess(new_kind, layers, off, found[place], runs[place])
         shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
-        self._expect(found, jobs, shown, foreteller)
+        self._expect(found, jobs, shown, peak_predictor)
         for place, (kind, known) in enumerate(jobs):
             if found[place].duration_p50_s is None:
                 found[place] = self._with_duration(found[place], kind, known, device_type)
@@ -231,21 +240,23 @@ class Predictor:
     @staticmethod
     def _expect(
         found: list[Forecast],
-        jobs: Sequence[tuple[str, Known]],
+        jobs: Sequence[tuple[str, JobFeatures]],
         shown: Sequence[list[float]],
-        foreteller: Foreteller | None,
+        peak_predictor: PeakPredictor | None,
     ) -> None:
-        """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
+        """Set the expected utilisation of kinds with runs, from their runs and from similar kinds."""
         own = [place for place, values in enumerate(shown) if values]
         kinds = [(*jobs[place], shown[place]) for place in own]
         values = (
-            [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
+            [median(runs) for _, _, runs in kinds]
+            if peak_predictor is None
+            else peak_predictor.expected_utilization(kinds)
         )
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
 
-    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
-        """The forecast with the duration carried over from another type of device, where one can be."""
+    def _with_duration(self, found: Forecast, kind: str, known: JobFeatures, device_type: str) -> Forecast:
+        """The forecast with a duration carried over from another type of device, where that is possible."""
         carried = self._transfers.duration(self.history, kind, known, device_type)
         if carried is None:
             return found
@@ -258,7 +269,7 @@ class Predictor:
         )
 
     def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
-        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        """The forecast with a wider memory bound if the kind is in alarm; see `drift`."""
         factor = self.drift.widening(kind, device_type)
         if factor <= 1 or forecast.upper_memory_bytes is None:
             return forecast
@@ -266,8 +277,8 @@ class Predictor:
         evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
-    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[Sequence[Run], bool]:
-        """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
+    def _comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[Sequence[MeasuredRun], bool]:
+        """(runs, True) of the same work: of the kind, else of its script. Without any: (all runs of the script, False)."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
             return used, True
@@ -275,19 +286,19 @@ class Predictor:
         alike = siblings.alike(known)
         return (alike, True) if alike else (siblings.runs, False)
 
-    def _siblings_of(self, kind: str, known: Known, device_type: str) -> growth.Siblings:
-        """Runs of the kind and of its script, made ready to be compared; kept until a further run of the script ends."""
+    def _siblings_of(self, kind: str, known: JobFeatures, device_type: str) -> growth.ScriptRuns:
+        """Runs of the kind and of its script, prepared for comparison; cached until another run of the script ends."""
         own = bool(self.history.runs(kind, device_type))
         if known.script is None:
-            return growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+            return growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
         kept = self._siblings.setdefault(known.script, {})
         key = (kind if own else "", device_type)
         if key not in kept:
-            kept[key] = growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+            kept[key] = growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
         return kept[key]
 
-    def _from_own(self, used: Sequence[Run], runs: list[Run]) -> Forecast:
-        """From runs of the same work."""
+    def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun]) -> Forecast:
+        """A forecast from runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
         if memory:
@@ -305,8 +316,8 @@ class Predictor:
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
-    def _from_changed(self, kind: str, runs: list[Run], known: Known, device_type: str) -> Forecast:
-        """From runs of an earlier script, or of the same script with other settings; see `growth`."""
+    def _from_changed(self, kind: str, runs: list[MeasuredRun], known: JobFeatures, device_type: str) -> Forecast:
+        """A forecast from runs of an earlier script, or of the same script with other settings; see `growth`."""
         siblings = self._siblings_of(kind, known, device_type)
         if not siblings.runs:
             return self._unknown
@@ -326,7 +337,7 @@ class Predictor:
         )
 
     def _changed_memory(
-        self, siblings: growth.Siblings, found: growth.Compared, runs: list[Run], known: Known
+        self, siblings: growth.ScriptRuns, found: growth.Comparison, runs: list[MeasuredRun], known: JobFeatures
     ) -> tuple[int | None, int | None, bool]:
         """(point, upper, whether the job is too far from what was measured for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
@@ -340,34 +351,39 @@ class Predictor:
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
-    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+    def _layers_of(self, known: JobFeatures, device_type: str) -> LayerForecast | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
 
     def _from_guess(
-        self, guess: Guess, layers: Footprint | None, off: float, own: Forecast, runs: list[Run]
+        self,
+        new_kind: NewKindForecast,
+        layers: LayerForecast | None,
+        off: float,
+        own: Forecast,
+        runs: list[MeasuredRun],
     ) -> Forecast:
-        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
+        """A forecast from similar kinds and from the layers; unfinished runs of its own are lower bounds.
 
-        `off` as `blended` takes it.
+        `off` is as `footprint.blended` takes it.
         """
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers, off)
+        memory = new_kind.memory if new_kind.memory is None or layers is None else blended(new_kind.memory, layers, off)
         point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
-            peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
-            expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
+            peak_utilization_pct=None if new_kind.utilization is None else max([new_kind.utilization[1], *seen]),
+            expected_utilization_pct=None if new_kind.utilization is None else new_kind.utilization[0],
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
-            duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
-            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
+            duration_p50_s=own.duration_p50_s or (new_kind.duration and new_kind.duration[0]),
+            duration_p90_s=own.duration_p90_s or (new_kind.duration and new_kind.duration[1]),
+            evidence=new_kind.tier.evidence + ("" if layers is None else f"; {layers.evidence}"),
             model_version=self._version,
             power_w=own.power_w,
         )
 
 
-def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:
-    """(point, upper) in whole bytes: none below what an unfinished run needed, the bound never below the point."""
+def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: float) -> tuple[int, int]:
+    """(point, upper) in whole bytes: at least what an unfinished run needed, the bound at least the point."""
     partly = [run.peak_memory_bytes for run in runs if not run.whole and run.peak_memory_bytes is not None]
     if partly:
         point = max(point, *partly)
@@ -375,12 +391,12 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
     return round(point), max(round(point), round(upper))
 
 
-def _regressed(known: Known, used: Sequence[Run]) -> bool:
-    """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
-    return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
+def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
+    """Whether the job differs from one of these runs only in what a model's regression goes along."""
+    return any({change.name for change in changes(known, run.known)} <= _REGRESSED for run in used)
 
 
-def _with(changed: Sequence[growth.Change]) -> str:
+def _with(changed: Sequence[SettingChange]) -> str:
     """What is different in these runs, in words."""
     if not changed:
         return "of an earlier script"
@@ -388,11 +404,11 @@ def _with(changed: Sequence[growth.Change]) -> str:
     return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
 
 
-def _runs(used: Sequence[Run]) -> str:
+def _runs(used: Sequence[MeasuredRun]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
 
 
-def _beside_foreign_load(used: Sequence[Run]) -> str:
-    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+def _beside_foreign_load(used: Sequence[MeasuredRun]) -> str:
+    """A remark if these runs give only an upper limit of utilisation, since other processes kept the device busy."""
     only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
     return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

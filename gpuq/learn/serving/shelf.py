@@ -1,11 +1,10 @@
 """The model shelf: versions as folders of JSON with checksums, one of them current.
 
-    models/v0001/{model.json, card.json, card.md, card.html, *.png, manifest.json}
-    models/current      the name of the version that serves, or `none`
+models/v0001/{model.json, card.json, card.md, card.html, *.png, manifest.json} models/current      the name of the version
+that serves, or `none`
 
-Arrives: a model with its card. Leaves: a version, complete or not at all: a folder appears by rename, and so does
-`current`. A version whose files are not those of its manifest is never used; the one before it is. Nothing is
-unpickled.
+A version is published completely or not at all: its folder appears by a rename, and so does `current`. A version whose files
+do not match its manifest is never used; the one before it is. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -39,11 +38,8 @@ class CorruptModel(Failure):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What may serve: the model and its version, both None without one.
-
-    `problem` says why the current one was passed over.
-    """
+class ServingModel:
+    """The model that may serve and its version, both None without one. `problem` says why the current one was passed over."""
 
     model: Model | None
     version: str | None
@@ -51,15 +47,15 @@ class Loaded:
 
 
 class Shelf:
-    """The versions under one folder. Writers hold the retraining lock; readers need none."""
+    """The versions under one folder. Writers must hold the retraining lock; readers need no lock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def publish(self, model: Model, card: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
-        """Put a model on the shelf and make it current; its version.
+        """Write a new version, make it current, and return its name.
 
-        `files` (name -> content) go beside it; `{version}` in those that are text stands for the version.
+        `files` (name -> content) are stored beside the model; `{version}` in Markdown and HTML files is replaced by the name.
         """
         version = f"v{max([self._number(name) for name in self.versions()], default=0) + 1:04}"
         named = msgspec.structs.replace(model, version=version)
@@ -68,7 +64,7 @@ class Shelf:
             whole[name] = body.replace(b"{version}", version.encode()) if name.endswith(_TEXT) else body
         whole["manifest.json"] = _json({name: hashlib.sha256(body).hexdigest() for name, body in whole.items()})
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Hidden until it is whole; what a crash leaves behind is swept by the next prune.
+        # Readers ignore this name until the rename; leftovers of a crash are removed by `prune`.
         new = self._folder / f".new-{secrets.token_hex(8)}"
         new.mkdir(mode=0o700)
         for name, body in whole.items():
@@ -101,32 +97,29 @@ class Shelf:
         return msgspec.structs.replace(model, version=version)
 
     def load_current(self) -> Model | None:
-        """The model that serves, None without one. A corrupt version is passed over and logged."""
+        """The model that serves; None without one. A corrupt version is skipped and logged."""
         loaded = self.load_serving()
         if loaded.problem is not None:
             log.warning("%s Serving %s instead.", loaded.problem, loaded.version or "no model")
         return loaded.model
 
-    def load_serving(self) -> Loaded:
-        """The current version; if it is corrupt, the newest sound one before it, with the problem.
-
-        Without any: no model.
-        """
+    def load_serving(self) -> ServingModel:
+        """The current version; if it is corrupt, the newest sound one before it, with the problem."""
         current = self.current()
         if current is None:
-            return Loaded(None, None)
+            return ServingModel(None, None)
         problem = None
         for version in [current, *self._before(current)]:
             try:
-                return Loaded(self.load(version), version, problem)
+                return ServingModel(self.load(version), version, problem)
             except CorruptModel as error:
                 problem = problem or error.message
-        return Loaded(None, None, problem)
+        return ServingModel(None, None, problem)
 
     def rollback(self) -> str | None:
-        """Make the newest sound version before the current one current; None: no model serves.
+        """Make the newest sound version before the current one current, and return it; None: no model serves any more.
 
-        Raises Conflict without a current.
+        Raises Conflict if no model serves.
         """
         current = self.current()
         if current is None:
@@ -136,10 +129,8 @@ class Shelf:
         return earlier
 
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the newest `keep` versions and the current one, and what crashes left.
-
-        The deleted versions.
-        """
+        """Delete all but the newest `keep` versions and the current one, and leftovers of crashes. Returns the deleted
+        versions."""
         current = self.current()
         stale = [version for version in self.versions()[: -max(keep, 1)] if version != current]
         for version in stale:

@@ -1,7 +1,7 @@
-"""The card that goes with a model version: what it was made from, how it was judged, what it holds.
+"""The card of a model version: what it was made from, how it was judged, what it holds.
 
-Arrives: the model, the judgement and the attempts. Leaves: a dictionary for machines, Markdown and one HTML page for
-people, and the plots beside them; `{version}` in the texts stands for the version, which the shelf gives.
+A dictionary for programs, Markdown and one HTML page for people, with the plots beside them. `{version}` in the texts stands
+for the version, which is known when the shelf publishes them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.training import plots
-from gpuq.learn.training.score import Foretold, Judgement
+from gpuq.learn.training.score import Judgement, ScoredForecast
 
 _SHARES = {"answered_share", "memory_under_share", "slowdown_error", "slowdown_under_share"}
 _STYLE = (
@@ -34,7 +34,7 @@ Table = tuple[list[str], list[list[str]]]
 def card(
     model: Model,
     judgement: Judgement,
-    attempts: Teachable,
+    attempts: TrainingSet,
     *,
     held_out: Sequence[Outcome],
     at: float,
@@ -70,8 +70,8 @@ def card(
     }
 
 
-def card_files(values: dict[str, Any], rows: Sequence[Foretold]) -> dict[str, bytes]:
-    """`card.md`, `card.html` and the plots. Without matplotlib there are no plots, and the card says so."""
+def card_files(values: dict[str, Any], rows: Sequence[ScoredForecast]) -> dict[str, bytes]:
+    """`card.md`, `card.html` and the plots. Without matplotlib there are no plots, and the page says so."""
     try:
         images, missing = plots.draw(rows, values["quantile"]), None
     except ImportError as error:
@@ -105,7 +105,7 @@ def card_page(values: dict[str, Any], images: dict[str, bytes], missing: str | N
     return f"<!doctype html><html lang=en><head>{top}</head><body>{''.join(parts)}</body></html>\n"
 
 
-def _data(attempts: Teachable) -> dict[str, Any]:
+def _data(attempts: TrainingSet) -> dict[str, Any]:
     outcomes = attempts.outcomes
     return {
         "kinds": len({outcome.kind for outcome in outcomes}),

@@ -1,7 +1,7 @@
-"""Groups of kinds with like resource profiles, and the place of a new kind among them by what is known before it runs.
+"""Groups of kinds with similar resource profiles, and the place of a new kind among them.
 
-Arrives: clusters as the trainer made them, and a job's tokens and batch size. Leaves: the bounds of the cluster that
-its nearest kinds are in, or None where no kind is near enough: a far neighbour is no evidence.
+The trainer makes the clusters; a new kind is placed by its tokens and batch size, in the cluster of its nearest kinds, or
+nowhere if none is near enough: a distant neighbour is no evidence.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from gpuq.learn.history.history import Known
+from gpuq.learn.history.history import JobFeatures
 
-# Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice
-# the
+# The least similarity of a near kind. With the weights below, the same script with a model of the same family and up to twice the
 # batch is near; another script in the same folder, or a script of the same name elsewhere, is not.
 NEAR_ENOUGH = 0.4
 NEIGHBOURS = 3
-# Four doublings of the batch size halve the likeness.
+# Four doublings of the batch size halve the similarity.
 _DOUBLINGS_TO_HALVE = 4.0
-# One of the two shows its batch size, the other does not.
+# The factor where only one of the two shows its batch size.
 _UNKNOWN_BATCH = 0.7
 # What a job is made of says more about its needs than who sent it, or which options its script happens to take.
 WEIGHTS: Mapping[str, float] = {
@@ -41,13 +40,13 @@ WEIGHTS: Mapping[str, float] = {
     "layer": 0.3,
     "owner": 0.5,
 }
-# Every second script is called one of these.
+# Words in the names of very many scripts.
 _SAYS_LITTLE = frozenset(f"script:{word}" for word in ("train", "main", "run", "fit", "test", "job", "script", "start"))
 _LITTLE = 0.5
 
 
-class Member(msgspec.Struct, frozen=True):
-    """One kind in a cluster: how to recognise what is like it, and what it needed. Percent, bytes."""
+class ClusterMember(msgspec.Struct, frozen=True):
+    """One kind in a cluster: what it is compared by, and what it needed. Percent, bytes."""
 
     kind: str
     tokens: tuple[str, ...]
@@ -57,24 +56,24 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Kinds with like profiles, and bounds for the next kind that belongs to them. Percent, bytes."""
+    """Kinds with similar profiles, and bounds for the next kind that belongs to them. Percent, bytes."""
 
-    members: tuple[Member, ...]
+    members: tuple[ClusterMember, ...]
     utilization_upper_pct: float
     memory_typical_bytes: int
     memory_upper_bytes: int
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where a new kind belongs: its cluster, and the nearest member of it."""
+class ClusterMatch:
+    """The cluster of a new kind, and the nearest member of it."""
 
     cluster: Cluster
-    nearest: Member
+    nearest: ClusterMember
 
 
-class Places:
-    """The clusters of one type of device, made ready for quick look-ups."""
+class ClusterIndex:
+    """The clusters of one type of device, indexed by token."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self._members = [(cluster, member) for cluster in clusters for member in cluster.members]
@@ -86,32 +85,32 @@ class Places:
                 postings.setdefault(token, []).append(place)
         self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
 
-    def place(self, known: Known) -> Placed | None:
-        """The cluster most of the nearest kinds' likeness speaks for."""
+    def place(self, known: JobFeatures) -> ClusterMatch | None:
+        """The cluster with the most similarity among the nearest kinds; None where none is near enough."""
         if not self._members or not known.tokens:
             return None
-        likeness = self._likeness(known)
-        near = [i for i in np.argsort(-likeness, kind="stable")[:NEIGHBOURS] if likeness[i] >= NEAR_ENOUGH]
+        similarity = self._similarity(known)
+        near = [i for i in np.argsort(-similarity, kind="stable")[:NEIGHBOURS] if similarity[i] >= NEAR_ENOUGH]
         if not near:
             return None
         votes: dict[int, float] = {}
         for i in near:
-            votes[id(self._members[i][0])] = votes.get(id(self._members[i][0]), 0.0) + float(likeness[i])
+            votes[id(self._members[i][0])] = votes.get(id(self._members[i][0]), 0.0) + float(similarity[i])
         winner = max(votes.values())
         best = next(i for i in near if votes[id(self._members[i][0])] == winner)
         cluster, nearest = self._members[best]
-        return Placed(cluster, nearest)
+        return ClusterMatch(cluster, nearest)
 
-    def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
-        """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""
+    def nearest(self, known: JobFeatures, count: int) -> list[tuple[str, float]]:
+        """(kind, similarity 0 to 1) of the kinds near enough to be evidence, the nearest first, at most `count`."""
         if not self._members or not known.tokens:
             return []
-        likeness = self._likeness(known)
-        order = np.argsort(-likeness, kind="stable")[:count]
-        return [(self._members[i][1].kind, float(likeness[i])) for i in order if likeness[i] >= NEAR_ENOUGH]
+        similarity = self._similarity(known)
+        order = np.argsort(-similarity, kind="stable")[:count]
+        return [(self._members[i][1].kind, float(similarity[i])) for i in order if similarity[i] >= NEAR_ENOUGH]
 
-    def _likeness(self, known: Known) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Shared weight over all weight (weighted Jaccard), less for every doubling between the batch sizes."""
+    def _similarity(self, known: JobFeatures) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Weighted Jaccard similarity of the tokens, lowered for every doubling between the batch sizes."""
         shared = np.zeros(len(self._members))
         for token in set(known.tokens):
             places = self._postings.get(token)
@@ -127,7 +126,7 @@ class Places:
 
 
 def token_weight(token: str) -> float:
-    """How much a shared token says, by where it stood."""
+    """The weight of a shared token, by where it stood."""
     return _LITTLE if token in _SAYS_LITTLE else WEIGHTS.get(token.partition(":")[0], _LITTLE)
 
 

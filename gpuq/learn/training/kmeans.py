@@ -1,8 +1,7 @@
-"""K-means whose count the elbow chooses: the one way in which gpuq groups profiles.
+"""K-means with the number of clusters at the elbow, the one way in which gpuq groups profiles.
 
-Arrives: standardised points, one row each. Leaves: a label for each point, the distortion (sum of squared distances to
-the nearest centre) of every count tried, and the centres. The same points give the same labels. Needs scikit-learn (the
-`train` extra), imported where it is used; a daemon that serves never calls this.
+The same points give the same labels. Needs scikit-learn (the `train` extra), imported where it is used; a daemon that serves
+does not call this.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Labels from 0, one a point; `distortions[k - 1]` is that of k clusters; `centres` has a row for each label."""
+    """Labels from 0, one per point; `distortions[k - 1]` is the sum of squared distances of k clusters; one row of `centres`
+    per label."""
 
     labels: tuple[int, ...]
     distortions: tuple[float, ...]
@@ -32,8 +32,8 @@ class Grouping:
 
 
 def group(points: Points) -> Grouping:
-    """K-means for one to `MOST_CLUSTERS` clusters, and the count at the elbow. Needs at least one point."""
-    from sklearn.cluster import KMeans  # a second and 60 MiB, for those who train only
+    """K-means of standardised points for one to `MOST_CLUSTERS` clusters, and the number at the elbow. Needs one point."""
+    from sklearn.cluster import KMeans  # takes a second and 60 MiB, only when training
 
     different = len(np.unique(points, axis=0))
     most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
@@ -45,7 +45,7 @@ def group(points: Points) -> Grouping:
 
 
 def elbow(distortions: Sequence[float]) -> int:
-    """The smallest count after which one more cluster takes away less than a tenth of the distortion of one."""
+    """The smallest number of clusters after which one more removes less than a tenth of the distortion of one cluster."""
     for count, (here, following) in enumerate(pairwise(distortions), start=1):
         if here - following < ELBOW_GAIN * distortions[0] or here <= 0:
             return count

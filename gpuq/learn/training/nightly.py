@@ -1,7 +1,8 @@
-"""One night's training, as the daemon and the simulator both do it: fit a candidate, judge it, say whether it should serve.
+"""One nightly training, for daemon and simulator alike: fit a candidate, judge it, and say whether it should serve.
 
-Arrives: the attempts that may teach, oldest end first, and the model that serves. Leaves: a candidate with its judgement, or why
-there is none. Pure: knows no shelf, no record and no clock. The same attempts give the same candidate and the same judgement.
+From the attempts that may teach and the serving model come a candidate with its judgement, or the reason why there is none.
+No shelf, record or clock is used here, so that the simulator can train in virtual time. The same attempts give the same
+result.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from dataclasses import dataclass
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.training.score import Judgement, judge
 from gpuq.learn.training.train import fit
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.settings import Learning
 
-# The newest third of the attempts judges, but no more than say enough; at least three, or one would decide.
+# The newest third of the attempts judges: at most as many as give a stable figure, at least three so that one does not decide.
 _HELD_OUT_SHARE = 1 / 3
 _LEAST_HELD_OUT = 3
 _MOST_HELD_OUT = 3000
-# More bad rows than this, and something is wrong with the record itself.
+# With a larger share of bad rows the record itself is damaged.
 _MOST_DAMAGED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A candidate, what it was judged to be, and the attempts that judged it."""
+class TrainingResult:
+    """A candidate, its judgement, and the attempts that it was judged on."""
 
     candidate: Model
     judgement: Judgement
@@ -36,27 +37,27 @@ class Trained:
 
 
 def train(
-    attempts: Teachable,
+    attempts: TrainingSet,
     serving: Model | None,
     learning: Learning,
     limits: Limits,
     profiles: Sequence[OpProfile] = (),
-) -> Trained:
-    """Fit and judge. `attempts` must have no `obstacle`."""
+) -> TrainingResult:
+    """Fit on the earlier attempts and judge on the held-out ones. `attempts` must have no `obstacle`."""
     earlier, held_out = split(attempts.outcomes)
     candidate = fit(earlier, learning, profiles)
     rival = _rival(serving, candidate, earlier)
-    return Trained(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
+    return TrainingResult(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
 
 
 def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
-    """(earlier, held out): the held-out ones all ended after the earlier ones."""
+    """(earlier, held out): the held-out attempts all ended after the earlier ones."""
     count = min(_MOST_HELD_OUT, max(_LEAST_HELD_OUT, round(len(outcomes) * _HELD_OUT_SHARE)))
     return outcomes[:-count], outcomes[-count:]
 
 
-def obstacle(attempts: Teachable, learning: Learning) -> str | None:
-    """Why this history cannot train a model; None if it can."""
+def obstacle(attempts: TrainingSet, learning: Learning) -> str | None:
+    """Why this history cannot train a model, as a sentence for users; None if it can."""
     usable, damaged = len(attempts.outcomes), attempts.damaged
     if usable + damaged and damaged / (usable + damaged) > _MOST_DAMAGED_SHARE:
         reasons = ", ".join(f"{count} {reason}" for reason, count in attempts.left_out.items())
@@ -76,10 +77,10 @@ def obstacle(attempts: Teachable, learning: Learning) -> str | None:
 
 
 def _rival(serving: Model | None, candidate: Model, earlier: Sequence[Outcome]) -> Model | None:
-    """The serving model as it is; if it has seen what now judges, one made again from as much as it may have seen, which is
-    what the candidate is made of.
+    """The model that the candidate is compared with.
 
-    That happens when attempts of its last night have left the history since.
+    The serving model; if that has seen what now judges, the candidate itself, which was made from as much as it may have
+    seen. That happens when attempts of its last training have left the history since.
     """
     return serving if serving is None or serving.trained_until <= earlier[-1].ended_at else candidate
 

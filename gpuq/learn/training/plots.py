@@ -1,7 +1,6 @@
-"""The card's plots: memory foretold against measured, nominal against measured coverage, and the error of each kind.
+"""The card's plots: predicted memory against measured, nominal against measured coverage, and the error of each kind.
 
-Arrives: what the candidate said of the held-out attempts. Leaves: PNG images by name. The only module that draws models;
-matplotlib is imported inside, by the process that trains.
+PNG images of the candidate's forecasts for held-out attempts. matplotlib is imported inside, by the process that trains.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from gpuq.learn.training.score import Foretold
+from gpuq.learn.training.score import ScoredForecast
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MOST_KINDS = 16
@@ -20,7 +19,7 @@ _INK, _ACCENT, _PALE = "#333333", "#2a6f97", "#c44536"
 _GIB = 2**30
 
 
-def draw(rows: Sequence[Foretold], quantile: float) -> dict[str, bytes]:
+def draw(rows: Sequence[ScoredForecast], quantile: float) -> dict[str, bytes]:
     """`memory.png`, `calibration.png`, `kinds.png`; nothing where no row has an answer. Raises ImportError."""
     answered = [row for row in rows if row.forecast.known and row.outcome.peak_memory_bytes]
     if not answered:
@@ -28,24 +27,24 @@ def draw(rows: Sequence[Foretold], quantile: float) -> dict[str, bytes]:
     return {name: _png(drawing, answered, quantile) for name, drawing in _DRAWINGS.items()}
 
 
-def coverage(rows: Sequence[Foretold], quantile: float) -> Iterator[tuple[float, float]]:
+def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[float, float]]:
     """(level, share of the rows within the bound at that level).
 
-    A bound is known at one level only. Others are its point stretched towards it by how far their Student quantiles lie.
+    A bound is known at one level only. At others its distance from the point is scaled by the ratio of Student quantiles.
     """
-    from gpuq.learn.bounds import student_quantile
+    from gpuq.learn.statistics import student_quantile
 
     for level in LEVELS:
         stretch = student_quantile(level, 5.0) / student_quantile(quantile, 5.0)
         yield level, fmean(_memory(row) <= _bound(row, stretch) for row in rows)
 
 
-def _bound(row: Foretold, stretch: float) -> float:
+def _bound(row: ScoredForecast, stretch: float) -> float:
     point, upper = row.forecast.peak_memory_bytes or 1, row.forecast.upper_memory_bytes or 1
     return float(point * (upper / point) ** stretch)
 
 
-def _memory_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _memory_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     measured = [_memory(row) / _GIB for row in rows]
     upper = [(row.forecast.upper_memory_bytes or 0) / _GIB for row in rows]
     ends = [min([*measured, *upper]) * 0.8, max([*measured, *upper]) * 1.25]
@@ -58,11 +57,11 @@ def _memory_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
     if failed:
         axes.scatter(*zip(*failed, strict=True), s=24, color=_PALE, marker="x", label=f"needed more ({len(failed)})")
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured peak, GiB")
-    axes.set(ylabel=f"{quantile:.0%} bound foretold, GiB", title="Memory: bound against truth")
+    axes.set(ylabel=f"{quantile:.0%} bound predicted, GiB", title="Memory: bound against truth")
     axes.legend(frameon=False, loc="upper left")
 
 
-def _calibration_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _calibration_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     levels, shares = zip(*coverage(rows, quantile), strict=True)
     axes.plot([45, 100], [45, 100], color=_INK, linewidth=0.8)
     axes.plot([100 * level for level in levels], [100 * share for share in shares], marker="o", color=_ACCENT)
@@ -76,7 +75,7 @@ def _calibration_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> N
     axes.set(title=f"Memory bounds: calibration on {len(rows)} attempts")
 
 
-def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _kinds_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     del quantile
     errors: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -93,8 +92,8 @@ def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
 _DRAWINGS = {"memory.png": _memory_plot, "calibration.png": _calibration_plot, "kinds.png": _kinds_plot}
 
 
-def _png(drawing: Any, rows: Sequence[Foretold], quantile: float) -> bytes:
-    from matplotlib.figure import Figure  # no window, no global state; half a second, for those who train only
+def _png(drawing: Any, rows: Sequence[ScoredForecast], quantile: float) -> bytes:
+    from matplotlib.figure import Figure  # has no window and no global state; half a second, only when training
 
     figure = Figure(figsize=(5.2, 4.2), dpi=96, layout="constrained")
     axes = figure.add_subplot()
@@ -105,7 +104,7 @@ def _png(drawing: Any, rows: Sequence[Foretold], quantile: float) -> bytes:
     return out.getvalue()
 
 
-def _memory(row: Foretold) -> int:
+def _memory(row: ScoredForecast) -> int:
     return row.outcome.peak_memory_bytes or 0
 
 

@@ -1,14 +1,12 @@
 """How good forecasts were: candidate against serving model, on attempts that neither has seen.
 
-Arrives: the attempts before the held-out time and those in it, and two models. Leaves: figures for each, what guards
-them, and whether the candidate is better. The walk is in the order of time: each attempt is foretold from what had ended
-before it, then learnt, so nobody looks ahead. All attempts are learnt; only a fair share of each kind's and owner's
-is scored (`fair.py`).
+The held-out attempts are walked in the order of time: each is predicted from what had ended before it and then learned, so no
+forecast looks ahead. All attempts are learned; only a fair share of each kind's and owner's is scored (`fair`).
 
-Better means: a lower loss, by more than chance would give, and nothing that is guarded got worse. Rows of one kind in one
-quarter of the held-out time are one unit, because they are alike; a gain counts if at least four units changed, and flipping
-their signs at random gives one as large in less than a fifth of cases. Guards ask the same of a loss, or an exact binomial
-test of counts, so that three attempts neither veto nor clear by luck.
+The candidate is better if its loss is lower by more than chance explains, and no guarded figure got worse. Rows of one kind
+in one quarter of the held-out time form one unit, because they are correlated; a gain counts if at least four units changed,
+and the sign-flip test gives less than a fifth. Guards apply the same test to a loss, or an exact binomial test to counts, so
+that three attempts neither veto nor clear a model by luck.
 """
 
 from __future__ import annotations
@@ -23,29 +21,27 @@ import msgspec
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Forecast
-from gpuq.learn.history.evidence import at_least, larger
 from gpuq.learn.history.history import UTILIZATION_QUANTILE, History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.statistics import binomial_tail, sign_flip_p_value
 from gpuq.learn.training.fair import fair
 from gpuq.learn.training.sharing import would_share
 from gpuq.settings import Learning
 
-# A figure got worse if chance alone gives the like less often than this. Memory bounds fail whole jobs: doubted sooner.
+# A figure got worse if chance explains the difference with less than this probability. A memory bound that fails ends a job, so
+# there the threshold is higher.
 _CHANCE = 0.1
 _MEMORY_CHANCE = 0.2
-# A model got better if chance gives the like less often than this: to publish an equal one does no harm.
+# A gain counts below this probability: publishing a model that is only equal does no harm.
 _GAIN_CHANCE = 0.2
 _LEAST_UNITS = 4
 _QUARTERS = 4
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model reached on held-out attempts.
-
-    Shares from 0 to 1, errors in points of utilisation or as a share; None: nothing to tell from. Each with its count.
-    """
+class ForecastFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model reached on held-out attempts. Shares from 0 to 1; None where there was nothing to measure."""
 
     loss: float | None
     """Pinball loss of the memory bound (logs), of peak utilisation (share of the device) and of the slowdown bound (logs)."""
@@ -74,9 +70,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarded figure: both models' values, how many attempts they rest on, and whether it stands against the candidate.
+    """One guarded figure: both models' values, the number of attempts, and whether it vetoes the candidate.
 
-    `chance` is how likely the difference is if there is none.
+    `chance` is the probability of such a difference if there is none.
     """
 
     name: str
@@ -89,15 +85,15 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Ceiling:
-    """What an unanswered question is charged as: the job runs alone, as if it needed as much as the most seen."""
+    """What a missing answer is charged as: the most memory and the highest slowdown that were ever seen."""
 
     memory_bytes: int
     slowdown: float
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
-    """One held-out attempt, what was foretold of it, and what that costs.
+class ScoredForecast:
+    """One held-out attempt, the forecast for it, and what that forecast costs.
 
     `admitted` tells whether the two would have shared; None where no slowdown beside one partner was measured.
     """
@@ -110,23 +106,23 @@ class Foretold:
 
     @property
     def slowdown(self) -> float | None:
-        """The measured slowdown beside the one partner."""
+        """The measured slowdown beside the one partner; None without one."""
         return self.outcome.slowdowns[0][1] if self.outcome.slowdowns else None
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether the candidate should serve, and why; `rows` are the candidate's, for the card's plots."""
+    """Whether the candidate should serve, and why; `rows` are the candidate's, for the plots of its card."""
 
     better: bool
     reason: str
-    candidate: Figures
-    serving: Figures
+    candidate: ForecastFigures
+    serving: ForecastFigures
     guards: tuple[Guard, ...] = ()
-    rows: tuple[Foretold, ...] = ()
+    rows: tuple[ScoredForecast, ...] = ()
 
 
-Pairs = Sequence[tuple[Foretold, Foretold]]
+Pairs = Sequence[tuple[ScoredForecast, ScoredForecast]]
 
 
 def judge(
@@ -137,9 +133,9 @@ def judge(
     learning: Learning,
     limits: Limits | None = None,
 ) -> Judgement:
-    """Compare the two on `held_out`, which ended after `earlier`. Needs no more than the outcomes and the models."""
+    """Compare the candidate with the serving model (None: no model) on `held_out`, which ended after `earlier`."""
     limits = limits or Limits()
-    new, old = (foretell(earlier, held_out, model, learning, limits) for model in (candidate, serving))
+    new, old = (score_forecasts(earlier, held_out, model, learning, limits) for model in (candidate, serving))
     reached = figures(new, limits), figures(old, limits)
     pairs = list(zip(new, old, strict=True))
     kinds = {row.outcome.kind: row.outcome for row in new}.values()
@@ -152,15 +148,15 @@ def judge(
     return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *reached, guards, tuple(new))
 
 
-def foretell(
+def score_forecasts(
     earlier: Sequence[Outcome], held_out: Sequence[Outcome], model: Model | None, learning: Learning, limits: Limits
-) -> list[Foretold]:
-    """What this model says of each held-out attempt that counts, from what had ended before it."""
+) -> list[ScoredForecast]:
+    """This model's forecasts for the held-out attempts that count, each from what had ended before it."""
     predictor = Predictor(History.from_outcomes(earlier), model, learning)
     ceilings = _ceilings([*earlier, *held_out])
     counted = {id(outcome) for outcome in fair([outcome for outcome in held_out if _judges(outcome)])}
     latest = {outcome.kind: outcome for outcome in earlier}
-    rows: list[Foretold] = []
+    rows: list[ScoredForecast] = []
     for place, outcome in enumerate(held_out):
         beside = (outcome.slowdowns[0][0],) if outcome.slowdowns else ()
         asked = outcome.device_type, beside, outcome.sharing
@@ -168,7 +164,7 @@ def foretell(
         if id(outcome) in counted:
             partner = latest.get(beside[0]) if beside else None
             rows.append(
-                Foretold(
+                ScoredForecast(
                     outcome,
                     forecast,
                     _loss(outcome, forecast, ceilings[outcome.device_type], learning.quantile),
@@ -183,20 +179,23 @@ def foretell(
 
 def _without_history(
     outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
-) -> list[Foretold]:
-    """What this model alone says of these: the next kind that nobody has seen rests on it, and seldom comes in one night."""
+) -> list[ScoredForecast]:
+    """The forecasts of this model alone, as if every kind were new.
+
+    New kinds rest on the model alone, and few come in one night, so they are judged on all kinds this way.
+    """
     predictor = Predictor(History(), model, learning)
     rows = []
     for outcome in outcomes:
         alone = replace(outcome, slowdowns=())
         forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
         loss = _loss(alone, forecast, ceilings[outcome.device_type], learning.quantile)
-        rows.append(Foretold(alone, forecast, loss, (outcome.kind, 0), None))
+        rows.append(ScoredForecast(alone, forecast, loss, (outcome.kind, 0), None))
     return rows
 
 
 def pinball(truth: float, forecast: float, quantile: float) -> float:
-    """The loss that a forecast of this quantile minimises: too low costs q per unit, too high 1 - q."""
+    """The loss that a forecast of this quantile minimises: too low costs `quantile` per unit, too high 1 - `quantile`."""
     gap = truth - forecast
     return quantile * gap if gap >= 0 else (quantile - 1) * gap
 
@@ -214,7 +213,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
     gains = _by_unit(pairs, lambda new, old: old.loss - new.loss)
     if math.fsum(gains) <= 1e-6 * math.fsum(_by_unit(pairs, lambda _, old: old.loss)):
         return f"no better on held-out attempts: {_losses(pairs)}"
-    changed, chance = sum(map(bool, gains)), larger(gains)
+    changed, chance = sum(map(bool, gains)), sign_flip_p_value(gains)
     if changed < _LEAST_UNITS or chance >= _GAIN_CHANCE:
         rests = f"it rests on {changed} groups of attempts, and chance gives the like in {chance:.0%} of cases"
         return f"no better on held-out attempts than chance may be: {_losses(pairs)}, but {rests}"
@@ -222,7 +221,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
 
 
 def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
-    """Memory first. A figure may be worse by what chance gives; then it neither vetoes nor speaks for the candidate."""
+    """The guarded figures, memory first."""
     promise = 1 - learning.quantile
     yield _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE)
     yield _error_guard("loss for work without history", unseen, lambda row: row.loss)
@@ -234,40 +233,40 @@ def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> 
 
 
 def _bound_guard(
-    name: str, pairs: Pairs, failed: Callable[[Foretold], bool | None], promise: float, least_chance: float
+    name: str, pairs: Pairs, failed: Callable[[ScoredForecast], bool | None], promise: float, least_chance: float
 ) -> Guard:
-    """Against: the bound fails more often than promised, and than before, by more than chance gives (exact binomial)."""
+    """Vetoes if a bound fails more often than promised and than before, by more than chance explains (exact binomial test)."""
     new = [value for value in (failed(row) for row, _ in pairs) if value is not None]
     old = [value for value in (failed(row) for _, row in pairs) if value is not None]
     share, before = _share(new), _share(old)
     allowed = max(promise, before or 0.0)
-    chance = at_least(sum(new), len(new), allowed)
+    chance = binomial_tail(sum(new), len(new), allowed)
     return Guard(
         name=name, candidate=share, serving=before, count=len(new), chance=chance,
         vetoes=(share or 0.0) > allowed and chance < least_chance,
     )  # fmt: skip
 
 
-def _error_guard(name: str, pairs: Pairs, error: Callable[[Foretold], float | None]) -> Guard:
-    """Against: a larger error where both had an answer, by more than chance gives (sign flips, by unit)."""
+def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], float | None]) -> Guard:
+    """Vetoes if the error is larger where both models answered, by more than chance explains (sign-flip test, by unit)."""
     both = [(new, old) for new, old in pairs if error(new) is not None and error(old) is not None]
     new_mean, old_mean = (_mean([error(side[k]) or 0.0 for side in both]) for k in (0, 1))
-    chance = larger(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
+    chance = sign_flip_p_value(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
     return Guard(
         name=name, candidate=new_mean, serving=old_mean, count=len(both), chance=chance, vetoes=chance < _CHANCE
     )
 
 
-def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[Foretold], bool | None]) -> Guard:
-    """Against: more mistakes than before among those only one of the two made, by more than chance gives (exact sign test)."""
+def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast], bool | None]) -> Guard:
+    """Vetoes if the candidate alone makes more mistakes than the serving model alone, by more than chance (exact sign test)."""
     both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
     only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
-    chance = at_least(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
+    chance = binomial_tail(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
     new, old = (_share([bool(side[k]) for side in both]) for k in (0, 1))
     return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
 
 
-def _by_unit(pairs: Pairs, value: Callable[[Foretold, Foretold], float]) -> list[float]:
+def _by_unit(pairs: Pairs, value: Callable[[ScoredForecast, ScoredForecast], float]) -> list[float]:
     units: dict[tuple[str, int], list[float]] = defaultdict(list)
     for new, old in pairs:
         units[new.unit].append(value(new, old))
@@ -286,38 +285,38 @@ def _would_share(
     return would_share(outcome.kind, forecast, beside, resident, limits)
 
 
-def _memory_failed(row: Foretold) -> bool | None:
+def _memory_failed(row: ScoredForecast) -> bool | None:
     upper = row.forecast.upper_memory_bytes
     return None if upper is None else _memory(row.outcome) > upper
 
 
-def _utilization_error(row: Foretold) -> float | None:
+def _utilization_error(row: ScoredForecast) -> float | None:
     likeliest = row.forecast.likeliest_utilization_pct
     return None if likeliest is None else abs(likeliest - (row.outcome.peak_utilization_pct or 0.0))
 
 
-def _slowdown_error(row: Foretold) -> float | None:
+def _slowdown_error(row: ScoredForecast) -> float | None:
     expected = row.forecast.expected_slowdown
     return None if expected is None or row.slowdown is None else abs(expected - row.slowdown) / row.slowdown
 
 
-def _slowdown_failed(row: Foretold) -> bool | None:
+def _slowdown_failed(row: ScoredForecast) -> bool | None:
     upper = row.forecast.upper_slowdown
     return None if upper is None or row.slowdown is None else row.slowdown > upper
 
 
-def _mistake(row: Foretold, limits: Limits, *, admitted: bool) -> bool | None:
+def _mistake(row: ScoredForecast, limits: Limits, *, admitted: bool) -> bool | None:
     if row.admitted is None or row.slowdown is None:
         return None
     return row.admitted is admitted and (row.slowdown > limits.max_slowdown) is admitted
 
 
-def figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
-    """What these forecasts amount to."""
+def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
+    """The figures that these forecasts amount to."""
     answered = [row for row in rows if row.forecast.known]
     slowdowns = [row for row in rows if _slowdown_error(row) is not None]
     pairs = [row for row in rows if row.admitted is not None]
-    return Figures(
+    return ForecastFigures(
         loss=_mean(_by_unit([(row, row) for row in rows], lambda row, _: row.loss)),
         scored=len(rows),
         answered_share=_mean([float(row.forecast.known) for row in rows]),
@@ -337,7 +336,7 @@ def figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
 
 
 def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: float) -> float:
-    """What the forecast cost; each bound that is missing is charged as the most that was ever seen."""
+    """Pinball losses of memory bound, utilisation and slowdown bound; a missing bound is charged as its ceiling."""
     memory = forecast.upper_memory_bytes if forecast.known else ceiling.memory_bytes
     utilization = forecast.peak_utilization_pct if forecast.known else 100.0
     loss = pinball(math.log(max(_memory(outcome), 1)), math.log(max(memory or 0, 1)), quantile)
@@ -349,7 +348,7 @@ def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: flo
 
 
 def _ceilings(outcomes: Sequence[Outcome]) -> dict[str, _Ceiling]:
-    """By device type: the most memory anybody needed there, and the most anybody was slowed down."""
+    """Device type -> the most memory that any attempt needed there, and the highest slowdown."""
     memory: dict[str, int] = defaultdict(int)
     slowdown: dict[str, float] = defaultdict(lambda: 1.0)
     for outcome in outcomes:

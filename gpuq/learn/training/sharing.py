@@ -1,7 +1,6 @@
-"""Would these two have been put on one device? The dispatcher's own rule, asked about forecasts alone.
+"""Whether two jobs would have been put on one device, by the dispatcher's own admission and forecasts alone.
 
-Arrives: a newcomer's forecast beside a resident, and the resident's own. Leaves: yes or no. The device is idle but for the
-two and large enough: what is asked is whether utilisation and slowdown speak against it.
+The device is empty but for the two and has memory for both, so utilisation and slowdown decide.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _IDLE = Reading(at=0.0, used_memory=0, utilization_pct=0.0, foreign_memory=0)
 
 
 def would_share(kind: str, newcomer: Forecast, beside: str, resident: Forecast, limits: Limits) -> bool:
-    """Whether `admit` lets the newcomer in beside the resident, had the device memory enough for both."""
+    """Whether `admit` lets the newcomer in beside the resident."""
     there = Attempt(
         id=AttemptId(JobId(1), 1),
         kind=KindId(beside),

@@ -1,7 +1,6 @@
-"""Makes a candidate model from finished attempts: clusters of kinds, and how much wider each bound must be.
+"""Makes a candidate model from finished attempts: clusters of kinds, regressions, pairs, and factors of the bounds.
 
-Arrives: outcomes in the order of their ends. Leaves: a `Model`. Never imported by a daemon that serves. The same outcomes
-give the same model.
+Never imported by a daemon that serves, since it needs scikit-learn and scipy. The same outcomes give the same model.
 """
 
 from __future__ import annotations
@@ -14,43 +13,42 @@ from statistics import fmean
 
 import numpy as np
 
-from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
-from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, Known, place_of
+from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, JobFeatures, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
 from gpuq.learn.memory.fit import fit_peaks
-from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, Measured, usually_off
+from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, MeasuredPeak, usually_off
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
-from gpuq.learn.training.clusters import Cluster, Member
+from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
+from gpuq.learn.training.clusters import Cluster, ClusterMember
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import Points, group
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
 
-# Kinds per type of device that a model keeps: the latest ones. Ten thousand questions stay under a second with that
-# many.
+# Kinds per type of device that a model keeps, the latest ones: with them, ten thousand questions take less than a second.
 MOST_MEMBERS = 1000
-# Profiles closer than this are alike: without a floor, standardising would turn noise into clusters.
+# A floor of the standard deviations: without it, standardising would turn noise into clusters.
 _LEAST_SPREAD = np.array([5.0, math.log(1.1)])
-# One kind that floods the queue must not decide how wide everybody's bounds are.
+# Scores kept per kind, so that one kind with very many runs does not decide all bounds.
 _SCORES_PER_KIND = 16
-# Bounds narrow by a tenth in one night at most: too wide costs some sharing, too narrow costs a job.
+# Bounds narrow by at most a tenth per training: too wide costs some sharing, too narrow costs a job.
 _NARROWEST = 0.9
-# One run further from its kind's mean than this (squared logs: a factor of e) says no more than that it is an odd one.
+# Squared log deviations are capped at this (a factor of e): a run further off is an outlier.
 _WILDEST = 1.0
-# Fewer repeated runs than this say less about the spread than the prior does.
+# With fewer repeated runs than this the prior of the spread is better.
 _LEAST_REPEATS = 19
 
 Scores = dict[str, deque[float]]
 
 
 def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile] = ()) -> Model:
-    """The candidate model that these outcomes, and op profiles of their kinds, give. Needs at least one outcome."""
+    """The candidate from these outcomes, in the order of their ends, and op profiles of their kinds. Needs one outcome."""
     history = History.from_outcomes(outcomes)
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
@@ -71,7 +69,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
 
 
 def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: float) -> dict[str, Interference]:
-    """Place -> what the pairs measured there teach."""
+    """Place (see `history.place_of`) -> what the pairs measured there teach."""
     types = {place_of(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
     found: dict[str, Interference] = {}
     for where, slowdowns in sorted(history.all_slowdowns().items()):
@@ -83,31 +81,32 @@ def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: fl
     return found
 
 
-def _with_layers(history: History) -> dict[str, list[Measured]]:
-    """Device type -> the latest whole run of each kind whose script says what its layers add up to."""
-    found: dict[str, list[Measured]] = defaultdict(list)
+def _with_layers(history: History) -> dict[str, list[MeasuredPeak]]:
+    """Device type -> the latest finished run of each kind whose network's memory terms are known."""
+    found: dict[str, list[MeasuredPeak]] = defaultdict(list)
     for kind, device_type in sorted(history.kinds()):
         runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
         if runs and runs[-1].known.layers is not None:
-            measured = Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
+            measured = MeasuredPeak(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
             found[device_type].append(measured)
     return found
 
 
-def _layers(rows: Mapping[str, Sequence[Measured]], quantile: float) -> Coefficients | None:
-    """What layers cost here; None from fewer networks than say more than what ships."""
+def _layers(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> Coefficients | None:
+    """Coefficients of networks' memory fitted here; None with fewer networks than `LEAST_NETWORKS`."""
     found = [row for device_type in sorted(rows) for row in rows[device_type]]
     networks = {row.parts.name for row in found if not row.parts.steps}
     return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
 
 
-def _layers_off(rows: Mapping[str, Sequence[Measured]], quantile: float) -> dict[str, float]:
-    """Device type -> how far what ships was off; a fit of our own has margins from networks left out, and needs none."""
+def _layers_off(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> dict[str, float]:
+    """Device type -> how far sums with the shipped coefficients were off. Not needed for coefficients of our own, whose
+    margins come from networks left out."""
     return {device_type: usually_off(found, quantile) for device_type, found in sorted(rows.items())}
 
 
-def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:
-    """K-means over the standardised profiles (peak utilisation, log memory) of these kinds; the count by the elbow."""
+def fit_clusters(members: Sequence[ClusterMember], quantile: float) -> tuple[Cluster, ...]:
+    """K-means over the standardised profiles (peak utilisation, log memory) of these kinds; the number by the elbow."""
     if not members:
         return ()
     labels = group(_profiles(members)).labels
@@ -117,10 +116,10 @@ def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, .
     return tuple(_cluster(group, quantile) for group in groups)
 
 
-def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Member]]:
-    """Device type -> the profile of each kind that was measured there, the latest kinds, sorted by name."""
+def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[ClusterMember]]:
+    """Device type -> the profile of each kind measured there: the latest kinds within each owner's share, sorted by name."""
     latest = {(outcome.kind, outcome.device_type): outcome for outcome in outcomes}
-    found: dict[str, list[Member]] = defaultdict(list)
+    found: dict[str, list[ClusterMember]] = defaultdict(list)
     kinds = [key for key in reversed(list(history.kinds())) if key in latest]
     for kind, device_type in within_share(kinds, lambda key: latest[key].owner, OWNER_SHARE):
         member = _member(history, latest[kind, device_type])
@@ -129,14 +128,14 @@ def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Me
     return {device_type: sorted(members, key=lambda member: member.kind) for device_type, members in found.items()}
 
 
-def _member(history: History, outcome: Outcome) -> Member | None:
+def _member(history: History, outcome: Outcome) -> ClusterMember | None:
     runs = [run for run in history.runs(outcome.kind, outcome.device_type) if run.whole]
     memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
     utilization = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
     if not memory or not utilization:
         return None
-    known = Known.of(outcome.features)
-    return Member(
+    known = JobFeatures.of(outcome.features)
+    return ClusterMember(
         kind=outcome.kind,
         tokens=known.tokens,
         batch_log2=known.batch_log2,
@@ -145,13 +144,13 @@ def _member(history: History, outcome: Outcome) -> Member | None:
     )
 
 
-def _profiles(members: Sequence[Member]) -> Points:
+def _profiles(members: Sequence[ClusterMember]) -> Points:
     rows = [[member.utilization_pct, math.log(max(member.memory_bytes, 1))] for member in members]
     points = np.array(rows, dtype=np.float64)
     return np.asarray((points - points.mean(axis=0)) / np.maximum(points.std(axis=0), _LEAST_SPREAD))
 
 
-def _cluster(members: Sequence[Member], quantile: float) -> Cluster:
+def _cluster(members: Sequence[ClusterMember], quantile: float) -> Cluster:
     memory = [float(member.memory_bytes) for member in members]
     return Cluster(
         members=tuple(members),
@@ -173,7 +172,7 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     for outcome in outcomes:
         if id(outcome) in counted and outcome.whole and outcome.peak_memory_bytes:
             forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
-            known = Known.of(outcome.features)
+            known = JobFeatures.of(outcome.features)
             used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
             if forecast.upper_memory_bytes:
                 level = own_level(len(used)) if same else "changed"
@@ -183,10 +182,7 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
 
 
 def spread(outcomes: Sequence[Outcome]) -> float:
-    """How much the logs of one kind's peak memory differ from run to run, pooled over kinds.
-
-    The prior where few repeat.
-    """
+    """The pooled standard deviation of the logs of one kind's peak memory from run to run; the prior where few repeat."""
     latest: dict[tuple[str, str, str | None], deque[float]] = defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
     for outcome in outcomes:
         if outcome.whole and outcome.peak_memory_bytes:
@@ -204,10 +200,7 @@ def _no_scores() -> Scores:
 
 
 def _factor(scores: Scores, quantile: float) -> float:
-    """What the bound must be multiplied with so that it holds as often as it should.
-
-    Too few scores can only widen it.
-    """
+    """The factor that makes a bound hold as often as promised. Too few scores can only widen it."""
     ordered = sorted(score for kind in scores.values() for score in kind)
     if not ordered:
         return 1.0

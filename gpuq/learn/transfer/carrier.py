@@ -1,17 +1,14 @@
-"""Carries a step time from the type it was measured on to others, by what the members say together.
+"""Predicts a step's time on other types of device from an op profile and the step time on one type (the anchor).
 
-Arrives: an op profile and the step time on the anchor type. Leaves: the step time on each target type as a ratio, its
-expected value and an upper bound. numpy alone. Members whose say counts for no target are not kept.
-
-Four opinions, each on log(step on the target / step on the anchor):
+Needs numpy alone. Four members each predict log(step on the target / step on the anchor):
 
 - `notebook`: the median of a Keras network, a random forest and a straight line, each on the step time itself;
 - `trees`: extremely randomised trees on the log ratio;
 - `kernel`: a Gaussian process on the log ratio;
-- `by_op`: the same process for each group of ops, whose times then add up to a step.
+- `by_op`: the same process for each group of ops, whose times are then added up.
 
-Served is the average of trees and kernel, with or without `by_op`, or the notebook's median: cross-validation over kinds
-settles which, target by target, when the carrier is trained.
+Used is the mean of trees and kernel, with or without `by_op`, or the notebook's median: cross-validation over kinds chooses
+per target when the carrier is trained. Members that no target uses are not stored.
 """
 
 from __future__ import annotations
@@ -22,23 +19,23 @@ import msgspec
 import numpy as np
 
 from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
-from gpuq.learn.transfer.members import Forest, Kernel, Linear, Network
+from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Linear
 from gpuq.learn.transfer.names import Groups
 from gpuq.learn.transfer.profile import OpProfile
 
-# No pair of GPU types is farther apart; an opinion beyond it is a member that went astray.
+# No pair of GPU types differs by more; a larger ratio is an error of the member.
 _MOST_LOG_RATIO = np.log(100.0)
 
 
 class Notebook(msgspec.Struct, frozen=True):
     """The notebook's three members, each on milliseconds per step."""
 
-    network: Network
+    network: DenseNetwork
     forest: Forest
     linear: Linear
 
     def opinions(self, rows: Rows) -> dict[str, Rows]:
-        """What each says, milliseconds on each target: (n, targets) per name."""
+        """Milliseconds on each target by each member: (n, targets) per name."""
         return {
             "network": self.network.predict(rows),
             "forest": self.forest.predict(rows),
@@ -47,7 +44,7 @@ class Notebook(msgspec.Struct, frozen=True):
 
 
 class Members(msgspec.Struct, frozen=True):
-    """All that may have a say; None for what was not trained or is not needed."""
+    """The trained members; None for those that were not trained or are not used."""
 
     notebook: Notebook | None = None
     trees: Forest | None = None
@@ -59,8 +56,8 @@ class Members(msgspec.Struct, frozen=True):
         rows = scaled(times_ms, step_s)
         found: dict[str, Rows] = {}
         if self.notebook is not None:
-            said = self.notebook.opinions(plain(times_ms, step_s))
-            found["notebook"] = _log_ratio(np.median(list(said.values()), axis=0), step_s)
+            opinions = self.notebook.opinions(plain(times_ms, step_s))
+            found["notebook"] = _log_ratio(np.median(list(opinions.values()), axis=0), step_s)
         if self.trees is not None:
             found["trees"] = self.trees.predict(rows)
         if self.kernel is not None:
@@ -71,7 +68,8 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Carrier(msgspec.Struct, frozen=True):
-    """See the module's own words. `blends` names the members averaged per target, `uppers` the log margin of its bound.
+    """The members with, per target, the names of those that are averaged (`blends`) and the log margin of the bound
+    (`uppers`).
 
     Ops of another framework have other names, so only profiles of the same `framework` can be carried.
     """
@@ -84,23 +82,23 @@ class Carrier(msgspec.Struct, frozen=True):
     uppers: tuple[float, ...]
 
     def ratios(self, profiles: Sequence[OpProfile], step_s: Sequence[float]) -> Mapping[str, Rows]:
-        """Target -> (n, 2): expected ratio of its step to the anchor's, and the upper bound. `step_s` on the anchor."""
+        """Target -> (n, 2): expected ratio of its step to the anchor's, and the upper bound. `step_s` is on the anchor."""
         times = op_ms(profiles, step_s, self.groups)
-        said = self.members.log_ratios(times, np.asarray(step_s, dtype=np.float64))
+        opinions = self.members.log_ratios(times, np.asarray(step_s, dtype=np.float64))
         found = {}
         for column, target in enumerate(self.targets):
-            point = blended(said, self.blends[column], column)
+            point = blended(opinions, self.blends[column], column)
             found[target] = np.exp(np.column_stack([point, point + self.uppers[column]]))
         return found
 
 
-def blended(said: Mapping[str, Rows], names: Sequence[str], column: int) -> Column:
+def blended(opinions: Mapping[str, Rows], names: Sequence[str], column: int) -> Column:
     """The mean log ratio of the named members for one target."""
-    return np.asarray(np.mean([said[name][:, column] for name in names], axis=0))
+    return np.asarray(np.mean([opinions[name][:, column] for name in names], axis=0))
 
 
 def added_up(log_ratios: Rows, times_ms: Rows, step_s: Column) -> Rows:
-    """Log ratios of whole steps from those of their groups of ops, (n, targets * groups): every op's time, added up."""
+    """Log ratios of whole steps from those of their groups of ops, (n, targets * groups), by adding up the ops' times."""
     n, groups = times_ms.shape
     each = np.exp(np.clip(log_ratios.reshape(n, -1, groups), -_MOST_LOG_RATIO, _MOST_LOG_RATIO))
     on_target = np.maximum((times_ms[:, None, :] + LEAST_MS) * each - LEAST_MS, 0.0).sum(axis=2)

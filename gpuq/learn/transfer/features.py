@@ -1,7 +1,6 @@
-"""A profile as a row of numbers: how the step's time divides among groups of ops, and how long each takes.
+"""A profile as a row of numbers: how the step's time divides among groups of ops, and how long each group takes.
 
-Arrives: profiles and the step time on the type that they were taken on. Leaves: numpy rows. An op that is near no group
-counts with the idle time, so that a row always adds up to the step.
+Time of ops that are near no group counts as idle time, so that a row always adds up to the step.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gpuq.learn.transfer.profile import IDLE, OpProfile
 Rows = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# A twentieth of a millisecond: the cost of a few launches, under which no op's time says anything.
+# A twentieth of a millisecond, the cost of a few launches: differences below it are noise.
 LEAST_MS = 0.05
 
 
@@ -39,6 +38,6 @@ def plain(times_ms: Rows, step_s: Column) -> Rows:
 
 
 def scaled(times_ms: Rows, step_s: Column) -> Rows:
-    """Log of the step, roots of the shares, logs of the times: what ratios follow from. (n, 2 groups + 3)."""
+    """Log of the step, roots of the shares, logs of the times, from which ratios follow. (n, 2 groups + 3)."""
     step_ms = 1000.0 * step_s[:, None]
     return np.column_stack([np.log(step_ms), np.sqrt(times_ms / step_ms), np.log(times_ms + LEAST_MS)])

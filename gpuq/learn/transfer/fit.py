@@ -1,8 +1,8 @@
 """Trains a carrier from kinds that were profiled on the anchor type and timed on the target types.
 
-Arrives: `Measured` rows. Leaves: a `Carrier`. Which members are averaged, and how wide the bound is, come from
-cross-validation that leaves whole kinds out: a kind's other batch sizes would give the answer away. scikit-learn here,
-TensorFlow in `network`. The same rows give the same carrier.
+Which members are averaged, and how wide the bound is, come from cross-validation that leaves whole kinds out: with its other
+batch sizes in the fit, a kind would be predicted too well. scikit-learn is used here, TensorFlow in `network`. The same rows
+give the same carrier.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 
 from gpuq.errors import BadInput
-from gpuq.learn.bounds import conformal_rank, student_quantile
+from gpuq.learn.statistics import conformal_rank, student_quantile
 from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
 from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
 from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart
 from gpuq.learn.transfer.names import Groups, groups
 from gpuq.learn.transfer.profile import IDLE, OpProfile
 
-# Fewer kinds than this cannot be left out in turn and still teach.
+# With fewer kinds, leaving some out leaves too few to fit on.
 LEAST_KINDS = 6
 _FOLDS = 3
 _TREES = 100
@@ -35,10 +35,10 @@ _NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Measured:
+class ProfiledJobs:
     """Jobs profiled on one type: a label that tells kinds apart, profile and seconds per step there, and on the targets.
 
-    `target_profiles` may hold the same jobs' profiles on a target; with those of all targets, ops are carried one by one.
+    `target_profiles` may hold the same jobs' profiles on a target; with those of all targets, ops are predicted one by one.
     """
 
     kinds: Sequence[str]
@@ -68,10 +68,10 @@ class _Table:
         return np.asarray(np.log(self.target_s / self.step_s[:, None]))
 
 
-def carrier(measured: Measured, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
-    """The carrier that these rows give. Raises BadInput where there are fewer kinds than `LEAST_KINDS`.
+def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
+    """The carrier for these rows. Raises BadInput where there are fewer kinds than `LEAST_KINDS`.
 
-    The notebook's median takes part only where asked for: it needs TensorFlow, and has not won yet (see the benchmark).
+    The notebook's median takes part only where asked for: it needs TensorFlow and has not won in the benchmark.
     """
     if len(set(measured.kinds)) < LEAST_KINDS:
         raise BadInput(
@@ -79,10 +79,11 @@ def carrier(measured: Measured, *, quantile: float = 0.95, with_notebook: bool =
             fix="Profile more kinds with `gpuq profile`.",
         )
     table, found = table_of(measured)
-    said, truth, kinds = _left_out(table, with_notebook, seed)
-    blends = tuple(_better(said, truth, column) for column in range(truth.shape[1]))
+    opinions, truth, kinds = _left_out(table, with_notebook, seed)
+    blends = tuple(_better(opinions, truth, column) for column in range(truth.shape[1]))
     uppers = tuple(
-        margin(truth[:, column] - blended(said, names, column), kinds, quantile) for column, names in enumerate(blends)
+        margin(truth[:, column] - blended(opinions, names, column), kinds, quantile)
+        for column, names in enumerate(blends)
     )
     kept = {name for names in blends for name in names}
     members = train(table, with_notebook="notebook" in kept, seed=seed)
@@ -91,7 +92,7 @@ def carrier(measured: Measured, *, quantile: float = 0.95, with_notebook: bool =
 
 
 def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
-    """Every member, on all rows of the table."""
+    """Every member, trained on all rows of the table."""
     rows, ratios = scaled(table.times_ms, table.step_s), table.log_ratios
     return Members(
         notebook=notebook(table, seed) if with_notebook else None,
@@ -102,7 +103,7 @@ def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
 
 
 def notebook(table: _Table, seed: int) -> Notebook:
-    """The three members of the notebook: a Keras network, a random forest, a line on latency. Needs TensorFlow."""
+    """The notebook's three members: a Keras network, a random forest, a line on latency. Needs TensorFlow."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.linear_model import LinearRegression
 
@@ -118,15 +119,15 @@ def notebook(table: _Table, seed: int) -> Notebook:
     )
 
 
-def table_of(measured: Measured) -> tuple[_Table, Groups]:
-    """The rows as arrays, and the groups that the names of their ops are in."""
+def table_of(measured: ProfiledJobs) -> tuple[_Table, Groups]:
+    """The rows as arrays, and the groups of their ops' names."""
     everywhere = [measured.profiles, *measured.target_profiles.values()]
     names = {name for profiles in everywhere for profile in profiles for name in profile.shares()}
     found = groups(sorted(names - {IDLE}))
     return _table(measured, found), found
 
 
-def _table(measured: Measured, found: Groups) -> _Table:
+def _table(measured: ProfiledJobs, found: Groups) -> _Table:
     targets = list(measured.target_s)
     complete = all(target in measured.target_profiles for target in targets)
     on_targets = [
@@ -142,33 +143,33 @@ def _table(measured: Measured, found: Groups) -> _Table:
 
 
 def _left_out(table: _Table, with_notebook: bool, seed: int) -> tuple[dict[str, Rows], Rows, Any]:
-    """What each member says of rows whose kinds it has not seen, what was true (log ratios), and the kinds."""
+    """(log ratios of each member for rows whose kinds it has not seen, true log ratios, kinds)."""
     fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
     folds = np.array([fold_of[kind] for kind in table.kinds])
-    said: dict[str, Rows] = {}
+    opinions: dict[str, Rows] = {}
     for fold in range(_FOLDS):
         out = table.take(folds == fold)
         members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
         for name, value in members.log_ratios(out.times_ms, out.step_s).items():
-            said.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
-    return said, table.log_ratios, table.kinds
+            opinions.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
+    return opinions, table.log_ratios, table.kinds
 
 
-def _better(said: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
-    """The blend that has the lowest mean absolute percentage error; of equals, the first.
+def _better(opinions: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
+    """The blend with the lowest mean absolute percentage error; of equals, the first.
 
-    Weights are equal and the choice is short: with some dozen kinds, a longer one costs more than it gains.
+    Weights are equal and the choice is short: with some dozen kinds, a longer list overfits.
     """
-    every = [names for names in _BLENDS if all(name in said for name in names)]
-    errors = [float(np.mean(np.abs(np.expm1(blended(said, names, column) - truth[:, column])))) for names in every]
+    every = [names for names in _BLENDS if all(name in opinions for name in names)]
+    errors = [float(np.mean(np.abs(np.expm1(blended(opinions, names, column) - truth[:, column])))) for names in every]
     return every[int(np.argmin(errors))]
 
 
 def margin(residuals: Column, kinds: Any, quantile: float) -> float:
-    """The log margin that the truth of a kind not seen stays under as often as asked.
+    """The log margin that bounds the truth of a kind not seen with probability `quantile`.
 
-    A kind's rows err together, so the kinds are what is counted: Student's t with one degree of freedom fewer than there
-    are, times the root of the mean squared error averaged kind by kind; at least the empirical quantile of the rows.
+    Rows of a kind err together, so kinds are counted: Student's t with one degree of freedom fewer than kinds, times the root
+    of the mean squared error averaged kind by kind; at least the empirical quantile of the rows.
     """
     names = sorted(set(kinds))
     means = [float(np.mean(residuals[kinds == name])) for name in names]
@@ -189,7 +190,7 @@ def _trees(rows: Rows, ratios: Rows, seed: int) -> Forest:
 
 
 def _as_asked(targets: Rows) -> Any:
-    """scikit-learn wants a single target without its second axis."""
+    """The targets in the shape that scikit-learn wants: one target without its second axis."""
     return targets[:, 0] if targets.shape[1] == 1 else targets
 
 

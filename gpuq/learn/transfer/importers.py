@@ -1,9 +1,9 @@
-"""What the profilers of TensorFlow and PyTorch write, read as an `OpProfile`.
+"""Reads what the profilers of TensorFlow and PyTorch write, as an `OpProfile`.
 
-Arrives: a file, by its content one of: TensorFlow's `*.xplane.pb`; a trace for a trace viewer (`*.trace.json`, of either
+A file is recognised by its content: TensorFlow's `*.xplane.pb`; a trace for a trace viewer (`*.trace.json`, of either
 framework); TensorBoard's framework op statistics (`framework_op_stats` as JSON or CSV); PyTorch's `key_averages()` as the
-printed table or as JSON rows; a profile of ours. Any of them may be gzipped. Raises `BadInput` with what is wrong: a
-damaged or foreign file is an answer, not a crash.
+printed table or as JSON rows; a profile of gpuq. Any of them may be gzipped. A damaged or foreign file raises `BadInput` with
+what is wrong.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 from gpuq.errors import BadInput
 from gpuq.learn.transfer import xplane
 from gpuq.learn.transfer.profile import IDLE, OpProfile, from_json
-from gpuq.learn.transfer.timeline import Span, summed
+from gpuq.learn.transfer.timeline import OpSpan, summed
 
-# A trace of some steps has some megabytes; what unpacks to more was not made by a profile of some steps.
+# A trace of some steps has some megabytes; what unpacks to more is not such a trace.
 MOST_BYTES = 2**30
 _FIX = "Give a trace of TensorFlow's or PyTorch's profiler; docs/transfer.md lists the forms."
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -87,7 +87,7 @@ def _from_json(value: Any, raw: bytes, name: str) -> OpProfile:
 
 
 def _trace(events: Rows) -> OpProfile:
-    """A trace of either framework: PyTorch gives its events categories, TensorFlow names its processes."""
+    """A trace of either framework: PyTorch's events have categories, TensorFlow's processes have names."""
     whole = [event for event in events if event.get("ph") == "X"]
     if any(event.get("cat") == "cpu_op" for event in whole):
         return OpProfile(framework="pytorch", **summed(list(_torch_spans(whole))))
@@ -95,8 +95,8 @@ def _trace(events: Rows) -> OpProfile:
     return OpProfile(framework="tensorflow", **summed(list(_tensorflow_spans(whole, processes))))
 
 
-def _torch_spans(events: Rows) -> Iterator[Span]:
-    """Host ops as they are; kernels under the op that launched them, which shares their external id."""
+def _torch_spans(events: Rows) -> Iterator[OpSpan]:
+    """Host ops as they are; kernels under the op that launched them, which has the same external id."""
     launched_by = {
         event["args"]["External id"]: event["name"]
         for event in events
@@ -111,7 +111,7 @@ def _torch_spans(events: Rows) -> Iterator[Span]:
             yield _span(event, str(op), on_device=True)
 
 
-def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[Span]:
+def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[OpSpan]:
     for event in events:
         process = str(processes.get(event.get("pid"), ""))
         name, arguments = str(event.get("name", "")), event.get("args") or {}
@@ -125,16 +125,16 @@ def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[Sp
                 yield _span(event, op, on_device=False)
 
 
-def _span(event: Mapping[str, Any], op: str, *, on_device: bool) -> Span:
+def _span(event: Mapping[str, Any], op: str, *, on_device: bool) -> OpSpan:
     line = (str(event.get("pid")), str(event.get("tid")))
-    return Span(op, on_device, line, _time(event["ts"]), _time(event.get("dur", 0.0)))
+    return OpSpan(op, on_device, line, _time(event["ts"]), _time(event.get("dur", 0.0)))
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
 
 
 def _statistics(rows: Rows) -> OpProfile:
-    """TensorBoard's framework op statistics: a row per op, on the host or the device, with its own total time."""
+    """TensorBoard's framework op statistics: a row per op, on host or device, with its own total time."""
     times: dict[str, dict[str, float]] = {"device": defaultdict(float), "host": defaultdict(float)}
     for row in rows:
         cells = {re.sub(r"[^a-z]", "", str(key).lower()): value for key, value in row.items()}
@@ -155,14 +155,14 @@ def _statistics(rows: Rows) -> OpProfile:
 
 
 def _data_table(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a table as Google's charts have it."""
+    """The rows of a table in the format of Google Charts."""
     names = [column["id"] for column in table["cols"]]
     for row in table["rows"]:
         yield {name: cell["v"] for name, cell in zip(names, row["c"], strict=False)}
 
 
 def _averages(rows: Iterable[Mapping[str, Any]]) -> OpProfile:
-    """PyTorch's averages: a row per op with its own time on the host, and on the device where there was one."""
+    """PyTorch's averages: a row per op with its own time on the host, and on the device if there was one."""
     device: dict[str, float] = defaultdict(float)
     host: dict[str, float] = defaultdict(float)
     for row in rows:
@@ -192,7 +192,7 @@ def _some(times: Mapping[str, float]) -> dict[str, float]:
 
 
 def _time(value: Any) -> float:
-    """Microseconds, of a number or of text such as `1.5ms`. Raises ValueError where it is no time."""
+    """Microseconds, from a number or text such as `1.5ms`. Raises ValueError for anything else."""
     if isinstance(value, str):
         found = re.fullmatch(r"\s*([\d.,]+(?:[eE][+-]?\d+)?)\s*(ns|us|μs|ms|s)?\s*", value)
         if not found:

@@ -1,6 +1,6 @@
-"""What was trained, as plain numbers: each member takes rows of features and gives one column per target.
+"""The trained members as plain numbers: each maps rows of features to one column per target.
 
-Arrives: JSON from the shelf, or `fit`. Leaves: predictions, by numpy alone. Nothing here trains.
+They are stored as JSON inside the model and evaluated with numpy. Nothing here trains, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Table = tuple[tuple[float, ...], ...]
 
 
 class Linear(msgspec.Struct, frozen=True, tag="linear"):
-    """A straight line on the first feature, as the notebook's on latency. One slope and intercept per target."""
+    """A straight line on the first feature (in the notebook: latency). One slope and intercept per target."""
 
     slope: tuple[float, ...]
     intercept: tuple[float, ...]
@@ -34,8 +34,8 @@ class Layer(msgspec.Struct, frozen=True):
     biases: tuple[float, ...]
 
 
-class Network(msgspec.Struct, frozen=True, tag="network"):
-    """Dense layers with rectifiers between; inputs standardised by `mean` and `scale`, outputs multiplied by `unit`."""
+class DenseNetwork(msgspec.Struct, frozen=True, tag="network"):
+    """Dense layers with rectifiers between them; inputs standardised by `mean` and `scale`, outputs multiplied by `unit`."""
 
     mean: tuple[float, ...]
     scale: tuple[float, ...]
@@ -53,7 +53,7 @@ class Network(msgspec.Struct, frozen=True, tag="network"):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """A tree as columns, root first. At node i: feature[i] <= threshold[i] goes left; a leaf has feature -1."""
+    """A tree as columns, root first. At node i, feature[i] <= threshold[i] goes left; a leaf has feature -1."""
 
     feature: tuple[int, ...]
     threshold: tuple[float, ...]
@@ -68,9 +68,9 @@ class Forest(msgspec.Struct, frozen=True, dict=True, tag="forest"):
     trees: tuple[Tree, ...]
 
     def predict(self, rows: Rows) -> Rows:
-        """(n, features) -> (n, targets). All trees are walked at once."""
+        """(n, features) -> (n, targets). All trees are descended at once."""
         roots, feature, threshold, left, right, value = self._arrays
-        # scikit-learn compares in single precision, so a row that fell on a threshold must fall the same way here.
+        # scikit-learn compares in single precision; in double precision a row on a threshold could go the other way.
         single, number = rows.astype(np.float32), np.arange(len(rows))[:, None]
         at = np.broadcast_to(roots, (len(rows), len(roots)))
         while (feature[at] >= 0).any():
@@ -99,7 +99,7 @@ class Forest(msgspec.Struct, frozen=True, dict=True, tag="forest"):
 
 
 class Kernel(msgspec.Struct, frozen=True, dict=True, tag="kernel"):
-    """A Gaussian process with an exponential kernel: measured rows, and how much each weighs.
+    """A Gaussian process with an exponential kernel: training rows and their weights.
 
     k(a, b) = exp(-d(a, b) / reach), d the root of the mean squared difference of standardised features.
     """
@@ -123,6 +123,6 @@ class Kernel(msgspec.Struct, frozen=True, dict=True, tag="kernel"):
 
 
 def apart(one: Rows, other: Rows) -> Rows:
-    """The root of the mean squared difference of each row of `one` to each of `other`."""
+    """The root of the mean squared difference between each row of `one` and each of `other`."""
     squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2.0 * one @ other.T
     return np.asarray(np.sqrt(np.maximum(squares, 0.0) / one.shape[1]))

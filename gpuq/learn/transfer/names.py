@@ -1,8 +1,7 @@
-"""Op names that are spelt alike, as groups: what the notebook does so that the ops of an unseen job still mean something.
+"""Groups of op names that are spelt alike, so that ops of a job not seen before can be placed.
 
-Arrives: op names. Leaves: groups, and the group of a name that was not there when they were made. Distance is
-Levenshtein's; two groups are as far apart as their names are on average (average linkage); groups closer than `CUT` are
-one. scipy only where groups are made.
+The method is the notebook's: Levenshtein distance, average linkage, and groups closer than `CUT` are one. scipy is needed
+only where groups are made.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 def groups(names: Sequence[str], cut: float = CUT) -> Groups:
-    """The names grouped; each name once, in a fixed order whatever theirs was."""
+    """The names grouped; each name once, in an order that does not depend on theirs."""
     ordered = sorted(set(names))
     if len(ordered) < 2:
         return tuple((name,) for name in ordered)
@@ -34,7 +33,7 @@ def groups(names: Sequence[str], cut: float = CUT) -> Groups:
 
 
 def place(name: str, among: Groups, cut: float = CUT) -> int | None:
-    """The group that this name is in, or is nearest to on average; None where all are farther than the cut."""
+    """The index of the group that contains this name, or is nearest on average; None where all are farther than `cut`."""
     known = next((index for index, members in enumerate(among) if name in members), None)
     if known is not None:
         return known
@@ -47,7 +46,7 @@ def place(name: str, among: Groups, cut: float = CUT) -> int | None:
 
 
 def distance(one: str, other: str) -> int:
-    """Levenshtein's: the least number of characters to put in, take out or replace."""
+    """Levenshtein distance: the least number of characters to insert, delete or replace."""
     before = list(range(len(other) + 1))
     for i, left in enumerate(one, start=1):
         row = [i]

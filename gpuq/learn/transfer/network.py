@@ -1,9 +1,9 @@
 """The notebook's Keras network. The only module of gpuq that imports TensorFlow; imported by the trainer alone.
 
-Arrives: rows of features and positive targets. Leaves: the trained network as plain numbers. Layers of 128, 64, 32, 16
-units with rectifiers; loss = absolute percentage error + squared error; Adam, its rate decayed from 0.001 by 0.9 every
-1,000 steps, as in the notebook. Inputs are standardised and targets divided by their median, which it does not do:
-else the squared error of the longest steps drowns all others. The same rows and seed give the same network.
+Layers of 128, 64, 32, 16 units with rectifiers; loss = absolute percentage error + squared error; Adam, its rate decayed from
+0.001 by 0.9 every 1,000 steps, as in the notebook. Unlike there, inputs are standardised and targets divided by their median:
+otherwise the squared error of the longest steps dominates. The result is plain numbers; the same rows and seed give the same
+network.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from gpuq.learn.transfer.features import Rows
-from gpuq.learn.transfer.members import Layer, Network
+from gpuq.learn.transfer.members import DenseNetwork, Layer
 
 UNITS = (128, 64, 32, 16)
 BATCH = 16
 STEPS = 3600
 
 
-def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Network:
+def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> DenseNetwork:
     """Train on (n, features) and (n, targets), all targets above 0. Needs TensorFlow."""
     chance = np.random.default_rng(seed)
     mean, scale, unit = rows.mean(axis=0), _nonzero(rows.std(axis=0)), np.median(targets, axis=0)
@@ -35,12 +35,12 @@ def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Netw
         Layer(tuple(tuple(map(float, row)) for row in weights[i]), tuple(map(float, weights[i + 1])))
         for i in range(0, len(weights), 2)
     ]
-    return Network(_plain(mean), _plain(scale), _plain(unit), tuple(layers))
+    return DenseNetwork(_plain(mean), _plain(scale), _plain(unit), tuple(layers))
 
 
 @lru_cache(maxsize=8)
 def _trainer(inputs: int, outputs: int) -> Callable[[Rows, Rows, Any, list[Any]], list[Any]]:
-    """A training loop for networks of this shape, traced once: folds differ in their rows alone."""
+    """A training loop for networks of this shape, traced once and used for all folds, which differ in their rows alone."""
     import tensorflow as tf
 
     layers = tf.keras.layers
@@ -76,7 +76,7 @@ def _trainer(inputs: int, outputs: int) -> Callable[[Rows, Rows, Any, list[Any]]
 
 
 def _start(inputs: int, outputs: int, chance: np.random.Generator) -> list[Any]:
-    """Glorot's uniform start, and zeros for the biases, as Keras has them; drawn here so that the seed decides."""
+    """Glorot's uniform start and zeros for the biases, as in Keras; drawn here so that the seed decides."""
     widths = [inputs, *UNITS, outputs]
     found: list[Any] = []
     for before, after in pairwise(widths):
@@ -86,7 +86,7 @@ def _start(inputs: int, outputs: int, chance: np.random.Generator) -> list[Any]:
 
 
 def _batches(rows: int, steps: int, chance: np.random.Generator) -> Any:
-    """Which rows each step learns from, (steps, batch): every row once before any comes again."""
+    """Row indices of each step, (steps, batch): every row once before any is repeated."""
     batch = min(BATCH, rows)
     orders = [chance.permutation(rows) for _ in range(-(-steps * batch // rows))]
     return np.concatenate(orders)[: steps * batch].reshape(steps, batch)

@@ -1,7 +1,6 @@
-"""Where the time of some training steps went, op by op: the noun.
+"""An op profile: where the time of some training steps went, op by op.
 
-Arrives: JSON that `to_json` wrote. Leaves: an `OpProfile`. Raises `BadInput` for anything else. How long the profiled
-window was in steps is often not known, so whoever uses a profile uses shares of it.
+How many steps the profiled window held is often unknown, so users of a profile work with shares of the window.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ IDLE = "IDLE"
 class OpProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds per op over the profiled window, on the device and on the host. Unknown is None.
 
-    `kind`, `script_sha256` and `batch_log2` say whose profile it is, `device_type` on what it was taken, `step_s` how
-    long one step took there.
+    `kind`, `script_sha256` and `batch_log2` identify the job, `device_type` the device, `step_s` the time of one step there.
     """
 
     format: Annotated[int, Meta(ge=1, le=1)] = 1
@@ -41,7 +39,7 @@ class OpProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ops_us(self) -> Mapping[str, float]:
-        """The ops where the work was done: on the device, or on the host where no device was profiled."""
+        """The ops of the side that did the work: of the device, or of the host where no device was profiled."""
         return self.device_us or self.host_us
 
     @property
@@ -71,7 +69,7 @@ def from_json(text: bytes, *, name: str = "the profile") -> OpProfile:
 
 
 def read_folder(folder: Path) -> list[OpProfile]:
-    """The readable profiles of a folder, by file name; one that cannot be read teaches nothing. Empty without a folder."""
+    """The readable profiles of a folder, by file name; unreadable ones are skipped. Empty without a folder."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:

@@ -1,7 +1,7 @@
 """One ratio per pair of device types, from kinds that ran on both: what is known of a job without a profile.
 
-Arrives: the history. Leaves: `Ratio`s. A kind's pace on a type is its seconds per step alone, else the duration of its
-runs alone; only runs of the same script and batch size are compared. Every kind counts once, and the median decides.
+A kind's pace on a type is its seconds per step alone, else the duration of its runs alone. Only runs of the same script and
+batch size are compared. Every kind counts once, and the median decides.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gpuq.learn.bounds import student_quantile
-from gpuq.learn.history.history import History, Known, Run
+from gpuq.learn.history.history import History, JobFeatures, MeasuredRun
+from gpuq.learn.statistics import student_quantile
 
 # On PROFET's workloads the logs of target / anchor spread by 0.09, 0.15 and 0.28 around their median, from a T4 to an M60,
 # a K80 and a V100: their root mean square. Worth five kinds, as the other priors are.
 _SPREAD = 0.19
 _WEIGHT = 5.0
-# An upper bound can do without more.
+# Cap of ratio and margin: a factor of 100.
 _MOST_LOG = math.log(100.0)
 
 Work = tuple[str | None, float | None]
@@ -31,7 +31,7 @@ Paces = Mapping[Work, tuple[float | None, float | None]]
 
 
 class Ratio(msgspec.Struct, frozen=True):
-    """Log of pace on the target / on the anchor, and how much wider the upper bound is (log). From so many kinds."""
+    """Log of pace on the target / on the anchor, the log margin of its upper bound, and the number of kinds behind it."""
 
     log: Annotated[float, Meta(ge=-20, le=20)]
     margin: Annotated[float, Meta(ge=0, le=20)]
@@ -39,7 +39,7 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 def ratios(history: History, quantile: float) -> dict[str, dict[str, Ratio]]:
-    """Anchor -> target -> ratio, for each pair of types that some kind ran on alike."""
+    """Anchor -> target -> ratio, for each pair of types on which some kind did the same work."""
     by_kind: dict[str, dict[str, Paces]] = defaultdict(dict)
     for kind, device_type in history.kinds():
         by_kind[kind][device_type] = paces(history.runs(kind, device_type))
@@ -49,14 +49,14 @@ def ratios(history: History, quantile: float) -> dict[str, dict[str, Ratio]]:
             found = _log_ratio(types[anchor], types[target])
             if found is not None:
                 logs[anchor, target].append(found)
-    told: dict[str, dict[str, Ratio]] = {}
+    ratios_by_anchor: dict[str, dict[str, Ratio]] = {}
     for (anchor, target), values in sorted(logs.items()):
-        told.setdefault(anchor, {})[target] = pooled(values, quantile)
-    return told
+        ratios_by_anchor.setdefault(anchor, {})[target] = pooled(values, quantile)
+    return ratios_by_anchor
 
 
 def pooled(logs: Sequence[float], quantile: float) -> Ratio:
-    """The median, and Student's predictive margin around it; the spread is drawn to its prior where kinds are few."""
+    """The median, and Student's predictive margin around it; the spread is shrunk to its prior where kinds are few."""
     n, centre = len(logs), median(logs)
     freedom = _WEIGHT + n - 1
     squares = math.fsum((value - centre) ** 2 for value in logs)
@@ -65,32 +65,32 @@ def pooled(logs: Sequence[float], quantile: float) -> Ratio:
     return Ratio(max(-_MOST_LOG, min(_MOST_LOG, centre)), min(_MOST_LOG, wide), n)
 
 
-def paces(runs: Sequence[Run]) -> dict[Work, tuple[float | None, float | None]]:
-    """Script and batch size -> median (seconds per step alone, seconds per run alone) of the whole runs of it."""
-    grouped: dict[Work, list[Run]] = defaultdict(list)
+def paces(runs: Sequence[MeasuredRun]) -> dict[Work, tuple[float | None, float | None]]:
+    """(script, batch size) -> median (seconds per step alone, seconds per run alone) of its finished runs."""
+    grouped: dict[Work, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         if run.whole:
             grouped[work(run.known)].append(run)
     return {key: (_step_s(found), _duration_s(found)) for key, found in grouped.items()}
 
 
-def work(known: Known) -> Work:
-    """What must be alike for two runs to be compared."""
+def work(known: JobFeatures) -> Work:
+    """What must be equal for two runs to be compared: script and batch size."""
     return known.script_sha256, known.batch_log2
 
 
-def _step_s(runs: Sequence[Run]) -> float | None:
+def _step_s(runs: Sequence[MeasuredRun]) -> float | None:
     values = [1.0 / run.alone_rate for run in runs if run.alone_rate]
     return median(values) if values else None
 
 
-def _duration_s(runs: Sequence[Run]) -> float | None:
+def _duration_s(runs: Sequence[MeasuredRun]) -> float | None:
     values = [run.duration_s for run in runs if run.duration_s and not run.shared]
     return median(values) if values else None
 
 
 def _log_ratio(anchor: Paces, target: Paces) -> float | None:
-    """The median over what ran on both alike; steps before durations, which may have been of other lengths."""
+    """The median over the work done on both types; from steps if possible, since durations may be of other lengths."""
     for which in (0, 1):
         pairs = [(anchor[key][which], target[key][which]) for key in anchor if key in target]
         logs = [math.log(there / here) for here, there in pairs if here and there]

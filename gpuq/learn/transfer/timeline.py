@@ -1,7 +1,6 @@
-"""Spans on a time line, as profilers record them, summed up per op.
+"""Sums up the spans that profilers record, per op.
 
-Arrives: spans of ops, on the device or on the host. Leaves: the times of an `OpProfile`: each op's own time without that of
-ops nested in it, and how long nothing ran.
+The result are the times of an `OpProfile`: each op's own time without that of ops nested in it, and how long nothing ran.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OpSpan:
     """One run of an op. Microseconds; `line` is the stream or thread, on which spans nest or follow each other."""
 
     op: str
@@ -24,12 +23,12 @@ class Span:
 
     @property
     def end_us(self) -> float:
-        """Where it ends."""
+        """Where it ends, in microseconds."""
         return self.start_us + self.length_us
 
 
-def summed(spans: Sequence[Span]) -> dict[str, Any]:
-    """The four time fields of an `OpProfile`; those of a side without spans stay out."""
+def summed(spans: Sequence[OpSpan]) -> dict[str, Any]:
+    """The four time fields of an `OpProfile`; those of a side (device, host) without spans are left out."""
     found: dict[str, Any] = {}
     for side, on_device in (("device", True), ("host", False)):
         chosen = [span for span in spans if span.on_device == on_device]
@@ -40,10 +39,10 @@ def summed(spans: Sequence[Span]) -> dict[str, Any]:
     return found
 
 
-def _own_times(spans: Iterable[Span]) -> dict[str, float]:
-    """Op -> its time without that of spans inside its own, line by line."""
+def _own_times(spans: Iterable[OpSpan]) -> dict[str, float]:
+    """Op -> its time without that of spans nested in its own, line by line."""
     totals: dict[str, float] = defaultdict(float)
-    open_spans: list[Span] = []
+    open_spans: list[OpSpan] = []
     line: object = None
     for span in sorted(spans, key=lambda one: (str(one.line), one.start_us, -one.length_us)):
         if span.line != line:
@@ -58,7 +57,7 @@ def _own_times(spans: Iterable[Span]) -> dict[str, float]:
     return {op: round(us, 3) for op, us in totals.items() if us > 0}
 
 
-def _busy(spans: Iterable[Span]) -> float:
+def _busy(spans: Iterable[OpSpan]) -> float:
     """How long at least one of them ran."""
     busy, until = 0.0, float("-inf")
     for span in sorted(spans, key=lambda one: one.start_us):

@@ -1,6 +1,6 @@
-"""The part of the nightly training that is about device types: ratios from the history, carriers from profiles as well.
+"""The part of the nightly training about types of device: ratios from the history, carriers from profiles as well.
 
-Arrives: the history and the profiles that `gpuq profile` kept. Leaves: a `Transfer`. Never imported by what serves.
+Never imported by what serves.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 
 from gpuq.learn.history.history import History
-from gpuq.learn.transfer.fit import LEAST_KINDS, Measured, carrier
+from gpuq.learn.transfer.fit import LEAST_KINDS, ProfiledJobs, carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import paces, ratios
 from gpuq.learn.transfer.transfer import Carriers, Transfer
 
 
 def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: float) -> Transfer:
-    """What this history and these profiles teach; a carrier only for pairs with enough kinds that were profiled."""
+    """What history and profiles teach; a carrier only for pairs of types with at least `LEAST_KINDS` profiled kinds."""
     found = ratios(history, quantile)
     usable = tuple(one for one in profiles if one.kind and one.device_type and one.step_s and one.ops_us)
     carriers: Carriers = {}
@@ -28,8 +28,8 @@ def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: floa
     return Transfer(ratios=found, carriers=carriers, profiles=usable if carriers else ())
 
 
-def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> Measured:
-    """The profiles on the anchor of work that was also timed on the target, of the framework that has the most."""
+def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> ProfiledJobs:
+    """The profiles on the anchor of work that was also timed on the target, of the framework with the most of them."""
     rows: dict[str | None, list[tuple[OpProfile, float]]] = {}
     for profile in profiles:
         if profile.device_type == anchor and profile.kind is not None:
@@ -37,7 +37,7 @@ def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, targ
             if there is not None and there[0] is not None:
                 rows.setdefault(profile.framework, []).append((profile, there[0]))
     most = max(rows.values(), key=len, default=[])
-    return Measured(
+    return ProfiledJobs(
         kinds=[profile.kind or "" for profile, _ in most],
         profiles=[profile for profile, _ in most],
         step_s=[profile.step_s or math.nan for profile, _ in most],

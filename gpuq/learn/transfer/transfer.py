@@ -1,9 +1,8 @@
-"""How long a kind takes on a type of device that it never ran on, from how long it takes on one that it did.
+"""How long a kind takes on a type of device where it never ran, from how long it takes on one where it did.
 
-Arrives: a `Transfer` from the model, the history, a question. Leaves: the duration with an upper one, and the type it came
-from; None where nothing connects the two types. With a profile of the job on the anchor and a carrier for the pair, the
-carrier's ratio is used, else the one ratio of the pair, with its wider bound. Only durations are carried: how full another
-type's memory or cores would be does not follow from how fast it is, so those stay unknown and the job runs alone there.
+With a profile of the job on the anchor and a carrier for the pair of types, the carrier's ratio is used; otherwise the one
+ratio of the pair, with its wider bound; None where nothing connects the two types. Only durations are carried: memory and
+utilisation on another type do not follow from its speed, so they stay unknown and the job runs alone there first.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuq.learn.bounds import order_statistic
-from gpuq.learn.history.history import History, Known
+from gpuq.learn.history.history import History, JobFeatures
+from gpuq.learn.statistics import order_statistic
 from gpuq.learn.transfer.carrier import Carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import Ratio, Work, work
@@ -25,7 +24,7 @@ Carriers = dict[str, dict[str, Carrier]]
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model holds of it: ratios and carriers per pair of types, and the profiles to carry from."""
+    """What a model holds for this: ratios and carriers per pair of types, and the profiles to carry from."""
 
     ratios: Ratios = {}
     carriers: Carriers = {}
@@ -33,8 +32,8 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """Seconds, and the type of device that they were measured on."""
+class TransferredDuration:
+    """Seconds, and the type of device on which they were measured."""
 
     duration_p50_s: float
     duration_p90_s: float
@@ -42,7 +41,7 @@ class Carried:
 
 
 class Transfers:
-    """Answers from one `Transfer`; keeps what it has worked out."""
+    """Answers from one `Transfer`; ratios by profile are cached."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._transfer = transfer
@@ -50,33 +49,37 @@ class Transfers:
             (profile.kind, profile.device_type, (profile.script_sha256, profile.batch_log2)): profile
             for profile in transfer.profiles
         }
-        self._told: dict[tuple[str, Work, str, str], tuple[float, float] | None] = {}
+        self._by_profile_kept: dict[tuple[str, Work, str, str], tuple[float, float] | None] = {}
         self._anchors: dict[str, list[str]] = {}
         for anchor, targets in transfer.ratios.items():
             for target in targets:
                 self._anchors.setdefault(target, []).append(anchor)
 
-    def duration(self, history: History, kind: str, known: Known, device_type: str) -> Carried | None:
-        """The duration on `device_type`, carried from where the bound on it is the narrowest."""
+    def duration(self, history: History, kind: str, known: JobFeatures, device_type: str) -> TransferredDuration | None:
+        """The duration on `device_type`, carried from the anchor with the narrowest bound; None without an anchor."""
         found = [self._from(history, kind, known, anchor, device_type) for anchor in self._anchors.get(device_type, ())]
-        told = [one for one in found if one is not None]
-        return min(told, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
+        candidates = [one for one in found if one is not None]
+        return min(candidates, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
 
-    def _from(self, history: History, kind: str, known: Known, anchor: str, target: str) -> Carried | None:
+    def _from(
+        self, history: History, kind: str, known: JobFeatures, anchor: str, target: str
+    ) -> TransferredDuration | None:
         used, same = history.comparable(kind, anchor, known)
         durations = [run.duration_s for run in used if run.duration_s and not run.shared]
         if not same or not durations:
             return None
         key = (kind, work(known), anchor, target)
-        if key not in self._told:
-            self._told[key] = self._by_profile(*key)
-        by_profile = self._told[key]
+        if key not in self._by_profile_kept:
+            self._by_profile_kept[key] = self._by_profile(*key)
+        by_profile = self._by_profile_kept[key]
         if by_profile is None:
             ratio = self._transfer.ratios[anchor][target]
             point, upper = math.exp(ratio.log), math.exp(ratio.log + ratio.margin)
         else:
             point, upper = by_profile
-        return Carried(order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper, anchor)
+        return TransferredDuration(
+            order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper, anchor
+        )
 
     def _by_profile(self, kind: str, what: Work, anchor: str, target: str) -> tuple[float, float] | None:
         """(expected, upper) ratio by the job's own profile; None without one, or without a carrier for it."""

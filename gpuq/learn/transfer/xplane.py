@@ -1,7 +1,7 @@
-"""TensorFlow's own trace, `*.xplane.pb`, read without TensorFlow.
+"""Reads TensorFlow's own trace, `*.xplane.pb`, without TensorFlow.
 
-Arrives: the bytes of an XSpace (tsl/profiler/protobuf/xplane.proto in the TensorFlow sources). Leaves: the spans of its
-ops. Only the fields named below are read; everything else is passed over. Raises ValueError where it is no such message.
+The input are the bytes of an XSpace (tsl/profiler/protobuf/xplane.proto in the TensorFlow sources), the result the spans of
+its ops. Only the fields named below are read. Raises ValueError for bytes that are no such message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuq.learn.transfer.timeline import Span
+from gpuq.learn.transfer.timeline import OpSpan
 
 # Field numbers of the message types XSpace, XPlane, XLine, XEvent, XEventMetadata, XStat and XStatMetadata.
 _SPACE_PLANES = 1
@@ -24,25 +24,25 @@ _FIXED = {1: 8, 5: 4}
 Message = dict[int, list[int | bytes]]
 # `path/of/the/node:Type`, as executors name the ops that they run.
 _OP = re.compile(r"^[\w./\-<>\[\]]+:(_?[A-Z]\w*)$")
-# Lines that repeat what the streams show, by module or step.
+# Lines that repeat the streams, by module or step.
 _DERIVED = ("Steps", "XLA Modules", "XLA Ops", "TensorFlow Ops", "TensorFlow Name Scope", "Source code", "Framework")
 
 
 def op_type(name: str) -> str | None:
-    """The type in `path/of/the/node:Type`; None where the name is not of an op."""
+    """The type in `path/of/the/node:Type`; None for other names."""
     found = _OP.match(name.partition(";")[0].strip())
     return found[1] if found else None
 
 
-def spans(raw: bytes) -> Iterator[Span]:
-    """Every op's runs."""
+def spans(raw: bytes) -> Iterator[OpSpan]:
+    """Every run of every op."""
     for plane in _messages(_message(raw), _SPACE_PLANES):
         name = _text(plane, _PLANE_NAME)
         if name.startswith(("/device:", "/host:CPU")):
             yield from _plane_spans(plane, on_device=name.startswith("/device:"))
 
 
-def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[Span]:
+def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[OpSpan]:
     stat_names = {key: _text(value, _NAMED) for key, value in _map(plane, _PLANE_STAT_NAMES)}
     events = dict(_map(plane, _PLANE_EVENT_NAMES))
     for number, line in enumerate(_messages(plane, _PLANE_LINES)):
@@ -54,11 +54,11 @@ def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[Span]:
             op = _op_of(described, event, stat_names, on_device=on_device)
             if op is not None:
                 start = begins_us + _number(event, _EVENT_OFFSET_PS) / 1e6
-                yield Span(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
+                yield OpSpan(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
 
 
 def _op_of(described: Message, event: Message, stat_names: dict[int, str], *, on_device: bool) -> str | None:
-    """The op's type: from the event's name on the host; on a device, whose events are kernels, from its `tf_op`."""
+    """The op's type: on the host from the event's name; on a device, whose events are kernels, from its `tf_op`."""
     name = _text(described, _NAMED)
     if not on_device:
         return op_type(name)
@@ -70,7 +70,7 @@ def _op_of(described: Message, event: Message, stat_names: dict[int, str], *, on
 
 
 def _message(raw: bytes) -> Message:
-    """Field number -> its values, in order: whole numbers, or bytes."""
+    """Field number -> its values in order: whole numbers, or bytes."""
     found: Message = {}
     at = 0
     while at < len(raw):

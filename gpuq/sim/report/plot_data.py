@@ -53,7 +53,7 @@ class PlotData:
 
 
 def plot_data(run: SimulationRun) -> PlotData:
-    """The sketch of one run."""
+    """The plot data of one run."""
     by_device = spans(run.jobs, run.ended_at)
     shown = sorted(by_device)[:_DEVICES]
     return PlotData(

@@ -42,7 +42,7 @@ class Colours:
 
 
 def gantts(found: Sequence[PlotData]) -> list[str]:
-    """Devices over time, one picture for each sketch, on one scale; kinds have the same colours in all."""
+    """Devices over time, one picture for each run, on one scale; kinds have the same colours in all."""
     until = max((plot_data.until for plot_data in found), default=0.0)
     kinds = _longest([row for plot_data in found for row in plot_data.rows])[: _COLOURS - 1]
     colours = {kind: f"var(--c{place})" for place, kind in enumerate(kinds)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq.learn.history.rows import Row, read_rows
+from gpuq.learn.history.rows import CsvRow, read_rows
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
@@ -30,7 +30,7 @@ def read(path: Path) -> ImportedTrace:
     return imported(path.name, found, notes)
 
 
-def _trace_job(row: Row) -> TraceJob | None:
+def _trace_job(row: CsvRow) -> TraceJob | None:
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
@@ -49,7 +49,7 @@ def _trace_job(row: Row) -> TraceJob | None:
     )  # fmt: skip
 
 
-def _devices(row: Row) -> tuple[int, float | None]:
+def _devices(row: CsvRow) -> tuple[int, float | None]:
     """(number of devices, percent of one device for a part of one, else None)."""
     count = row.above_zero("num_gpus") or 1.0
     if count < 1:
@@ -59,11 +59,11 @@ def _devices(row: Row) -> tuple[int, float | None]:
     return int(count), None
 
 
-def _priority(row: Row) -> int:
-    """A whole number from -1000 to 1000. `Row.number` refuses negative numbers, so the sign is handled here."""
+def _priority(row: CsvRow) -> int:
+    """A whole number from -1000 to 1000. `CsvRow.number` refuses negative numbers, so the sign is handled here."""
     text = row.text("priority")
     minus = text.startswith("-") and len(text) > 1
-    value = Row(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None
+    value = CsvRow(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None
     found = -value if value is not None else row.number("priority") or 0.0
     if found != int(found) or abs(found) > _MOST_PRIORITY:
         raise row.wrong(f"priority is {text}", f"Write a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}.")

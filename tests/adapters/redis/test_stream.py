@@ -105,7 +105,7 @@ async def all_there_is(stream, limit=100):
 
 
 async def test_every_message_type_round_trips(stream):
-    sent = [wire.Ring(), wire.Spooled("node", 7, "Exited", {"exit_code": 3}), wire.Report("node", 7, {"at": 1.5})]
+    sent = [wire.WakeUp(), wire.Spooled("node", 7, "Exited", {"exit_code": 3}), wire.HostReport("node", 7, {"at": 1.5})]
     await stream.add(*sent)
     assert (await all_there_is(stream))[1] == sent
 
@@ -128,8 +128,8 @@ async def test_a_blocked_read_returns_at_once_on_a_message(stream, opened):
     reading = asyncio.create_task(stream.read(2.0, 10))
     await asyncio.sleep(0)
     started = time.monotonic()
-    await opened().add(wire.Ring())
-    assert [message for _, message in await reading] == [wire.Ring()]
+    await opened().add(wire.WakeUp())
+    assert [message for _, message in await reading] == [wire.WakeUp()]
     assert time.monotonic() - started < 1.0
 
 
@@ -197,7 +197,7 @@ async def test_every_call_is_unreachable_while_the_server_is_down(place, stream)
     ids, _ = await all_there_is(stream)
     place.down()
     calls = [
-        stream.add(wire.Ring()),
+        stream.add(wire.WakeUp()),
         stream.read(0.01, 10),
         stream.acknowledge(ids),
         stream.set_waiting([JobId(1)]),
@@ -324,19 +324,19 @@ async def test_a_replica_is_unreachable_for_writes(redis_server, real):
     with redis_server.client() as client:
         client.replicaof("127.0.0.1", "1")
         with pytest.raises(Unreachable) as caught:
-            await real.add(wire.Ring())
+            await real.add(wire.WakeUp())
         assert "primary" in caught.value.fix
         client.replicaof("NO", "ONE")
-    await real.add(wire.Ring())
+    await real.add(wire.WakeUp())
 
 
 async def test_a_full_server_is_unreachable(redis_server, real):
     with redis_server.client() as client:
         client.config_set("maxmemory", "1")
         with pytest.raises(Unreachable, match="maxmemory"):
-            await real.add(wire.Ring())
+            await real.add(wire.WakeUp())
         client.config_set("maxmemory", "0")
-    await real.add(wire.Ring())
+    await real.add(wire.WakeUp())
 
 
 async def test_a_server_that_loads_is_unreachable(redis_server, real):
@@ -383,7 +383,7 @@ async def test_a_key_of_another_type_is_unreachable(redis_server, real):
 
 
 async def test_many_calls_at_once_share_few_connections(redis_server, real):
-    await asyncio.gather(*(real.add(wire.Ring()) for _ in range(300)))
+    await asyncio.gather(*(real.add(wire.WakeUp()) for _ in range(300)))
     with redis_server.client() as client:
         assert client.xlen(wire.INBOX) == 300
         assert client.info("stats")["total_connections_received"] <= 40

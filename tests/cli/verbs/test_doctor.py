@@ -92,7 +92,7 @@ def test_a_device_that_is_unwell_is_broken_and_a_container_of_its_own_is_noted(
     found = checks(gpuq("doctor", "--json"))["devices"]
     assert (found["status"], "XID 79" in found["found"], "nvidia-smi -r" in found["fix"]) == ("broken", True, True)
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: False)
+    monkeypatch.setattr(doctor, "_in_host_pid_namespace", lambda: False)
     noted = doctor._nvml()
     assert (noted.status, "--pid=host" in (noted.fix or "")) == ("note", True)
 
@@ -116,7 +116,7 @@ def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
         raise OSError(name)
 
     monkeypatch.setattr("ctypes.CDLL", no_library)
-    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: True)
+    monkeypatch.setattr(doctor, "_in_host_pid_namespace", lambda: True)
     monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: False)
     assert doctor._nvml({"nvml"}) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
     assert doctor._nvml({"cpu"}).status == "ok", "a laptop without a GPU lacks nothing"

@@ -8,7 +8,8 @@ from pathlib import Path
 from gpuq.lab.campaign.ledger import MEASURED, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.workload_list import WorkloadJob
 
-# Steps take so long; twice as long while somebody else beats in the same folder. So a pair costs each a slowdown of 2.
+# A step takes a given time, and twice that while another process writes its marks in the same folder: in a pair each has a
+# slowdown of 2.
 _CONTENDING = """
 import os, sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One process of a workload: paused and let go on, moved, found again, and what it is told of its surroundings."""
+"""One process of a workload: pause, continue, move to other cores, find again, and its environment."""
 
 from __future__ import annotations
 

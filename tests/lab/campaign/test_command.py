@@ -28,7 +28,7 @@ QUICK = [
 
 
 class Campaign:
-    """A list, a folder, and the command on them. The machine of a test is busy, so it is told to measure anyway."""
+    """A list, a folder, and the command on them. Tests run on a busy machine, so it measures with --busy-anyway."""
 
     def __init__(self, folder: Path) -> None:
         self.out, self.list = folder / "out", folder / "list.toml"

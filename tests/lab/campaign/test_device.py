@@ -16,7 +16,7 @@ from tests.support.nouns import a_device
 
 
 class Backend:
-    """Two devices; GPUs, unless they are given cores. `mps` is what the settings said."""
+    """Two devices; GPUs, unless they are given cores. `mps`: the setting."""
 
     def __init__(self, mps: bool, cores: dict[str, tuple[int, ...]] | None = None, sharing: str | None = None) -> None:
         self._mps, self._cores = mps, cores
@@ -37,7 +37,7 @@ class Backend:
 
 @pytest.fixture
 def told(monkeypatch):
-    """What MPS was told, and the settings that the backend was opened with; `told.make` makes the backend."""
+    """The calls to MPS, and the settings that the backend was opened with."""
 
     class Told:
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables of a campaign are those that the rest of gpuq reads, and say what the runs said."""
+"""The tables of a campaign have the runs' figures, in the form that the rest of gpuq reads."""
 
 from __future__ import annotations
 

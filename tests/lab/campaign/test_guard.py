@@ -1,4 +1,4 @@
-"""Nothing is measured beside other load, and who is in the way is said."""
+"""A campaign refuses to measure beside other load, and names it."""
 
 from __future__ import annotations
 

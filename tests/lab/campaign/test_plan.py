@@ -1,4 +1,4 @@
-"""What a campaign measures next, told from nothing but the list and the runs so far."""
+"""The choice of what a campaign measures next, from the list and the runs so far."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin
 
 @pytest.mark.quiet
 def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(bench: Bench, tmp_path: Path):
-    """Each takes twice as long beside the other. The first is alone while the second is paused: nobody else was measured."""
+    """Each takes twice as long beside the other. The first runs alone while the second is paused."""
     one, other = contending(tmp_path / "beats"), contending(tmp_path / "beats", 0.006, "other")
     run = bench.pair(one, other, "time-slicing")
     assert (run.outcome, run.sharing, run.values) == (MEASURED, "time-slicing", 2)

@@ -1,4 +1,4 @@
-"""The list of a campaign: what a person writes, and what is said of what makes no sense."""
+"""The list of a campaign: what it may contain, and how errors in it are reported."""
 
 from __future__ import annotations
 

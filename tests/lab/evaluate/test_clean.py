@@ -1,4 +1,4 @@
-"""Tables as people bring them: what is made of them, and what they are told."""
+"""Tables as people bring them: how they are made consistent, and the notes on it."""
 
 from __future__ import annotations
 

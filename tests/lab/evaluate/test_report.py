@@ -20,7 +20,7 @@ from gpuq.lab.evaluate.report import Plain, evaluate, lines, verdict
 from gpuq.lab.measured import SingleMeasurement
 from tests.lab.evaluate import tables
 
-# A method in our seat that learns at once: what is told of it does not depend on what it is.
+# A quick method in the place of gpuq's own: the report does not depend on which method it is.
 QUICK = (
     Method("gpuq", pairs=ridge, utilization=same_model, memory=same_model),
     Method("rule", pairs=rule),

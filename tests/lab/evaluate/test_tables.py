@@ -1,4 +1,4 @@
-"""The same learning from tables that anybody can bring."""
+"""Measured tables in the form that learning takes."""
 
 from __future__ import annotations
 

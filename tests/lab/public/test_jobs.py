@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.lab.public import alnair, pai
-from gpuq.learn.history.history import Known
+from gpuq.learn.history.history import JobFeatures
 
 WORKLOADS = """ID,family,Model,Dataset,Epoch,BS,MGUP,MGMAP,CS_interrupts
 1,nlp,small_bert/ L-2_H-128_A-2,IMDB,3,256,21.5,50,987654
@@ -29,7 +29,7 @@ def test_a_workload_is_the_command_that_would_have_started_it(tmp_path: Path):
 
     assert bert.kind.endswith("nlp.py --batch-size=256 --epochs=* --model=small_bert/L-2_H-128_A-2 imdb")
     assert (bert.peak_utilization_pct, bert.peak_memory_bytes) == (21.5, alnair.WORKLOADS_MEMORY_BYTES // 2)
-    assert Known.of(bert.features).batch_log2 == 8
+    assert JobFeatures.of(bert.features).batch_log2 == 8
     assert (cart_pole.peak_memory_bytes, cart_pole.duration_s) == (None, None)
     assert "987654" not in str(bert.features)
 

@@ -1,4 +1,4 @@
-"""Each rival does what it is named for, in the same core: two jobs, one device, and who shares."""
+"""The rule of each rival, in the same core: two jobs, one device, and which pairs share."""
 
 from __future__ import annotations
 

@@ -8,30 +8,37 @@ from typing import Any
 import pytest
 
 from gpuq.learn.features import growth
-from gpuq.learn.features.growth import ANYTHING, Change, Compared, Siblings, bounded, busier, changes, seconds
-from gpuq.learn.history.history import Known, Run, Value
+from gpuq.learn.features.growth import (
+    Comparison,
+    ScriptRuns,
+    bounded,
+    busier,
+    seconds,
+)
+from gpuq.learn.features.setting_effects import ANYTHING, SettingChange, changes
+from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value
 
 GIB = 2**30
 GPU = "Test GPU"
 
 
-def known(framework: str | None = None, **values: Value) -> Known:
+def known(framework: str | None = None, **values: Value) -> JobFeatures:
     named = {name.replace("_", "-"): value for name, value in values.items()}
-    return Known(values=tuple(sorted(named.items())), framework=framework)
+    return JobFeatures(values=tuple(sorted(named.items())), framework=framework)
 
 
-def ran(gib: float, seconds_: float = 600.0, first_step_s: float | None = None, **values: Value) -> Run:
-    return Run(
+def ran(gib: float, seconds_: float = 600.0, first_step_s: float | None = None, **values: Value) -> MeasuredRun:
+    return MeasuredRun(
         known=known(**values), peak_utilization_pct=50.0, peak_memory_bytes=round(gib * GIB), duration_s=seconds_,
         alone_rate=None, whole=True, shared=False, attempt=None, first_step_s=first_step_s,
     )  # fmt: skip
 
 
-def compared(runs: list[Run], device_type: str = GPU, **values: Value) -> Compared:
-    return Siblings(runs, device_type).compared(known(**values))
+def compared(runs: list[MeasuredRun], device_type: str = GPU, **values: Value) -> Comparison:
+    return ScriptRuns(runs, device_type).compared(known(**values))
 
 
-def memory(runs: list[Run], **values: Value) -> tuple[float, float]:
+def memory(runs: list[MeasuredRun], **values: Value) -> tuple[float, float]:
     """(least, most) in GiB."""
     needs = compared(runs, **values).memory
     assert needs is not None
@@ -51,7 +58,7 @@ def memory(runs: list[Run], **values: Value) -> tuple[float, float]:
         ("never-heard-of", 1.8, 2.0),
     ],
 )
-def test_twice_the_value_may_need_as_much_more_as_its_meaning_allows(setting: str, at_least: float, at_most: float):
+def test_range_for_twice_the_value_follows_the_meaning_of_the_setting(setting: str, at_least: float, at_most: float):
     """Of ten GiB on a GPU, nearly all grows."""
     least, most = memory([ran(10.0, **{setting: 8.0})], **{setting: 16.0})
     assert at_least < most / 10 <= at_most
@@ -60,28 +67,28 @@ def test_twice_the_value_may_need_as_much_more_as_its_meaning_allows(setting: st
     assert most == pytest.approx(10.0), "a smaller value is bounded by the larger one's need"
 
 
-def test_what_a_framework_takes_does_not_grow():
-    runs = [Run(known=known("keras", hidden=8.0), peak_utilization_pct=1.0, peak_memory_bytes=300 * 2**20, duration_s=9.0,
+def test_fixed_part_of_a_framework_does_not_grow():
+    runs = [MeasuredRun(known=known("keras", hidden=8.0), peak_utilization_pct=1.0, peak_memory_bytes=300 * 2**20, duration_s=9.0,
                 alone_rate=None, whole=True, shared=False, attempt=None)]  # fmt: skip
-    needs = Siblings(runs, "cpu-1").compared(known("keras", hidden=32.0)).memory
+    needs = ScriptRuns(runs, "cpu-1").compared(known("keras", hidden=32.0)).memory
     assert needs is not None
     assert 300 * 2**20 < needs.most < 4 * 300 * 2**20
 
 
-def test_two_widths_grow_what_lies_between_them_not_each_other():
+def test_two_widths_together_count_as_the_larger_effect():
     both = memory([ran(10.0, emsize=64.0, nhid=64.0)], emsize=128.0, nhid=128.0)[1]
     assert both == pytest.approx(memory([ran(10.0, nhid=64.0)], nhid=128.0)[1])
     rows_and_columns = memory([ran(10.0, rows=64.0, cols=64.0)], rows=128.0, cols=128.0)[1]
     assert rows_and_columns > 1.9 * memory([ran(10.0, rows=64.0)], rows=128.0)[1]
 
 
-def test_a_number_that_is_not_whole_is_no_size():
+def test_fractional_number_is_a_factor_and_no_size():
     assert memory([ran(10.0, ridge=0.001)], ridge=0.5)[1] < 16
     assert memory([ran(10.0, ridge=0.001)], ridge=0.0)[1] < 16
     assert memory([ran(10.0, ridge=1.0)], ridge=500.0)[1] > 1000
 
 
-def test_fewer_parts_of_a_batch_are_larger():
+def test_fewer_accumulation_steps_mean_larger_parts():
     assert memory([ran(10.0, num_minibatches=4.0)], num_minibatches=1.0)[1] > 30
     assert memory([ran(10.0, num_minibatches=1.0)], num_minibatches=4.0)[1] < 12
 
@@ -103,7 +110,7 @@ def test_every_further_run_narrows_the_range():
     assert both[0] >= alone[0]
 
 
-def test_a_setting_that_was_shown_not_to_matter_widens_nothing():
+def test_setting_measured_without_effect_does_not_widen_the_range():
     shown = [ran(1.0, shards=4.0, hidden=64.0), ran(1.01, shards=16.0, hidden=64.0)]
     assert memory([shown[0]], shards=32.0, hidden=64.0)[1] > 5
     assert memory(shown, shards=32.0, hidden=64.0)[1] < 1.6
@@ -112,7 +119,7 @@ def test_a_setting_that_was_shown_not_to_matter_widens_nothing():
     assert memory(words, activation="tanh")[1] < 1.1
 
 
-def test_a_setting_that_was_shown_to_matter_is_extrapolated_at_its_steepest():
+def test_measured_effect_is_extrapolated_with_the_highest_power():
     """Memory of a + b * width ** 2 lies below the bound at any width beyond."""
 
     def truth(width: float) -> float:
@@ -123,7 +130,7 @@ def test_a_setting_that_was_shown_to_matter_is_extrapolated_at_its_steepest():
         assert truth(width) * 0.75 < memory(runs, hidden=width)[1] < 2 * truth(width)
 
 
-def test_epochs_take_as_much_longer_without_the_start_up():
+def test_duration_grows_with_epochs_except_for_the_start_up():
     (one,) = [ran(1.0, 130.0, first_step_s=30.0, epochs=1.0)]
     half, most = seconds(compared([one], epochs=14.0).seconds)
     assert half == pytest.approx(30 + 14 * 100, rel=0.2)
@@ -132,53 +139,55 @@ def test_epochs_take_as_much_longer_without_the_start_up():
     assert back == pytest.approx(130, rel=0.3)
 
 
-def test_epochs_once_measured_twice_are_a_line():
+def test_duration_at_two_measured_epochs_gives_a_line():
     runs = [ran(1.0, 10 + 50 * epochs, epochs=epochs) for epochs in (1.0, 4.0)]
     half, _ = seconds(compared(runs, epochs=20.0).seconds)
     assert half == pytest.approx(1010, rel=0.1)
 
 
-def test_a_run_of_a_second_shows_no_memory():
+def test_run_shorter_than_the_sampling_shows_no_memory():
     assert compared([ran(1.0, 1.0, hidden=8.0)], hidden=16.0).memory is None
 
 
-def test_only_what_was_given_counts_where_the_other_does_not_know_it():
+def test_setting_of_one_side_counts_only_if_it_was_given():
     plain, scripted = known(hidden=8.0), known(hidden=8.0, layers=2.0)
     assert changes(plain, scripted) == []
-    asked = Known(values=scripted.values, given=frozenset({"layers"}))
-    assert changes(asked, plain) == [Change("layers", None, 2.0)]
-    assert Siblings([ran(1.0, hidden=8.0)], GPU).compared(asked).memory is not None
-    needs = Siblings([ran(1.0, hidden=8.0)], GPU).compared(asked).memory
+    asked = JobFeatures(values=scripted.values, given=frozenset({"layers"}))
+    assert changes(asked, plain) == [SettingChange("layers", None, 2.0)]
+    assert ScriptRuns([ran(1.0, hidden=8.0)], GPU).compared(asked).memory is not None
+    needs = ScriptRuns([ran(1.0, hidden=8.0)], GPU).compared(asked).memory
     assert needs is not None
     assert needs.most == ANYTHING, "twice a default that is not known may be any number of times it"
 
 
-def test_a_job_whose_settings_are_not_known_differs_in_none():
+def test_job_with_unknown_settings_differs_in_none():
     """Of a run that was recorded before settings were, a job that is given some differs in all of them."""
-    assert changes(Known(), known(hidden=8.0)) == []
-    asked = Known(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
-    assert changes(asked, Known()) == [Change("hidden", None, 8.0)]
+    assert changes(JobFeatures(), known(hidden=8.0)) == []
+    asked = JobFeatures(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
+    assert changes(asked, JobFeatures()) == [SettingChange("hidden", None, 8.0)]
 
 
-def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():
+def test_more_work_raises_utilisation_up_to_100_percent():
     assert busier(50.0, 1.0) == 50.0
     assert busier(50.0, 3.0) == pytest.approx(75.0)
     assert busier(100.0, 8.0) == 100.0
     assert busier(0.0, 8.0) == 0.0
 
 
-def test_a_bound_allows_for_noise_beside_growth():
-    assert bounded(growth.Needs(1.0, 1.0, 1.0), 1.2) == pytest.approx(1.2)
-    assert bounded(growth.Needs(1.0, 1.0, 2.0), 1.2) == pytest.approx(math.exp(math.hypot(math.log(2), math.log(1.2))))
+def test_bound_combines_noise_and_growth():
+    assert bounded(growth.NeedRange(1.0, 1.0, 1.0), 1.2) == pytest.approx(1.2)
+    assert bounded(growth.NeedRange(1.0, 1.0, 2.0), 1.2) == pytest.approx(
+        math.exp(math.hypot(math.log(2), math.log(1.2)))
+    )
 
 
-def test_the_comparison_is_bounded_however_many_settings_ran():
+def test_comparison_uses_a_limited_number_of_runs():
     runs = [ran(1.0 + n / 1000, hidden=64.0, shards=float(n + 1)) for n in range(500)]
     assert memory(runs, hidden=64.0, shards=499.0)[1] < 1.6
 
 
-def test_kinds_of_change_are_plain_data() -> None:
+def test_setting_change_is_hashable_plain_data() -> None:
     values: dict[str, Any] = {"a": 1.0, "b": "x"}
-    assert Change("a", values["a"], 2.0).ratio == 2.0
-    assert Change("b", values["b"], 2.0).ratio is None
-    assert Change("a", 0.0, 2.0).ratio is None
+    assert SettingChange("a", values["a"], 2.0).ratio == 2.0
+    assert SettingChange("b", values["b"], 2.0).ratio is None
+    assert SettingChange("a", 0.0, 2.0).ratio is None

@@ -22,7 +22,7 @@ def features_of(*command: str, **given_: object) -> dict[str, object]:
     return dict(describe(Submission(command=command, cwd="/home/alice/vision", **given_), "alice")[2])  # type: ignore[arg-type]
 
 
-def test_a_kind_reads_like_its_command():
+def test_kind_resembles_its_command():
     kind = kind_of("python3", "train.py", "--batch-size", "64", "--lr=0.1", "--model", "resnet50", script="train.py")
     assert kind == "alice:~/vision/train.py --batch-size=64 --lr=* --model=resnet50"
 
@@ -86,7 +86,7 @@ def test_known_sizes_stay_and_other_values_are_masked(words: tuple[str, ...], sh
         (("/opt/bin/simulate", "3"), "/opt/bin/simulate <number>"),
     ],
 )
-def test_what_runs_is_found_behind_its_interpreter(command: tuple[str, ...], shown: str):
+def test_script_is_found_behind_its_interpreter(command: tuple[str, ...], shown: str):
     assert kind_of(*command) == f"alice:{shown}"
 
 
@@ -221,7 +221,7 @@ def described(*words: str, hints: Hints | None = None) -> dict[str, object]:
     return features_of("python", "t.py", *words, script="t.py", hints=hints)
 
 
-def test_the_script_fills_in_what_the_command_leaves_open():
+def test_script_fills_in_settings_that_the_command_does_not_give():
     hints = hints_of(
         framework="pytorch",
         constructors=["resnet50"],
@@ -263,7 +263,7 @@ def test_where_a_value_was_read_does_not_change_the_signature():
     assert one[1] == two[1]
 
 
-def test_a_value_that_cannot_be_is_not_believed():
+def test_impossible_hint_values_are_ignored():
     hints = hints_of(
         settings={"batch": {"value": "many", "origin": "script"}, "precision": {"value": "rm -rf", "origin": "script"}}
     )
@@ -294,5 +294,5 @@ def test_families_by_name_or_else_by_layers(names: list[str], layers: dict[str, 
     ("name", "count"),
     [("resnet50", 25_557_032), ("org/bert-base-uncased", 109_482_240), ("llama-2-7b", 7_000_000_000), ("net", None)],
 )
-def test_parameters_of_models_that_everybody_knows(name: str, count: int | None):
+def test_parameters_of_well_known_models(name: str, count: int | None):
     assert parameters([name]) == count

@@ -29,7 +29,7 @@ def ended(number: int, ratio: float, *, model: str = "a", version: str | None = 
     return replace(outcome, forecast=foretold)
 
 
-def test_bounds_that_hold_ring_no_alarm():
+def test_bounds_that_hold_raise_no_alarm():
     drift = Drift(0.95)
     for n in range(100):
         drift.learn(ended(n, 1.1 if n % 25 == 0 else 0.8))
@@ -39,7 +39,7 @@ def test_bounds_that_hold_ring_no_alarm():
     assert drift.widening(KIND, DEVICE) == 1.0
 
 
-def test_one_failure_is_no_alarm_two_in_a_row_are():
+def test_one_failure_raises_no_alarm_and_two_in_a_row_do():
     drift = Drift(0.95)
     drift.learn(ended(1, 1.5))
     assert drift.widening(KIND, DEVICE) == 1.0
@@ -49,7 +49,7 @@ def test_one_failure_is_no_alarm_two_in_a_row_are():
     assert drift.widening(KIND, "another type") == 1.0
 
 
-def test_a_widened_bound_is_judged_by_what_it_was_before():
+def test_drift_is_judged_on_the_bound_before_widening():
     """Else the alarm would end because of its own remedy, and begin again."""
     drift = Drift(0.95)
     for n in range(2):
@@ -61,7 +61,7 @@ def test_a_widened_bound_is_judged_by_what_it_was_before():
     assert drift.widening(KIND, DEVICE) == 1.5
 
 
-def test_a_new_model_begins_with_a_clean_sheet_and_stragglers_of_the_old_do_not_spoil_it():
+def test_failures_of_an_older_model_do_not_count_against_a_new_one():
     drift = Drift(0.95)
     for n in range(4):
         drift.learn(ended(n, 1.5))
@@ -72,7 +72,7 @@ def test_a_new_model_begins_with_a_clean_sheet_and_stragglers_of_the_old_do_not_
     assert drift.widening(KIND, DEVICE) == 1.0
 
 
-def test_what_nobody_foretold_says_nothing():
+def test_attempts_without_a_forecast_are_not_scored():
     drift = Drift(0.95)
     outcome = ended(1, 2.0)
     drift.learn(replace(outcome, forecast=None))
@@ -82,7 +82,7 @@ def test_what_nobody_foretold_says_nothing():
     assert drift.report()["overall"]["memory_coverage"] is None
 
 
-def test_slowdowns_count_where_they_were_foretold_beside_that_partner():
+def test_slowdowns_are_scored_only_beside_the_predicted_partner():
     cost = PairCost(KindId("b"), 1.2, 1.3, None, None)
     drift = Drift(0.95)
     drift.learn(
@@ -100,7 +100,7 @@ def test_slowdowns_count_where_they_were_foretold_beside_that_partner():
     assert overall["slowdown_coverage"] == 0.0
 
 
-def test_the_worst_kinds_are_shown_and_never_more_than_a_few():
+def test_report_shows_the_worst_kinds_up_to_a_limit():
     drift = Drift(0.95)
     for n in range(200):
         drift.learn(ended(n, 1.4 if n % 50 == 7 else 0.9, model=f"net{chr(97 + n % 25)}{chr(97 + n // 25 % 4)}"))
@@ -113,7 +113,7 @@ def test_the_worst_kinds_are_shown_and_never_more_than_a_few():
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.floats(0.1, 5.0), st.sampled_from("ab"), st.sampled_from(["v1", "v2"])), max_size=60))
-def test_it_never_narrows_and_a_restart_rebuilds_it(seen: list[tuple[float, str, str]]):
+def test_widening_is_at_least_1_and_survives_a_restart(seen: list[tuple[float, str, str]]):
     outcomes = [ended(n, ratio, model=model, version=version) for n, (ratio, model, version) in enumerate(seen)]
     one, other = Drift(0.95), Drift(0.95)
     for outcome in outcomes:
@@ -124,7 +124,7 @@ def test_it_never_narrows_and_a_restart_rebuilds_it(seen: list[tuple[float, str,
     assert one.report() == other.report()
 
 
-def test_a_drifting_kind_gets_a_wider_bound_with_the_next_forecast():
+def test_next_forecast_of_a_drifting_kind_is_widened():
     predictor = Predictor(History(), None, Learning())
     work = Work("a", 8, 50.0, GIB)
     chance = random.Random(3)

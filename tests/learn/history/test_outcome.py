@@ -50,7 +50,7 @@ def rows(actual: dict[str, Any] | None = None, **changes: Any) -> tuple[JobRow, 
     return job, AttemptRow(**{**values, **changes})
 
 
-def test_a_completed_attempt_teaches_everything():
+def test_completed_attempt_gives_all_fields():
     outcome = outcome_from_rows(*rows(), {})
     assert outcome is not None
     assert (outcome.kind, outcome.signature, outcome.script_sha256) == ("k", "k#1", "a" * 64)
@@ -60,13 +60,13 @@ def test_a_completed_attempt_teaches_everything():
     assert outcome.whole
 
 
-def test_a_pool_that_was_taken_in_advance_teaches_no_memory_and_all_the_rest():
+def test_preallocated_memory_pool_gives_no_peak_memory():
     outcome = outcome_from_rows(*rows({"peak_memory_is_bound": True}), {})
     assert outcome is not None
     assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (None, 53.0)
 
 
-def test_foreign_load_leaves_memory_and_a_bound_on_utilisation_and_marks_the_duration():
+def test_foreign_load_keeps_memory_bounds_utilisation_and_marks_duration():
     spoiled = {
         "held_back": 0.3,
         "utilization_is_bound": True,
@@ -87,13 +87,13 @@ def test_foreign_load_leaves_memory_and_a_bound_on_utilisation_and_marks_the_dur
     assert killed.whole, "it made progress, though at a rate that does not count"
 
 
-def test_foreign_load_that_took_next_to_nothing_changes_nothing():
+def test_small_foreign_load_changes_nothing():
     outcome = outcome_from_rows(*rows({"held_back": 0.05, "foreign_load": 1.0, "utilization_is_bound": False}), {})
     assert outcome is not None
     assert (outcome.peak_utilization_pct, outcome.utilization_at_most, outcome.disturbed) == (53.0, None, False)
 
 
-def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_no_duration():
+def test_resumed_or_larger_gang_attempts_have_no_duration():
     def duration(attempt: int = 1, devices: int = 1, **asked: Any) -> float | None:
         job, row = rows(number=attempt, devices=tuple(f"h/{n}" for n in range(devices)))
         record = msgspec.structs.replace(job.record, submission=msgspec.structs.replace(job.record.submission, **asked))
@@ -109,7 +109,7 @@ def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_n
     assert duration(devices=3, gpus=1, most_gpus=4) is None
 
 
-def test_the_device_type_comes_from_the_devices_where_the_row_lacks_it():
+def test_device_type_falls_back_to_the_device_table():
     assert outcome_from_rows(*rows({"device_type": None}), {}) is None
     outcome = outcome_from_rows(*rows({"device_type": None}), {"h/0": "T4"})
     assert outcome is not None
@@ -129,7 +129,7 @@ def test_the_device_type_comes_from_the_devices_where_the_row_lacks_it():
         ({"ended_at": 1.0}, {}, True, None),
     ],
 )
-def test_only_what_made_progress_shows_a_whole_jobs_peaks(
+def test_unfinished_attempt_is_whole_only_with_measured_progress(
     changes: dict[str, Any], actual: dict[str, Any], whole: bool, duration: float | None
 ):
     outcome = outcome_from_rows(*rows(actual, **changes), {})
@@ -137,13 +137,13 @@ def test_only_what_made_progress_shows_a_whole_jobs_peaks(
     assert (outcome.whole, outcome.duration_s) == (whole, duration)
 
 
-def test_an_attempt_without_actual_values_teaches_nothing():
+def test_attempt_without_actual_values_gives_no_outcome():
     job, attempt = rows()
     assert outcome_from_rows(job, msgspec.structs.replace(attempt, actual=None), {"h/0": "GPU"}) is None
 
 
 @pytest.mark.parametrize("changes", [{"ended_at": None}, {"ending": None}, {"ended_at": math.nan}])
-def test_rows_without_an_end_teach_nothing(changes: dict[str, Any]):
+def test_rows_without_an_end_give_no_outcome(changes: dict[str, Any]):
     assert outcome_from_rows(*rows(**changes), {"h/0": "GPU"}) is None
 
 
@@ -161,7 +161,7 @@ def test_rows_without_an_end_teach_nothing(changes: dict[str, Any]):
         ({"alone_rate": 0}, "alone_rate"),
     ],
 )
-def test_values_that_cannot_be_right_are_unknown(actual: dict[str, Any], field: str):
+def test_impossible_values_become_unknown(actual: dict[str, Any], field: str):
     outcome = outcome_from_rows(*rows(actual), {})
     assert outcome is not None
     assert getattr(outcome, field) is None
@@ -171,19 +171,19 @@ def test_values_that_cannot_be_right_are_unknown(actual: dict[str, Any], field: 
     "actual",
     [{"slowdown": None}, {"slowdown": -1.0}, {"slowdown": 1e9}, {"partner_kinds": ["a", "b"]}, {"partner_kinds": None}],
 )
-def test_a_slowdown_nobody_can_be_blamed_for_is_not_kept(actual: dict[str, Any]):
+def test_slowdown_without_a_single_partner_is_dropped(actual: dict[str, Any]):
     outcome = outcome_from_rows(*rows(actual), {})
     assert outcome is not None
     assert outcome.slowdowns == ()
 
 
-def test_an_interval_that_does_not_hold_its_value_is_dropped():
+def test_interval_end_on_the_wrong_side_is_dropped():
     outcome = outcome_from_rows(*rows({"slowdown_low": 1.2, "slowdown_high": 1.0}), {})
     assert outcome is not None
     assert outcome.slowdowns == (("other", 1.11, None, None),)
 
 
-def test_beside_several_kinds_each_that_was_there_by_itself_teaches_its_own():
+def test_slowdowns_beside_several_kinds_are_kept_separately():
     each = [
         {"kind": "a", "value": 1.2, "low": 1.1, "high": 1.3},
         {"kind": "b", "value": 1.5, "low": 2.0, "high": None},
@@ -208,7 +208,7 @@ def test_beside_several_kinds_each_that_was_there_by_itself_teaches_its_own():
     ],
     ids=["alone", "two devices", "a partner", "no meter", "a broken meter", "too short to tell", "never started"],
 )
-def test_the_power_is_told_of_attempts_that_had_their_devices_to_themselves(
+def test_power_is_known_only_for_attempts_without_partners(
     actual: dict[str, Any], changes: dict[str, Any], watts: float | None
 ):
     by_itself = {"partners": [], "partner_kinds": [], "energy_joules": 18_000.0}

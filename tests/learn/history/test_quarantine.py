@@ -19,8 +19,8 @@ from gpuq.learn.history.quarantine import (
     IMPOSSIBLE,
     TOO_LARGE,
     UNREADABLE,
-    Teachable,
-    teachable,
+    TrainingSet,
+    select_training_set,
 )
 from tests.learn.world import GIB, Work, rows
 
@@ -34,11 +34,11 @@ def row(number: int, *, at: float | None = None, work: Work = WORK, **actual: An
     return rows(work, number, random.Random(number), at=60.0 * number if at is None else at, **actual)
 
 
-def sort(found: list[Row], memory: dict[str, int] | None = None, now: float = NOW) -> Teachable:
-    return teachable(found, {}, memory or {}, now)
+def sort(found: list[Row], memory: dict[str, int] | None = None, now: float = NOW) -> TrainingSet:
+    return select_training_set(found, {}, memory or {}, now)
 
 
-def numbers(result: Teachable) -> list[int]:
+def numbers(result: TrainingSet) -> list[int]:
     return [outcome.attempt[0] for outcome in result.outcomes if outcome.attempt]
 
 
@@ -60,23 +60,23 @@ def numbers(result: Teachable) -> list[int]:
         ({"peak_memory_bytes": 2 * 2**20}, FAR_BELOW),
     ],
 )
-def test_a_poisoned_row_is_left_out_whole_and_counted_by_its_reason(actual: dict[str, Any], reason: str):
+def test_invalid_rows_are_left_out_and_counted_by_reason(actual: dict[str, Any], reason: str):
     result = sort([*(row(n) for n in range(1, 9)), row(9, **actual)], {"GPU": 80 * GIB})
     assert dict(result.left_out) == {reason: 1}
     assert numbers(result) == list(range(1, 9))
 
 
-def test_a_job_that_often_needs_little_is_believed():
+def test_low_readings_are_kept_when_they_are_frequent():
     found = [row(n, **({"peak_memory_bytes": 2**26} if n % 3 == 0 else {})) for n in range(1, 10)]
     assert not sort(found).left_out
 
 
-def test_much_more_than_usual_is_no_slip_but_a_warning():
+def test_high_readings_are_never_left_out():
     found = [*(row(n) for n in range(1, 9)), row(9, peak_memory_bytes=79 * GIB)]
     assert not sort(found, {"GPU": 80 * GIB}).left_out
 
 
-def test_the_same_attempt_twice_counts_once():
+def test_duplicate_attempt_counts_once():
     found = [row(n) for n in range(1, 6)]
     result = sort([*found, *found])
     assert (numbers(result), dict(result.left_out)) == ([1, 2, 3, 4, 5], {COPY: 5})
@@ -89,24 +89,24 @@ def renumbered(one: Row, number: int, shift: float = 0.0) -> Row:
     return msgspec.structs.replace(job, id=number), changed
 
 
-def test_rows_copied_under_new_numbers_count_once():
+def test_copies_under_new_numbers_count_once():
     found = [row(n) for n in range(1, 6)]
     assert dict(sort([*found, *(renumbered(one, 100 + n) for n, one in enumerate(found))]).left_out) == {COPY: 5}
 
 
-def test_copies_under_another_clock_are_known_by_their_measured_windows():
+def test_copies_with_other_times_are_recognised_by_measured_windows():
     windows = {"segments": [{"windows": 9, "rate_sum": 91.7, "rate_square_sum": 934.219, "partners": []}]}
     job, attempt = row(1)
     one = job, msgspec.structs.replace(attempt, measurement=windows)
     assert dict(sort([one, renumbered(one, 2, shift=5000.0)]).left_out) == {COPY: 1}
 
 
-def test_two_jobs_that_measured_the_same_are_not_copies():
+def test_two_jobs_with_equal_measurements_are_both_kept():
     same = {"peak_memory_bytes": GIB, "peak_utilization_pct": 50.0}
     assert not sort([row(n, **same) for n in range(1, 6)]).left_out
 
 
-def test_a_clock_that_jumped_does_not_move_attempts_in_time():
+def test_attempts_with_a_wrong_clock_are_ordered_by_number():
     """Jobs 5 to 7 were submitted and run while the clock stood an hour ahead, job 12 while it stood at 1970."""
     found = [
         row(n, at=60.0 * n + (3600.0 if 5 <= n <= 7 else 0.0) + (-60.0 * n if n == 12 else 0.0)) for n in range(1, 40)
@@ -118,7 +118,7 @@ def test_a_clock_that_jumped_does_not_move_attempts_in_time():
     assert ends == sorted(ends)
 
 
-def test_an_end_before_the_start_or_after_now_keeps_its_place_and_no_duration():
+def test_impossible_end_time_is_replaced_and_drops_the_duration():
     found = [row(n) for n in range(1, 11)]
     for n, change in ((3, {"ended_at": 1.0}), (6, {"ended_at": 9e12})):
         job, attempt = found[n]
@@ -131,7 +131,7 @@ def test_an_end_before_the_start_or_after_now_keeps_its_place_and_no_duration():
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(["fine", "future", "backwards", "1970", "copy", "nan", "byte"]), max_size=25))
-def test_whatever_is_in_the_record_each_row_is_accounted_for(faults: list[str]):
+def test_every_row_is_either_kept_or_counted(faults: list[str]):
     found: list[Row] = []
     for n, fault in enumerate(faults, start=1):
         job, attempt = row(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import MOST_PAIRS, fit, fit_shaped, tune
 from tests.learn.interference import world
+from tests.learn.interference.world import expect
 
 
 @cache
@@ -30,7 +31,7 @@ def error(of: Interference, pairs: list[tuple[Profile, Profile]]) -> float:
     return fmean(abs(said / world.slowdown(a, b) - 1) for said, (a, b) in zip(expected, pairs, strict=True))
 
 
-def test_nothing_measured_teaches_nothing():
+def test_fit_without_pairs_returns_none():
     assert fit({}, {}, 0.95) is None
     assert fit({}, {("a", "b"): [math.nan, -1.0, math.inf]}, 0.95) is None
 
@@ -45,7 +46,7 @@ def test_one_measured_pair_already_helps_its_kinds():
     assert error(found, [(one, third)]) < error(LAW, [(one, third)]), "and beside a kind that is alike"
 
 
-def test_an_unmeasured_pair_is_filled_in_from_measured_ones():
+def test_unmeasured_pair_is_predicted_from_measured_ones():
     profiles = world.kinds()
     pairs = world.pairs(profiles)
     missing = [("cnn:2", "gan:8"), ("rnn:4", "cnn:8"), ("gan:1", "rnn:8")]
@@ -57,7 +58,7 @@ def test_an_unmeasured_pair_is_filled_in_from_measured_ones():
     assert error(found, asked) < 0.05 < error(LAW, asked)
 
 
-def test_a_kind_never_measured_is_foretold_better_than_by_the_law():
+def test_new_kind_is_predicted_better_than_by_the_law():
     profiles = world.kinds()
     new = profiles["gan:8"]
     asked = [(new, other) for other in profiles.values() if other is not new]
@@ -66,7 +67,7 @@ def test_a_kind_never_measured_is_foretold_better_than_by_the_law():
     assert error(learned_without("gan:8"), asked) < error(LAW, asked)
 
 
-def test_without_utilisation_pairs_alone_must_do():
+def test_fit_works_without_utilisations():
     profiles = world.kinds()
     pairs = world.pairs(profiles)
     missing = ("rnn:4", "gan:8")
@@ -74,7 +75,7 @@ def test_without_utilisation_pairs_alone_must_do():
     found = fit({}, known, 0.95)
 
     assert found is not None
-    said, _ = found.expect(Profile(missing[0]), Profile(missing[1]))
+    said, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
     assert said == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
 
 
@@ -116,11 +117,11 @@ def test_a_flood_of_pairs_is_cut_to_the_latest():
     ),
     st.none() | st.floats(0, 100),
 )
-def test_whatever_was_measured_a_forecast_is_a_number_and_its_bound_no_lower(measured, utilization):
+def test_forecast_is_finite_and_its_bound_no_lower(measured, utilization):
     profiles = {name: Profile(name, utilization_pct=utilization) for name in "abcd"}
     found = fit(profiles, measured, 0.95)
 
     assert found is not None
     for one in (*profiles.values(), Profile("never seen", utilization_pct=50.0)):
-        expected, upper = found.expect(one, profiles["a"])
+        expected, upper = expect(found, one, profiles["a"])
         assert 1.0 <= expected <= upper < math.inf

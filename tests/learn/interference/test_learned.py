@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.history.history import Known, Run
+from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown
-from gpuq.learn.interference.learned import Shape, likeness
-from gpuq.learn.interference.profile import observed, telling
+from gpuq.learn.interference.learned import Shape, similarity
+from gpuq.learn.interference.profile import informative_inputs, observed
+from tests.learn.interference.world import expect
 
 FLOATS = st.floats(0, 100)
 PROFILES = st.builds(
@@ -27,7 +28,7 @@ PROFILES = st.builds(
 )
 
 
-def test_two_light_jobs_do_not_disturb_each_other_and_two_full_ones_halve_their_speed():
+def test_law_of_light_jobs_is_1_and_of_full_jobs_is_2():
     assert slowdown(20, 30) == pytest.approx(1.0, abs=0.01)
     assert slowdown(100, 100) == pytest.approx(2.0, abs=0.01)
     assert slowdown(50, None) is None
@@ -39,18 +40,18 @@ def test_more_utilisation_never_slows_less(one, other, more):
 
 
 @given(FLOATS, FLOATS)
-def test_without_evidence_the_law_alone_speaks(one, other):
-    expected, upper = LAW.expect(Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
+def test_without_evidence_the_law_alone_is_used(one, other):
+    expected, upper = expect(LAW, Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
 
     assert expected == pytest.approx(slowdown(one, other))
     assert upper >= expected
 
 
 @given(st.lists(PROFILES, min_size=1, max_size=5, unique_by=lambda profile: profile.kind))
-def test_likeness_makes_a_covariance_whatever_is_unknown(profiles):
-    traits = telling(profiles)
-    shape = Shape(traits=traits, reaches=(1.0,) * len(traits), alike=0.9)
-    table = likeness(profiles, profiles, shape)
+def test_similarity_is_a_covariance_with_unknown_inputs(profiles):
+    inputs = informative_inputs(profiles)
+    shape = Shape(inputs=inputs, reaches=(1.0,) * len(inputs), alike=0.9)
+    table = similarity(profiles, profiles, shape)
 
     assert np.allclose(table, table.T)
     assert np.all(np.diag(table) == 1.0)
@@ -64,28 +65,28 @@ def test_how_many_of_two_kinds_are_known():
     assert [part.known(*pair) for pair in ((a, b), (a, c), (c, c))] == [2, 1, 0]
 
 
-def test_a_measured_direction_moves_its_own_kinds_and_nobody_unlike_them():
+def test_measured_pair_moves_only_its_kinds_and_similar_ones():
     a, b, c, d = (Profile(name, utilization_pct=50.0) for name in "abcd")
     part = Interference((a, b), ((0, 1, 2.0),))
     law = slowdown(50, 50)
 
-    assert part.expect(a, b)[0] > part.expect(a, c)[0] > (law or 0)
-    assert part.expect(c, d)[0] > 1.0
+    assert expect(part, a, b)[0] > expect(part, a, c)[0] > (law or 0)
+    assert expect(part, c, d)[0] > 1.0
 
 
-def test_many_questions_are_answered_as_one_by_one():
+def test_batch_of_pairs_is_answered_as_one_by_one():
     kinds = [Profile(name, utilization_pct=40.0 + 10 * place) for place, name in enumerate("abcd")]
     part = Interference(tuple(kinds[:2]), ((0, 1, 1.0), (1, 0, -0.5)))
     ones, besides = [kinds[0], kinds[2], kinds[3]], [kinds[1], kinds[0], kinds[3]]
     expected, upper = part.expect_many(ones, besides)
 
     for place, (one, beside) in enumerate(zip(ones, besides, strict=True)):
-        assert part.expect(one, beside) == pytest.approx((expected[place], upper[place]))
+        assert expect(part, one, beside) == pytest.approx((expected[place], upper[place]))
 
 
-def a_run(**changes: object) -> Run:
+def a_run(**changes: object) -> MeasuredRun:
     values: dict[str, object] = {
-        "known": Known(batch_log2=5.0, tokens=("model:bert", "script:train")),
+        "known": JobFeatures(batch_log2=5.0, tokens=("model:bert", "script:train")),
         "peak_utilization_pct": 60.0,
         "peak_memory_bytes": 1,
         "duration_s": 1.0,
@@ -94,7 +95,7 @@ def a_run(**changes: object) -> Run:
         "shared": False,
         "attempt": None,
     }
-    return Run(**{**values, **changes})  # type: ignore[arg-type]
+    return MeasuredRun(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_profile_is_what_the_kind_showed_alone():
@@ -103,13 +104,13 @@ def test_a_profile_is_what_the_kind_showed_alone():
     assert profile == Profile("kind", "model:bert", 60.0, None, 5.0, -math.log(4.0))
 
 
-def test_a_kind_without_runs_is_what_was_foretold_of_it():
-    profile = observed("kind", [], Known(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
+def test_profile_of_a_kind_without_runs_is_its_forecast():
+    profile = observed("kind", [], JobFeatures(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
 
     assert profile == Profile("kind", "folder:vision script:train", 70.0, None, 3.0, None)
 
 
-def test_what_light_pairs_taught_says_nothing_of_heavy_ones() -> None:
+def test_light_pairs_are_no_evidence_for_heavy_ones() -> None:
     """A queue measures what it admits: 40 beside 50 disturbed nobody, which does not make 50 beside 95 harmless."""
     profiles = {name: Profile(name, utilization_pct=pct) for name, pct in (("a", 40.0), ("b", 50.0), ("c", 45.0))}
     measured = {(a, b): [1.02] for a in profiles for b in profiles if a != b}
@@ -122,7 +123,7 @@ def test_what_light_pairs_taught_says_nothing_of_heavy_ones() -> None:
     assert not learned.reaches(heavy, profiles["b"])
 
 
-def test_without_any_utilisation_nothing_can_be_said_against_what_was_learned() -> None:
+def test_load_does_not_limit_pairs_of_unknown_utilisation() -> None:
     learned = fit({}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
     assert learned is not None
     assert learned.reaches(Profile("a"), Profile("new"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
 from gpuq.learn.history.history import History
 from gpuq.learn.interference import Interference, PairCosts, Profile
+from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
 A, B, C = (Profile(name, utilization_pct=60.0) for name in "abc")
@@ -43,28 +44,28 @@ def test_evidence_says_how_much_of_a_pair_is_known():
     assert [of.cost(*pair, DEVICE, DEVICE).evidence for pair in ((A, B), (A, C), (C, C))] == [LEARNED, PARTLY, RULE]
 
 
-def test_a_measurement_goes_before_what_was_learned_at_once():
+def test_measured_pair_goes_before_the_learned_one():
     of = costs(an_outcome("a", ("b", 1.05)))
     cost = of.cost(A, B, DEVICE, DEVICE)
 
     assert (cost.evidence, cost.newcomer) == (MEASURED, 1.05)
-    assert cost.resident == PART.expect(B, A)[0], "the other direction is filled in: both kinds are known"
+    assert cost.resident == expect(PART, B, A)[0], "the other direction is filled in: both kinds are known"
 
 
-def test_the_other_direction_stays_unknown_where_a_kind_is():
+def test_unmeasured_direction_stays_unknown_if_a_kind_is_unknown():
     of = costs(an_outcome("a", ("c", 1.05)))
     cost = of.cost(A, C, DEVICE, DEVICE)
 
     assert (cost.evidence, cost.newcomer, cost.resident) == (MEASURED, 1.05, None)
 
 
-def test_the_law_says_nothing_where_a_utilisation_is_unknown():
+def test_law_gives_nothing_for_unknown_utilisation():
     cost = costs(part=None).cost(A, Profile("d"), DEVICE, DEVICE)
 
     assert (cost.evidence, cost.newcomer, cost.resident_upper) == (RULE, None, None)
 
 
-def test_the_law_speaks_for_both_alike():
+def test_law_is_equal_for_both_jobs():
     cost = costs(part=None).cost(A, B, DEVICE, DEVICE)
 
     assert cost.evidence == RULE
@@ -81,7 +82,7 @@ def test_ways_of_sharing_never_mix():
     assert history.slowdowns("a", "b", DEVICE) == []
 
 
-def test_what_is_kept_is_forgotten_when_a_pair_was_measured():
+def test_cache_is_dropped_when_a_pair_was_measured():
     history = History()
     of = PairCosts(history, 0.95)
     before = of.cost(A, B, DEVICE, DEVICE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from gpuq.learn.interference import Profile
+from gpuq.learn.interference import Interference, Profile
 
 SENSITIVITY = {"cnn": 0.1, "rnn": 0.4, "gan": -0.1}
 PRESSURE = {"cnn": 0.3, "rnn": 0.0, "gan": 0.6}
@@ -32,3 +32,9 @@ def pairs(profiles: dict[str, Profile], noise: float = 0.03, seed: int = 0) -> d
         for a in profiles
         for b in profiles
     }
+
+
+def expect(part: Interference, one: Profile, beside: Profile) -> tuple[float, float]:
+    """(expected, upper) slowdown of one pair."""
+    expected, upper = part.expect_many([one], [beside])
+    return float(expected[0]), float(upper[0])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.learn.bounds import Prior
 from gpuq.learn.memory.conformal import Margin, Residual, Scale, held_out, margin, margins
+from gpuq.learn.statistics import Prior
 
 PRIOR = Prior(0.1)
 NO_PRIOR = Prior(1e-6, weight=4.0)
@@ -98,7 +98,7 @@ def test_memory_is_bounded_in_proportion_and_percentages_stay_percentages():
     assert points.over(101, most=100) == 101
 
 
-def test_one_owner_who_floods_the_queue_decides_nobody_elses_bound():
+def test_owner_with_many_kinds_does_not_decide_the_margin():
     """Ten honest owners are off by a tenth; a flood of forty kinds that are foretold to the byte does not narrow that."""
     honest = [Residual(f"{owner}-{kind}", 1.1, 1.0, owner=owner) for owner in "abcdefghij" for kind in range(3)]
     flood = [Residual(f"flood-{kind}", 1.0, 1.0, owner="flood") for kind in range(1000)]
@@ -119,7 +119,7 @@ def test_an_owner_alone_keeps_all_votes_and_two_share_them():
     assert votes(ada=100, bob=10, cyd=10, dan=10) == pytest.approx(40)
 
 
-def test_an_untested_level_gets_a_wide_bound_of_its_own():
+def test_tier_without_residuals_gets_a_wide_margin():
     sure = [Residual(str(name), 1.01, 1.0) for name in range(30)]
     found = margins({"own": sure}, 0.95, "times", {"own": PRIOR, "cluster": Prior(0.25)})
     assert list(found) == ["own", "cluster"]
@@ -127,7 +127,7 @@ def test_an_untested_level_gets_a_wide_bound_of_its_own():
     assert found["cluster"] == margin([], 0.95, "times", Prior(0.25))
 
 
-def test_an_unsure_forecast_is_scaled_before_and_after():
+def test_residuals_are_scaled_by_their_spread():
     """Residuals of twice the spread, twice as large: one margin, in units of spread, bounds both."""
     seen = [Residual(str(name), 100 + 10 * (1 + name % 2), 100, spread=1 + name % 2) for name in range(40)]
     found = margin(seen, 0.95, "added", PRIOR)
@@ -151,12 +151,12 @@ def test_a_bound_is_finite_and_never_below_its_point(rows: list[Residual], quant
     assert 10.0 <= found.over(10.0, spread=1000.0) < math.inf
 
 
-def test_readings_that_are_no_numbers_are_passed_over():
+def test_residuals_that_are_not_finite_are_ignored():
     good = [Residual(str(name), 1.1, 1.0) for name in range(25)]
     bad = [Residual("x", math.nan, 1.0), Residual("y", 1.0, math.inf), Residual("z", 1.0, 1.0, spread=0.0)]
     assert margin([*good, *bad], 0.95, "times", PRIOR) == margin(good, 0.95, "times", PRIOR)
 
 
-def test_each_group_is_foretold_without_itself():
+def test_held_out_predicts_each_group_without_itself():
     assert list(held_out(["b", "a", "b", "c"])) == [([0, 2, 3], [1]), ([1, 3], [0, 2]), ([0, 1, 2], [3])]
     assert list(held_out(["a", "a"])) == []

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.memory.extend import extend
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 
 
 def carried(measured: dict[float, float], wanted: float) -> tuple[float, float]:
     return extend(list(measured), list(measured.values()), wanted, 0.95, SAME_KIND_MEMORY)
 
 
-def test_two_sizes_show_what_a_sample_costs():
+def test_two_batch_sizes_give_a_slope():
     """1,000 for weights and context, 10 per sample."""
     point, upper = carried({8: 1080, 16: 1160}, 32)
     assert point == pytest.approx(1320)
@@ -27,7 +27,7 @@ def test_one_size_shows_no_slope_so_memory_may_grow_with_the_batch():
     assert upper > point
 
 
-def test_between_measured_sizes_nothing_is_extended():
+def test_between_measured_sizes_memory_is_interpolated():
     assert carried({8: 1000, 32: 1600}, 16)[0] == pytest.approx(1200)
     assert carried({8: 1000, 32: 1600}, 32)[0] == 1600
     assert carried({8: 1000, 32: 1600}, 2)[0] == 1000, "smaller than any: no less than the smallest"
@@ -37,7 +37,7 @@ def test_the_highest_of_several_runs_counts():
     assert extend([8, 8, 16], [900, 1000, 1100], 32, 0.95, SAME_KIND_MEMORY)[0] == pytest.approx(1300)
 
 
-def test_a_smaller_peak_at_a_larger_batch_is_an_allocator_s_step():
+def test_smaller_peak_at_a_larger_batch_is_ignored():
     """As measured under TensorFlow: 7,897 MiB at 256, then 6,105 at 512."""
     assert carried({128: 3801, 256: 7897, 512: 6105}, 512)[0] == 7897
 
@@ -63,7 +63,7 @@ def test_a_larger_batch_never_needs_less_and_never_more_than_in_proportion(
     assert point <= max(measured.values()) * max(1.0, wanted / max(measured)) * (1 + 1e-9)
 
 
-def test_each_doubling_further_is_less_sure():
+def test_bound_widens_with_each_doubling():
     measured = {8.0: 1080.0, 16.0: 1160.0}
     factors = [upper / point for point, upper in (carried(measured, size) for size in (32, 64, 128))]
     assert factors == sorted(factors)

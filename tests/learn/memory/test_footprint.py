@@ -23,8 +23,8 @@ from gpuq.learn.memory.footprint import (
     MIB,
     SHIPPED,
     Coefficients,
-    Footprint,
-    Measured,
+    LayerForecast,
+    MeasuredPeak,
     blended,
     fit,
     footprint,
@@ -42,13 +42,13 @@ V100 = "Tesla V100"
 RESNET: dict[str, Any] = {"constructors": ["resnet50"], "batch_size": 32, "image_size": 224}
 
 
-def answer(device_type: str = V100, coefficients: Coefficients | None = None, **changed: Any) -> Footprint:
+def answer(device_type: str = V100, coefficients: Coefficients | None = None, **changed: Any) -> LayerForecast:
     found = footprint(RESNET | changed, device_type, coefficients)
     assert found is not None
     return found
 
 
-def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list[Measured]:
+def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list[MeasuredPeak]:
     """Networks measured in a world of its own: activations cost `slope` times what the layers say."""
     chance = random.Random(1)
     found = []
@@ -63,13 +63,13 @@ def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list
     return found
 
 
-def measured(features: dict[str, Any], peak_bytes: float, device_type: str = "A") -> Measured:
+def measured(features: dict[str, Any], peak_bytes: float, device_type: str = "A") -> MeasuredPeak:
     parts = parts_of(features)
     assert parts is not None
-    return Measured(parts, device_type, peak_bytes)
+    return MeasuredPeak(parts, device_type, peak_bytes)
 
 
-def test_a_script_that_constructs_resnet50_reveals_enough():
+def test_script_that_constructs_resnet50_gets_a_footprint():
     """2.6 times 25.6 million parameters' bytes and 32 samples' layers on a V100: 4.7 GB in the paper's own table."""
     found = answer()
     assert 4.3e9 < found.point < 5.4e9
@@ -78,7 +78,7 @@ def test_a_script_that_constructs_resnet50_reveals_enough():
 
 
 @pytest.mark.parametrize("unclear", [{"constructors": []}, {"constructors": ["MyNet"]}, {"batch_size": None}])
-def test_a_script_that_says_too_little_gets_no_answer(unclear: dict[str, Any]):
+def test_too_few_features_give_no_footprint(unclear: dict[str, Any]):
     assert footprint(RESNET | unclear, V100) is None
 
 
@@ -98,13 +98,13 @@ def test_a_pretrained_name_counts_and_tokens_are_its_size():
     assert long.point > 3 * short.point
 
 
-def test_the_command_s_own_model_goes_before_what_the_script_could_construct():
+def test_model_of_the_command_goes_before_constructors():
     both = ["vgg19", "resnet18"]
     assert answer(constructors=both, model="resnet18").point == answer(constructors=["resnet18"]).point
     assert answer(constructors=both).point == answer(constructors=["vgg19"]).point, "unclear which: the larger"
 
 
-def test_what_is_not_said_is_assumed_named_and_widens():
+def test_assumptions_are_named_and_widen_the_bound():
     told, untold = answer(), answer(image_size=None)
     assert untold.point == told.point
     assert untold.upper > told.upper
@@ -112,7 +112,7 @@ def test_what_is_not_said_is_assumed_named_and_widens():
     assert "a context of" in answer("GPU never measured").evidence
 
 
-def test_optimiser_and_precision_change_what_is_kept():
+def test_optimiser_and_precision_change_the_footprint():
     adam, sgd, half = answer(optimizer="adam"), answer(optimizer="sgd"), answer(precision="fp16")
     assert adam.point == answer(optimizer=None).point, "unsaid: the most common, which keeps most"
     resnet = find("resnet50")
@@ -123,7 +123,7 @@ def test_optimiser_and_precision_change_what_is_kept():
     assert answer(precision="fp32").point == adam.point
 
 
-def test_tensorflow_s_allocator_takes_powers_of_two():
+def test_tensorflow_footprint_is_a_power_of_two_above_the_context():
     """As in the measured peaks of MISO's jobs: a constant and a power of two."""
     context = round(SHIPPED.contexts[V100] * MIB)
     for batch in (8, 16, 32, 64):
@@ -132,7 +132,7 @@ def test_tensorflow_s_allocator_takes_powers_of_two():
         assert tensors >= (answer(batch_size=batch).point - context) / MIB
 
 
-def test_without_rows_the_physics_is_left():
+def test_fit_without_rows_returns_the_physics():
     empty = fit([], 0.95)
     assert (empty.state, empty.saved, empty.working, empty.context) == (1, 1, 2, 600)
     assert empty.bound.votes == 0
@@ -140,7 +140,7 @@ def test_without_rows_the_physics_is_left():
     assert bare.upper > 1.25 * bare.point, "nobody has tested it"
 
 
-def test_rows_correct_the_physics_as_far_as_they_go():
+def test_rows_correct_the_physics():
     found = fit(rows(slope=1.4), 0.95)
     assert found.saved == pytest.approx(1.4, rel=0.05)
     assert found.state == pytest.approx(1.0, rel=0.08)
@@ -149,7 +149,7 @@ def test_rows_correct_the_physics_as_far_as_they_go():
     assert 1.0 < one.saved < 1.3, "one row is little evidence"
 
 
-def test_a_few_absurd_peaks_do_not_bend_the_fit():
+def test_fit_is_robust_to_a_few_absurd_peaks():
     good = rows(noise=0.02)
     bad = [measured({"constructors": ["resnet34"], "batch_size": 32, "image_size": 224}, 70e9)]
     clean, bent = fit(good, 0.95), fit([*good, *bad], 0.95)
@@ -196,8 +196,8 @@ def test_a_larger_batch_never_needs_less(first: int, second: int, framework: str
     assert small.upper <= large.upper
 
 
-def test_two_forecasts_count_by_how_sure_they_are():
-    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+def test_blend_weights_forecasts_by_their_margins():
+    layers = LayerForecast(2_000_000_000, 2_300_000_000, "layers")
     point, upper = blended((4e9, 16e9), layers)
     assert 2.0e9 < point < 2.1e9, "a guess that allows a factor of four says little"
     assert 2.3e9 <= upper < 2.6e9
@@ -205,14 +205,14 @@ def test_two_forecasts_count_by_how_sure_they_are():
     assert alike == pytest.approx((2e9, 2.3e9)), "agreement is no reason for a narrower bound"
 
 
-def test_sums_that_were_off_here_count_less():
-    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+def test_footprints_that_were_off_count_less():
+    layers = LayerForecast(2_000_000_000, 2_300_000_000, "layers")
     near, far = (blended((4e9, 8e9), layers, off)[0] for off in (0.0, 2.0))
     assert near < 2.1e9
     assert far > 3.7e9
 
 
-def test_how_far_sums_are_off_is_told_by_networks_that_were_measured():
+def test_usually_off_is_estimated_per_network():
     held = [measured(RESNET | {"batch_size": batch}, answer(batch_size=batch).point, V100) for batch in (8, 16, 32)]
     frozen = [measured(RESNET | {"constructors": ["vgg16"]}, answer(constructors=["vgg16"]).point / 10, V100)]
     assert usually_off([], 0.95) == pytest.approx(0.16, abs=0.01)
@@ -220,22 +220,22 @@ def test_how_far_sums_are_off_is_told_by_networks_that_were_measured():
     assert usually_off([*held, *frozen], 0.95) > math.log(5)
 
 
-def test_a_size_that_had_to_be_assumed_may_be_twice_that():
+def test_assumed_image_size_may_be_twice_as_large():
     known, assumed = answer(), answer(image_size=None)
     assert assumed.point == known.point
     assert assumed.upper > answer(image_size=448).point
 
 
-def test_two_forecasts_that_contradict_each_other_widen_the_bound():
-    point, upper = blended((4e9, 4.4e9), Footprint(2_000_000_000, 2_200_000_000, "layers"))
+def test_contradicting_forecasts_widen_the_bound():
+    point, upper = blended((4e9, 4.4e9), LayerForecast(2_000_000_000, 2_200_000_000, "layers"))
     assert point == pytest.approx((2e9 * 4e9) ** 0.5, rel=1e-6)
     assert upper > 1.35 * point
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.floats(0, 1e12), st.floats(1, 50), st.integers(1, 10**12), st.floats(1, 50))
-def test_what_is_blended_lies_between_and_under_its_bound(guess: float, wide: float, point: int, wider: float):
-    found = Footprint(point, round(point * wider), "layers")
+def test_blend_lies_between_both_points_and_under_its_bound(guess: float, wide: float, point: int, wider: float):
+    found = LayerForecast(point, round(point * wider), "layers")
     both, upper = blended((guess, guess * wide), found)
     assert min(guess, point) * (1 - 1e-9) <= both <= max(guess, point, 1.0) * (1 + 1e-9)
     assert upper >= both * (1 - 1e-9)
@@ -252,7 +252,7 @@ def outcome(place: int, network: str, batch: int, peak_bytes: float) -> Outcome:
     )  # fmt: skip
 
 
-def test_layers_are_an_input_to_what_is_served_and_never_alone():
+def test_footprint_is_blended_into_forecasts_and_never_served_alone():
     """Small networks ran; a large one of the same script is asked for, which likeness alone would take for a small one."""
     small = [
         outcome(place, name, batch, answer(constructors=[name], batch_size=batch).point)
@@ -272,7 +272,7 @@ def test_layers_are_an_input_to_what_is_served_and_never_alone():
     assert not served(None).known, "no measured job is like it: it runs alone, whatever its layers say"
 
 
-def test_what_ships_is_what_the_measured_rows_give():
+def test_shipped_coefficients_are_those_of_the_measured_rows():
     data = folder()
     if data is None:
         pytest.skip("no measured public data (GPUQ_DATA)")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
-from gpuq.learn.features.inputs import traits
-from gpuq.learn.history.history import Known
+from gpuq.learn.features.inputs import job_inputs
+from gpuq.learn.history.history import JobFeatures
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.memory.evidence_tiers import LEVELS, groups_left_out
+from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
 from gpuq.learn.memory.fit import MOST_ROWS, fit_peaks
-from gpuq.learn.memory.kernel import Across, Side, diagonal, table
-from gpuq.learn.memory.predict import Foreteller, Guess
-from gpuq.learn.memory.regression import Peaks, Regressed
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, diagonal, table
+from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
+from gpuq.learn.memory.regression import FittedRegression, Peaks
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.settings import Learning
@@ -32,12 +32,12 @@ def fitted(outcomes: Sequence[Outcome]) -> Peaks:
     return fit_peaks(history(*outcomes), 0.95)[DEVICE]
 
 
-def known(attempt: Outcome) -> Known:
-    return Known.of(attempt.features)
+def known(attempt: Outcome) -> JobFeatures:
+    return JobFeatures.of(attempt.features)
 
 
-def guess(peaks: Peaks, attempt: Outcome) -> Guess:
-    (found,) = Foreteller(peaks, None).guesses([known(attempt)])
+def guess(peaks: Peaks, attempt: Outcome) -> NewKindForecast:
+    (found,) = PeakPredictor(peaks, None).new_kinds([known(attempt)])
     assert found is not None
     return found
 
@@ -59,11 +59,11 @@ def answer(of: Predictor, attempt: Outcome) -> Forecast:
 
 @pytest.mark.parametrize("model", [0, 3])
 @pytest.mark.parametrize("batch", [8, 256])
-def test_another_batch_size_of_a_known_model_is_read_off_the_others(model: int, batch: int):
+def test_new_batch_size_of_a_known_model_is_interpolated(model: int, batch: int):
     truth, memory = law(model, batch)
     found = guess(lawful_peaks(), outcome(0, model=f"net{'abcd'[model]}", batch=batch))
-    assert found.level.name == "sizes"
-    assert found.level.evidence == "script template, 5 runs of 5 kinds, the same model"
+    assert found.tier.name == "sizes"
+    assert found.tier.evidence == "script template, 5 runs of 5 kinds, the same model"
     assert found.utilization is not None
     assert found.memory is not None
     assert found.utilization[0] == pytest.approx(truth, abs=6)
@@ -76,7 +76,7 @@ def of_work(number: int, work: float | None, batch: int = 32) -> Outcome:
     return outcome(number, model=f"{'abcdefghij'[number % 10]}net", batch=batch, utilization=truth, work=work)
 
 
-def test_a_new_model_is_read_off_the_work_of_its_samples():
+def test_new_model_is_predicted_from_its_work_per_sample():
     peaks = fitted([of_work(i, 2.0 ** (20 + 2 * i), batch) for i in range(8) if i != 5 for batch in (16, 32, 64)])
     light, asked, unknown = (guess(peaks, of_work(9, work)) for work in (2.0**20, 2.0**30, None))
     assert asked.utilization is not None
@@ -87,9 +87,9 @@ def test_a_new_model_is_read_off_the_work_of_its_samples():
     assert 25 < unknown.utilization[0] < 65, "as the others, where nobody says how much work it is"
 
 
-def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
+def test_new_model_of_a_script_has_a_wider_bound_than_a_new_batch_size():
     same, other = (guess(lawful_peaks(), outcome(0, model=name, batch=8)) for name in ("netb", "other"))
-    assert other.level.evidence == "script template, 20 runs of 20 kinds"
+    assert other.tier.evidence == "script template, 20 runs of 20 kinds"
     assert same.memory is not None
     assert other.memory is not None
     assert other.memory[1] / other.memory[0] > same.memory[1] / same.memory[0] > 1
@@ -97,19 +97,19 @@ def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
     assert other.utilization[0] < other.utilization[1] <= 100
 
 
-def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
+def test_new_script_is_predicted_by_its_owner_and_a_stranger_is_not():
     found = guess(lawful_peaks(), outcome(0, script="speech", model="wave"))
-    assert found.level.name == "owner"
-    assert found.level.evidence == "owner alice, 20 runs of 20 kinds"
+    assert found.tier.name == "owner"
+    assert found.tier.evidence == "owner alice, 20 runs of 20 kinds"
     assert found.duration is None
     stranger = outcome(0, owner="bob", script="speech", model="wave")
-    assert Foreteller(lawful_peaks(), None).guesses([known(stranger)]) == [None]
+    assert PeakPredictor(lawful_peaks(), None).new_kinds([known(stranger)]) == [None]
 
 
-def test_whoever_trains_it_a_family_is_known_once_there_are_enough_of_it():
+def test_model_family_is_evidence_across_owners_from_three_kinds_on():
     found = guess(lawful_peaks(), outcome(0, owner="bob", script="speech", model="neta", batch=16))
-    assert found.level.name == "cluster"
-    assert found.level.evidence == "5 kinds of the family neta, regressed in log batch"
+    assert found.tier.name == "cluster"
+    assert found.tier.evidence == "5 kinds of the family neta, regressed in log batch"
 
 
 def test_the_duration_of_a_new_kind_comes_from_its_template():
@@ -119,15 +119,15 @@ def test_the_duration_of_a_new_kind_comes_from_its_template():
     assert found.duration[1] >= found.duration[0]
 
 
-def test_all_at_once_are_answered_as_one_by_one():
+def test_batch_of_jobs_is_answered_as_one_by_one():
     jobs = [known(outcome(0, model=f"net{letter}", batch=2**i)) for letter in "abxy" for i in range(9)]
-    foreteller = Foreteller(lawful_peaks(), None)
-    together = foreteller.guesses(jobs)
+    foreteller = PeakPredictor(lawful_peaks(), None)
+    together = foreteller.new_kinds(jobs)
     for job, found in zip(jobs, together, strict=True):
-        (alone,) = foreteller.guesses([job])
+        (alone,) = foreteller.new_kinds([job])
         assert alone is not None
         assert found is not None
-        assert found.level == alone.level
+        assert found.tier == alone.tier
         assert found.memory == pytest.approx(alone.memory, rel=1e-3)
         assert found.utilization == pytest.approx(alone.utilization, abs=0.1)
 
@@ -148,7 +148,7 @@ def test_too_few_kinds_make_no_regression():
     assert fit_peaks(history(), 0.95) == {}
 
 
-def test_what_nobody_measured_has_no_forecast():
+def test_unmeasured_target_has_no_forecast():
     peaks = fitted([replace(one, peak_memory_bytes=None, duration_s=None) for one in lawful(models=2)])
     assert (peaks.memory, peaks.duration) == (None, None)
     found = guess(peaks, outcome(0, model="neta", batch=8))
@@ -156,7 +156,7 @@ def test_what_nobody_measured_has_no_forecast():
     assert not answer(Predictor(history(), model_of(peaks), Learning()), outcome(0, model="neta", batch=8)).known
 
 
-def test_a_constant_history_is_foretold_as_it_is():
+def test_constant_history_is_predicted_exactly():
     same = [outcome(i, model=f"net{'abcdef'[i]}", utilization=40.0, memory=GIB) for i in range(6)]
     found = guess(fitted(same), outcome(9, model="netx"))
     assert found.utilization is not None
@@ -178,7 +178,7 @@ def test_a_flood_of_one_kind_moves_no_other():
     assert after.utilization[0] == pytest.approx(before.utilization[0], abs=3)
 
 
-def test_a_flood_of_kinds_leaves_the_others_their_rows():
+def test_owner_with_many_kinds_leaves_other_owners_their_rows():
     ours = lawful(models=1)
     flood = [outcome(100 + i, owner="mallory", kind=f"m{i}", utilization=1.0) for i in range(MOST_ROWS + 50)]
     kept = history(*ours, *flood)
@@ -190,7 +190,7 @@ def test_a_flood_of_kinds_leaves_the_others_their_rows():
     assert {one.kind for one in ours} <= chosen
 
 
-def test_poisoned_values_stay_where_they_are():
+def test_poisoned_values_do_not_move_other_kinds():
     poison = outcome(500, script="vision", model="evil", batch=32, utilization=100.0, memory=2**50)
     job = outcome(0, model="netc", batch=8)
     clean, poisoned = guess(lawful_peaks(), job), guess(fitted([*lawful(), poison]), job)
@@ -199,7 +199,7 @@ def test_poisoned_values_stay_where_they_are():
     assert poisoned.memory[0] == pytest.approx(clean.memory[0], rel=0.3)
 
 
-def test_own_runs_count_at_once_and_the_like_of_a_kind_count_less_with_each():
+def test_own_runs_count_at_once_and_similar_kinds_count_less_with_each():
     of = Predictor(history(*lawful()), model_of(lawful_peaks()), Learning())
     unlike = outcome(900, model="netb", batch=8, utilization=90.0)
     first = answer(of, unlike).expected_utilization_pct or 0
@@ -221,12 +221,12 @@ def test_a_forecast_is_cautious_where_admission_adds_up():
     assert found.evidence == "script template, 20 runs of 20 kinds"
 
 
-def test_leaving_out_in_closed_form_is_leaving_out():
+def test_leave_out_in_closed_form_equals_refitting():
     peaks = lawful_peaks()
     assert peaks.memory is not None
-    side = Side([row.traits for row in peaks.rows])
-    ready = Regressed(peaks.rows, side, "memory", peaks.memory)
-    group = [traits(Known(tokens=row.tokens)).model for row in peaks.rows]
+    side = KernelInputs([row.inputs for row in peaks.rows])
+    ready = FittedRegression(peaks.rows, side, "memory", peaks.memory)
+    group = [job_inputs(JobFeatures(tokens=row.tokens)).model for row in peaks.rows]
     numbers = [sorted(map(str, set(group))).index(str(own)) for own in group]
     closed = ready.left_out(numbers)
     for number in set(numbers):
@@ -234,12 +234,12 @@ def test_leaving_out_in_closed_form_is_leaving_out():
         out = [i for i, own in enumerate(numbers) if own == number]
         fewer = replace_trust(peaks, rest)
         rows = [peaks.rows[i] for i in rest]
-        there = Side([row.traits for row in rows])
-        other = Regressed(rows, there, "memory", fewer)
-        asked = Side([peaks.rows[i].traits for i in out])
-        belief = other.belief(asked, Across(asked, there))
-        assert belief.mean == pytest.approx(closed.mean[out], abs=1e-3)
-        assert belief.variance == pytest.approx(closed.variance[out], rel=0.05, abs=1e-3)
+        there = KernelInputs([row.inputs for row in rows])
+        other = FittedRegression(rows, there, "memory", fewer)
+        asked = KernelInputs([peaks.rows[i].inputs for i in out])
+        posterior = other.posterior(asked, CrossSimilarity(asked, there))
+        assert posterior.mean == pytest.approx(closed.mean[out], abs=1e-3)
+        assert posterior.variance == pytest.approx(closed.variance[out], rel=0.05, abs=1e-3)
 
 
 def replace_trust(peaks: Peaks, places: Sequence[int]):
@@ -249,13 +249,13 @@ def replace_trust(peaks: Peaks, places: Sequence[int]):
     return msgspec.structs.replace(peaks.memory, trust=tuple(peaks.memory.trust[i] for i in places))
 
 
-def test_each_level_is_judged_without_what_it_would_not_have():
+def test_each_tier_is_calibrated_without_nearer_evidence():
     rows = lawful_peaks().rows
     assert groups_left_out(rows, "sizes") == list(range(20))
     by_model = groups_left_out(rows, "template")
     assert len(set(by_model)) == 4
     assert groups_left_out(rows, "owner") == [None] * 20
-    assert set(LEVELS) == set(lawful_peaks().utilization.margins)  # type: ignore[union-attr]
+    assert set(TIERS) == set(lawful_peaks().utilization.margins)  # type: ignore[union-attr]
 
 
 tokens = st.lists(
@@ -265,17 +265,17 @@ tokens = st.lists(
     unique=True,
 )
 jobs = st.builds(
-    lambda words, batch: Known(batch_log2=batch, tokens=tuple(words)), tokens, st.none() | st.floats(-3, 20)
+    lambda words, batch: JobFeatures(batch_log2=batch, tokens=tuple(words)), tokens, st.none() | st.floats(-3, 20)
 )
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(jobs, min_size=1, max_size=8))
-def test_a_covariance_is_one(found: list[Known]):
+def test_kernel_gives_a_positive_semidefinite_covariance(found: list[JobFeatures]):
     """Symmetric, no negative eigenvalue, and with the diagonal that is told beforehand: whatever the jobs."""
-    side = Side([traits(job) for job in found])
-    variances = table(dict.fromkeys(Across(side, side).terms(), 1.0))
-    among = Across(side, side).covariance(variances)
+    side = KernelInputs([job_inputs(job) for job in found])
+    variances = table(dict.fromkeys(CrossSimilarity(side, side).terms(), 1.0))
+    among = CrossSimilarity(side, side).covariance(variances)
     assert among == pytest.approx(among.T)
     assert np.linalg.eigvalsh(among).min() > -1e-6 * max(1.0, float(np.abs(among).max()))
     assert np.diag(among) == pytest.approx(diagonal(side, variances))
@@ -283,8 +283,8 @@ def test_a_covariance_is_one(found: list[Known]):
 
 @settings(deadline=None, max_examples=50)
 @given(jobs)
-def test_whatever_is_asked_bounds_are_in_order(job: Known):
-    (found,) = Foreteller(lawful_peaks(), None).guesses([job])
+def test_bounds_of_any_job_are_in_order(job: JobFeatures):
+    (found,) = PeakPredictor(lawful_peaks(), None).new_kinds([job])
     if found is not None:
         assert found.utilization is not None
         assert 0 <= found.utilization[0] <= found.utilization[1] <= 100

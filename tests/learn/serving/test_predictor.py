@@ -19,7 +19,7 @@ from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
-from gpuq.learn.serving.predictor import Predictor, Support
+from gpuq.learn.serving.predictor import ForecastSupport, Predictor
 from gpuq.learn.training.train import fit
 from gpuq.script.hints import hints
 from gpuq.settings import Learning
@@ -45,7 +45,7 @@ def runs(work: Work, count: int, seed: int = 1, **changes: Any) -> list[Outcome]
     return [run(work, number, chance, **changes) for number in range(count)]
 
 
-def test_without_evidence_all_is_unknown():
+def test_forecast_without_evidence_is_unknown():
     answer = forecast(predictor(), RESNET, "other")
     assert not answer.known
     assert answer.evidence == "none"
@@ -53,7 +53,7 @@ def test_without_evidence_all_is_unknown():
     assert [(cost.newcomer, cost.resident, cost.unsafe) for cost in answer.pairs] == [(None, None, False)]
 
 
-def test_one_run_is_enough_to_know_and_counts_at_once():
+def test_one_run_gives_a_forecast_at_once():
     of = predictor()
     assert not forecast(of, RESNET).known
     (first,) = runs(RESNET, 1)
@@ -70,7 +70,7 @@ def test_one_run_is_enough_to_know_and_counts_at_once():
     assert 1.1 < answer.upper_memory_bytes / (first.peak_memory_bytes or 1) < 1.25
 
 
-def test_more_runs_bring_the_bound_closer():
+def test_more_runs_narrow_the_bound():
     few, many = (forecast(predictor(*runs(RESNET, n)), RESNET) for n in (1, 30))
     assert many.evidence == "own history, 30 runs"
     assert abs((many.upper_memory_bytes or 0) - 6 * GIB) < abs((few.upper_memory_bytes or 0) - 6 * GIB)
@@ -89,7 +89,7 @@ def test_another_type_of_device_is_no_evidence():
     assert not forecast(predictor(*runs(RESNET, 5)), RESNET, device_type="Other GPU").known
 
 
-def test_the_power_foretold_is_the_middle_of_what_runs_drew_and_unknown_where_none_was_measured():
+def test_predicted_power_is_the_median_of_runs_or_unknown():
     assert forecast(predictor(*runs(RESNET, 3)), RESNET).power_w is None
     drew = [
         runs(RESNET, 1, attempt=(number, 1), power_w=watts)[0] for number, watts in enumerate((300.0, 90.0, 310.0), 10)
@@ -98,14 +98,14 @@ def test_the_power_foretold_is_the_middle_of_what_runs_drew_and_unknown_where_no
     assert forecast(predictor(*drew), RESNET, device_type="Other GPU").power_w is None
 
 
-def test_runs_alone_show_the_utilization_and_shared_ones_only_raise_it():
+def test_shared_runs_only_raise_the_utilization_of_runs_alone():
     held_down = runs(RESNET, 5, shared=True, peak_utilization_pct=30.0, attempt=None)
     assert forecast(predictor(*runs(RESNET, 3), *held_down), RESNET).peak_utilization_pct == pytest.approx(60, rel=0.1)
     higher = runs(RESNET, 5, shared=True, peak_utilization_pct=80.0, attempt=None)
     assert forecast(predictor(*runs(RESNET, 3), *higher), RESNET).peak_utilization_pct == 80
 
 
-def test_a_kind_that_only_ran_beside_foreign_load_may_share_by_the_bound_of_its_utilisation():
+def test_kind_measured_only_beside_foreign_load_uses_its_utilisation_bound():
     (spoiled,) = runs(RESNET, 1, peak_utilization_pct=None, utilization_at_most=80.0, disturbed=True, alone_rate=None)
     of = predictor(spoiled)
     answer = forecast(of, RESNET)
@@ -118,7 +118,7 @@ def test_a_kind_that_only_ran_beside_foreign_load_may_share_by_the_bound_of_its_
     assert (answer.peak_utilization_pct, answer.evidence) == (60.0, "own history, 1 run")
 
 
-def test_durations_beside_foreign_load_count_only_while_there_are_no_others():
+def test_durations_beside_foreign_load_count_only_without_others():
     slow = runs(RESNET, 3, disturbed=True, duration_s=100.0)
     of = predictor(*slow)
     assert forecast(of, RESNET).duration_p50_s == 100.0
@@ -134,7 +134,7 @@ def test_an_unfinished_run_is_only_a_lower_bound():
     assert (answer.upper_memory_bytes or 0) > 9.5 * GIB
 
 
-def test_a_message_that_comes_twice_counts_once():
+def test_duplicate_message_counts_once():
     of = predictor()
     (first,) = runs(RESNET, 1)
     of.learn(first)
@@ -142,7 +142,7 @@ def test_a_message_that_comes_twice_counts_once():
     assert forecast(of, RESNET).evidence == "own history, 1 run"
 
 
-def test_one_measured_pair_is_known_from_both_sides():
+def test_measured_pair_is_known_in_both_directions():
     mine, other = RESNET.described()[0], "bert"
     beside_bert = ((other, 1.08, 1.06, 1.10),)
     of = predictor(*runs(RESNET, 1, shared=True, partner_kinds=(other,), slowdowns=beside_bert))
@@ -156,7 +156,7 @@ def test_one_measured_pair_is_known_from_both_sides():
     assert (back.newcomer, back.resident) == (None, 1.08)
 
 
-def test_two_partners_multiply_and_one_unknown_makes_all_unknown():
+def test_slowdowns_of_two_partners_multiply_and_unknown_stays_unknown():
     first, second = (
         runs(RESNET, 1, shared=True, partner_kinds=(name,), slowdowns=((name, 1.1, 1.1, 1.1),), attempt=None)[0]
         for name in "ab"
@@ -184,7 +184,7 @@ def test_running_out_of_memory_together_marks_the_pair():
         ("device failed", DEVICE, None, False),
     ],
 )
-def test_only_the_devices_own_memory_speaks_against_a_pair(ending, device_type, cause, unsafe):
+def test_only_device_memory_marks_a_pair_unsafe(ending, device_type, cause, unsafe):
     """The host's is not the GPU's, though it is that of CPU cores; and a foreign process is no partner."""
     failed = runs(
         RESNET, 1, shared=True, partner_kinds=("bert",), ending=ending, device_type=device_type, memory_cause=cause
@@ -194,7 +194,7 @@ def test_only_the_devices_own_memory_speaks_against_a_pair(ending, device_type, 
     assert of.answer([question])[question].pairs[0].unsafe is unsafe
 
 
-def test_a_learnt_pair_replaces_the_answer_given_before():
+def test_measured_pair_replaces_the_earlier_answer():
     of = predictor(*runs(RESNET, 1))
     assert forecast(of, RESNET, "bert").expected_slowdown is None
     of.learn(
@@ -223,7 +223,7 @@ def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
     ]
 
 
-def test_a_new_kind_of_nobody_known_gets_the_forecast_of_the_cluster_it_is_like():
+def test_new_kind_of_a_new_owner_is_predicted_by_its_cluster():
     outcomes = somebody_elses(trained()[0])
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     light, heavy = (forecast(of, Work(f"{name}9", 32, 22.0, GIB)) for name in ("mobilenet", "bert"))
@@ -234,7 +234,7 @@ def test_a_new_kind_of_nobody_known_gets_the_forecast_of_the_cluster_it_is_like(
     assert (heavy.peak_memory_bytes or 0) > 6 * GIB
 
 
-def test_a_new_kind_gets_the_forecast_of_its_template():
+def test_new_kind_is_predicted_by_its_template():
     outcomes, model = trained()
     of = predictor(*outcomes, model=model)
     small, large = Work("mobilenet9", 32, 22.0, GIB), Work("bert9", 32, 92.0, 12 * GIB)
@@ -251,7 +251,7 @@ def test_a_new_kind_gets_the_forecast_of_its_template():
     assert abs((forecast(of, small).upper_memory_bytes or 0) - truth) < abs((light.upper_memory_bytes or 0) - truth)
 
 
-def test_a_new_kind_is_known_by_the_model_that_its_script_makes():
+def test_new_kind_is_matched_by_the_model_of_its_script():
     """The command is the same for all; only the script says which model it is and at which batch size."""
     outcomes, model = trained()
     of = predictor(*outcomes, model=model)
@@ -267,7 +267,7 @@ def test_a_new_kind_is_known_by_the_model_that_its_script_makes():
     assert expected("AutoModel.from_pretrained:bert2") > 6 * GIB
 
 
-def test_what_a_forecast_may_rest_on_is_told():
+def test_support_lists_runs_and_nearest_kinds():
     outcomes, model = trained()
     of = predictor(*outcomes, model=model)
     kind, _, features = Work("mobilenet1", 32, 21.0, GIB).described()
@@ -275,7 +275,7 @@ def test_what_a_forecast_may_rest_on_is_told():
     assert support.runs == 3
     assert len(support.nearest) == 3
     assert all("mobilenet" in other and other != kind and 0.4 <= likeness <= 1 for other, likeness in support.nearest)
-    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == Support(0, ())
+    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == ForecastSupport(0, ())
 
 
 def test_a_kind_unlike_all_others_is_no_evidence():
@@ -323,7 +323,7 @@ OUTCOMES, MODEL = trained()
 
 @hypothesis_settings(deadline=None, max_examples=40)
 @given(histories(), st.booleans())
-def test_bounds_are_ordered_and_more_history_never_unlearns(outcomes: list[Outcome], with_model: bool):
+def test_bounds_are_ordered_and_more_history_keeps_answers(outcomes: list[Outcome], with_model: bool):
     of = predictor(*OUTCOMES, model=MODEL if with_model else None)
     known = forecast(of, RESNET).known
     for outcome in outcomes:
@@ -339,7 +339,7 @@ def test_bounds_are_ordered_and_more_history_never_unlearns(outcomes: list[Outco
             assert 0 <= answer.peak_utilization_pct <= 100
 
 
-def test_runs_that_showed_little_do_not_push_out_those_that_showed_more():
+def test_partial_runs_do_not_displace_complete_ones():
     memory_only = runs(RESNET, 1, peak_utilization_pct=None, attempt=(900, 1))
     utilization_only = runs(RESNET, 1, peak_memory_bytes=None, attempt=(901, 1))
     unfinished = runs(RESNET, 100, whole=False, peak_memory_bytes=None)
@@ -353,7 +353,7 @@ def test_the_same_history_gives_the_same_forecast(outcomes: list[Outcome]):
     assert forecast(predictor(*outcomes), RESNET) == forecast(predictor(*outcomes), RESNET)
 
 
-def test_ten_thousand_questions_get_an_answer_each_and_the_same_one_again():
+def test_ten_thousand_questions_are_answered_and_cached():
     chance = random.Random(3)
     works = [Work(f"net{chance.randrange(10**6)}", 2 ** (i % 8), 50.0, GIB) for i in range(600)]
     outcomes = [run(work, 600 * n + i, chance) for n in range(4) for i, work in enumerate(works)]
@@ -405,7 +405,7 @@ class Nano:
         return self.of.forecast_for(kind, features, DEVICE)
 
 
-def test_a_larger_model_does_not_inherit_the_smaller_ones_promise(tmp_path: Path):
+def test_larger_model_does_not_inherit_the_bound_of_a_smaller_one(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--n_layer=4", "--n_embd=128")
     small = nano.asked("--n_layer=4", "--n_embd=128")
@@ -421,7 +421,7 @@ def test_a_larger_model_does_not_inherit_the_smaller_ones_promise(tmp_path: Path
     assert between is None or between >= 1.9 * GIB
 
 
-def test_where_results_go_makes_no_other_kind(tmp_path: Path):
+def test_output_options_do_not_change_the_kind(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--n_layer=4")
     assert nano.described("--n_layer=4")[:2] == nano.described("--n_layer=4", "--out_dir=x", "--seed=3")[:2]
@@ -450,7 +450,7 @@ def test_a_variable_given_to_the_job_counts_as_an_argument_does(tmp_path: Path):
     assert not nano.asked(env={"HIDDEN": "8192"}).known
 
 
-def test_more_steps_take_as_much_longer(tmp_path: Path):
+def test_duration_grows_with_steps(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--max_iters=100", seconds=100.0)
     long = nano.asked("--max_iters=1400")
@@ -469,14 +469,14 @@ def test_a_larger_batch_of_another_kind_is_bounded_by_the_script_it_shares(tmp_p
     assert (twice.peak_utilization_pct or 0) > (nano.asked("--batch_size=16").peak_utilization_pct or 0)
 
 
-def test_a_value_thought_harmless_that_changed_memory_is_covered(tmp_path: Path):
+def test_harmless_value_that_changed_memory_is_covered(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--learning_rate=0.1", gib=1.0)
     nano.ran("--learning_rate=0.2", gib=3.0)
     assert (nano.asked("--learning_rate=0.3").upper_memory_bytes or 0) > 3.0 * GIB
 
 
-def test_what_another_kind_of_the_script_showed_counts_at_once(tmp_path: Path):
+def test_runs_of_another_kind_of_the_script_count_at_once(tmp_path: Path):
     nano = Nano(tmp_path)
     kind, signature, features = nano.described("--batch_size=32")
     nano.of.register(signature, features, kind)

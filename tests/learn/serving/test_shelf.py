@@ -12,11 +12,11 @@ import pytest
 from gpuq.errors import Conflict
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.shelf import CorruptModel, Shelf
-from gpuq.learn.training.clusters import Cluster, Member
+from gpuq.learn.training.clusters import Cluster, ClusterMember
 
 
 def model(attempts: int = 8) -> Model:
-    member = Member("k", ("script:t",), 6.0, 50.0, 2**30)
+    member = ClusterMember("k", ("script:t",), 6.0, 50.0, 2**30)
     return Model(
         trained_until=1.0,
         attempts=attempts,
@@ -41,14 +41,14 @@ def test_an_empty_shelf_serves_nothing(shelf: Shelf):
         shelf.rollback()
 
 
-def test_what_is_published_is_what_is_loaded(shelf: Shelf, tmp_path: Path):
+def test_published_model_loads_unchanged(shelf: Shelf, tmp_path: Path):
     assert publish(shelf) == "v0001"
     assert shelf.load_current() == msgspec.structs.replace(model(), version="v0001")
     assert (tmp_path / "models/v0001/card.md").read_text() == "# Model v0001\n"
     assert shelf.status()["versions"][0]["card"] == {"version": "v0001", "attempts": 8}
 
 
-def test_everything_is_private(shelf: Shelf, tmp_path: Path):
+def test_shelf_files_are_private(shelf: Shelf, tmp_path: Path):
     publish(shelf)
     for path in (tmp_path / "models").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0
@@ -138,7 +138,7 @@ def test_a_crash_while_publishing_leaves_the_serving_version(shelf: Shelf, monke
     assert publish(shelf) == "v0002"
 
 
-def test_a_pointer_to_nowhere_falls_back(shelf: Shelf, tmp_path: Path):
+def test_missing_current_version_falls_back(shelf: Shelf, tmp_path: Path):
     publish(shelf)
     (tmp_path / "models/current").write_text("v0009\n")
     loaded = shelf.load_current()

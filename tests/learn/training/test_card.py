@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.training.card import card, card_files
 from gpuq.learn.training.plots import coverage, draw
 from gpuq.learn.training.score import Judgement, judge
@@ -31,11 +31,11 @@ def made() -> tuple[dict[str, Any], Judgement]:
     earlier, held_out = outcomes[:14], outcomes[14:]
     model = fit(earlier, LEARNING)
     judgement = judge(earlier, held_out, model, None, LEARNING)
-    attempts = Teachable(tuple(outcomes), {"a copy of another attempt": 3}, misdated=2)
+    attempts = TrainingSet(tuple(outcomes), {"a copy of another attempt": 3}, misdated=2)
     return card(model, judgement, attempts, held_out=held_out, at=1e9, previous=None), judgement
 
 
-def test_the_card_says_what_it_rests_on_and_what_was_left_out(made: tuple[dict[str, Any], Judgement]):
+def test_card_shows_its_data_and_what_was_left_out(made: tuple[dict[str, Any], Judgement]):
     values, judgement = made
     text = card_files(values, ())["card.md"].decode()
     assert "from 14 finished attempts, judged on 10 later ones" in text
@@ -48,7 +48,7 @@ def test_the_card_says_what_it_rests_on_and_what_was_left_out(made: tuple[dict[s
     assert judgement.better
 
 
-def test_the_page_needs_no_other_file_and_escapes_what_jobs_are_called(made: tuple[dict[str, Any], Judgement]):
+def test_page_is_self_contained_and_escapes_job_names(made: tuple[dict[str, Any], Judgement]):
     values, judgement = made
     values = {**values, "reason": "<script>alert(1)</script>"}
     files = card_files(values, judgement.rows)
@@ -68,12 +68,12 @@ def test_without_matplotlib_the_card_says_so(made: tuple[dict[str, Any], Judgeme
     assert "Not drawn" in files["card.html"].decode()
 
 
-def test_coverage_rises_with_the_level_and_meets_the_bound_at_its_own(made: tuple[dict[str, Any], Judgement]):
+def test_coverage_rises_with_the_level_and_equals_the_bound_at_its_own(made: tuple[dict[str, Any], Judgement]):
     rows = [row for row in made[1].rows if row.forecast.known]
     levels, shares = zip(*coverage(rows, 0.95), strict=True)
     assert list(shares) == sorted(shares)
     assert 0.95 in levels
 
 
-def test_nothing_answered_draws_nothing():
+def test_no_plots_without_answered_rows():
     assert draw([], 0.95) == {}

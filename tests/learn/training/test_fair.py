@@ -18,7 +18,7 @@ from tests.learn.world import GIB, Work, run
     st.dictionaries(st.integers(0, 40), st.integers(1, 400), min_size=1, max_size=40),
     st.sampled_from([0.05, 0.1, 0.25]),
 )
-def test_nobody_has_more_than_a_share_where_there_are_enough_groups(counts: dict[int, int], share: float):
+def test_no_group_exceeds_its_share_with_enough_groups(counts: dict[int, int], share: float):
     items = [(group, n) for group, count in counts.items() for n in range(count)]
     kept = Counter(group for group, _ in within_share(items, lambda item: item[0], share))
     assert set(kept) == set(counts)
@@ -28,7 +28,7 @@ def test_nobody_has_more_than_a_share_where_there_are_enough_groups(counts: dict
             assert count <= share * sum(kept.values()) + 1
 
 
-def test_what_stays_is_spread_over_the_whole_time_and_in_order():
+def test_kept_items_are_evenly_spaced_and_in_order():
     items = [("flood", n) for n in range(1000)] + [(f"k{n}", n) for n in range(200)]
     kept = [n for group, n in within_share(items, lambda item: item[0], 0.1) if group == "flood"]
     assert kept == sorted(kept)
@@ -54,7 +54,7 @@ def test_a_flood_of_many_kinds_by_one_owner_is_cut_too():
     assert sum(outcome.owner == "mallory" for outcome in kept) <= 0.25 * len(kept) + 1
 
 
-def test_a_person_alone_is_not_cut():
+def test_single_owner_is_not_cut():
     chance = random.Random(1)
     outcomes = [run(Work("only", 8, 50.0, GIB), n, chance) for n in range(300)]
     assert fair(outcomes) == outcomes

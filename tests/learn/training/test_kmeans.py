@@ -12,11 +12,11 @@ from gpuq.learn.training.kmeans import elbow, group
     ("distortions", "count"),
     [([10.0], 1), ([10.0, 9.5, 9.4], 1), ([10.0, 2.0, 1.9, 1.8], 2), ([10.0, 6.0, 1.0, 0.9], 3), ([0.0, 0.0], 1)],
 )
-def test_the_elbow_is_where_another_cluster_stops_paying(distortions: list[float], count: int):
+def test_elbow_is_where_another_cluster_gains_less_than_a_tenth(distortions: list[float], count: int):
     assert elbow(distortions) == count
 
 
-def test_three_heaps_are_three_clusters_with_their_middles():
+def test_three_separate_groups_are_three_clusters_with_their_centres():
     heaps = [(-1.2, -1.2), (0.0, 1.3), (1.2, 0.0)]
     points = np.array([(x + dx, y) for x, y in heaps for dx in (-0.01, 0.0, 0.01)])
     found = group(points)
@@ -26,7 +26,7 @@ def test_three_heaps_are_three_clusters_with_their_middles():
     assert list(found.distortions) == sorted(found.distortions, reverse=True)
 
 
-def test_points_that_are_alike_are_one_cluster():
+def test_close_points_are_one_cluster():
     assert group(np.array([[0.1, 0.0], [0.0, 0.1], [0.0, 0.0]])).labels == (0, 0, 0)
 
 

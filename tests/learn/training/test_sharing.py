@@ -12,7 +12,7 @@ def small(level: float, *pairs: PairCost) -> Forecast:
     return Forecast(peak_utilization_pct=level, peak_memory_bytes=1, upper_memory_bytes=2, pairs=pairs)
 
 
-def test_two_that_fit_together_share_and_two_that_do_not_or_are_unknown_do_not():
+def test_light_pair_shares_and_heavy_or_unknown_pair_does_not():
     limits = Limits()
     assert would_share("a", small(40), "b", small(50), limits)
     assert not would_share("a", small(66), "b", small(50), limits)
@@ -20,7 +20,7 @@ def test_two_that_fit_together_share_and_two_that_do_not_or_are_unknown_do_not()
     assert not would_share("a", small(40), "b", UNKNOWN, limits)
 
 
-def test_a_measured_slowdown_over_the_budget_of_either_keeps_them_apart():
+def test_slowdown_over_the_budget_of_either_job_prevents_sharing():
     limits = Limits(max_slowdown=1.15)
     for newcomer, resident, together in ((1.1, 1.1, True), (1.2, 1.0, False), (1.0, 1.2, False)):
         cost = PairCost(KindId("b"), newcomer, newcomer, resident, resident)

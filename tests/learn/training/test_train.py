@@ -12,7 +12,7 @@ from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Calibration, Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
-from gpuq.learn.training.clusters import Member
+from gpuq.learn.training.clusters import ClusterMember
 from gpuq.learn.training.score import judge, pinball
 from gpuq.learn.training.train import fit, fit_clusters
 from gpuq.settings import Learning
@@ -21,11 +21,11 @@ from tests.learn.world import DEVICE, GIB, Work, run
 LEARNING = Learning()
 
 
-def member(name: str, utilization: float, memory: int) -> Member:
-    return Member(name, (f"model:{name}",), None, utilization, memory)
+def member(name: str, utilization: float, memory: int) -> ClusterMember:
+    return ClusterMember(name, (f"model:{name}",), None, utilization, memory)
 
 
-def test_like_profiles_form_one_cluster_each():
+def test_similar_profiles_form_one_cluster_each():
     chance = random.Random(1)
     members = [
         member(f"{name}{i}", level + chance.uniform(-2, 2), round(memory * chance.uniform(0.97, 1.03)))
@@ -46,7 +46,7 @@ def test_noise_alone_makes_no_clusters():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_kinds_are_no_trouble(count: int):
+def test_clustering_works_with_few_kinds(count: int):
     assert sum(len(c.members) for c in fit_clusters([member(f"m{i}", 50.0, GIB) for i in range(count)], 0.95)) == count
     assert fit_clusters([], 0.95) == ()
 
@@ -61,7 +61,7 @@ def test_types_of_device_never_mix():
     assert set(fit(outcomes, LEARNING).clusters) == {"GPU 0", "GPU 1"}
 
 
-def test_wild_kinds_widen_the_own_bound_until_it_holds():
+def test_calibration_widens_bounds_of_noisy_kinds_until_they_hold():
     """Memory that jumps by far more than the prior allows: later attempts show it, the calibration answers."""
     chance = random.Random(4)
     works = [Work(f"net{i}", 8, 50.0, GIB, noise=0.4) for i in range(20)]
@@ -79,7 +79,7 @@ def replace_calibration(model: Model) -> Model:
     return msgspec.structs.replace(model, calibration=Calibration())
 
 
-def test_one_flooding_kind_does_not_set_everybodys_bounds():
+def test_one_kind_with_many_runs_does_not_set_the_calibration():
     chance = random.Random(2)
     works = [Work(f"net{i}", 8, 50.0, GIB, noise=0.3) for i in range(20)]
     honest = [run(work, 20 * n + i, chance) for n in range(5) for i, work in enumerate(works)]
@@ -88,7 +88,7 @@ def test_one_flooding_kind_does_not_set_everybodys_bounds():
     assert flooded.calibration.scale > 0.8 * alone.calibration.scale
 
 
-def test_steady_kinds_narrow_the_bounds_only_so_far():
+def test_calibration_narrows_bounds_by_at_most_a_tenth():
     flat = [run(Work(f"net{i % 30}", 8, 50.0, GIB, noise=0.0), i, random.Random(i)) for i in range(120)]
     calibration = fit(flat, LEARNING).calibration
     assert calibration.scale == pytest.approx(0.03)
@@ -109,7 +109,7 @@ def world(seed: int = 1) -> list[Outcome]:
     return [run(work, i, chance) for i, work in enumerate(chance.sample(order, len(order)))]
 
 
-def test_clusters_beat_no_model_where_new_kinds_come_in():
+def test_model_with_clusters_beats_no_model_on_new_kinds():
     outcomes = world()
     earlier, held_out = outcomes[:16], outcomes[16:]
     judged = judge(earlier, held_out, fit(earlier, LEARNING), None, LEARNING)
@@ -127,7 +127,7 @@ def test_a_model_is_not_better_than_itself():
     assert "no better" in judged.reason
 
 
-def test_a_candidate_that_promises_too_little_memory_is_refused():
+def test_candidate_with_too_low_memory_bounds_is_refused():
     outcomes = world()
     model = fit(outcomes[:16], LEARNING)
     greedy = msgspec.structs.replace(model, calibration=Calibration(few=0.5, some=0.5, changed=0.5))
@@ -136,7 +136,7 @@ def test_a_candidate_that_promises_too_little_memory_is_refused():
     assert "worse in memory bounds that failed" in judged.reason
 
 
-def test_held_out_attempts_without_measurements_judge_nothing():
+def test_held_out_attempts_without_measurements_are_not_scored():
     outcomes = world()
     blank = [replace(outcome, peak_memory_bytes=None) for outcome in outcomes[16:]]
     judged = judge(outcomes[:16], blank, fit(outcomes[:16], LEARNING), None, LEARNING)
@@ -152,7 +152,7 @@ def test_held_out_kinds_of_an_unseen_device_type_are_scored_too():
     assert DEVICE not in {outcome.device_type for outcome in moved}
 
 
-def test_pairs_teach_the_model_what_kinds_cost_each_other():
+def test_training_learns_slowdowns_of_pairs():
     pairs = {("a", "b"): 1.6, ("b", "a"): 1.3, ("a", "c"): 1.5, ("c", "a"): 1.2, ("d", "b"): 1.6, ("b", "d"): 1.3}
     outcomes = [
         replace(

@@ -11,7 +11,7 @@ GROUPS = (("Conv2D", "Conv3D"), ("MatMul",))
 TIMES = st.lists(st.floats(0.1, 1e4), min_size=3, max_size=3)
 
 
-def test_a_row_always_adds_up_to_the_step():
+def test_features_of_a_profile_add_up_to_the_step():
     strange = OpProfile(device_us={"Conv2D": 10.0, "SomethingThatNobodyHasEverHeardOf": 30.0}, device_idle_us=10.0)
     row = op_ms([strange], [0.2], GROUPS)
     assert np.allclose(row, [[40.0, 0.0, 160.0]])
@@ -19,7 +19,7 @@ def test_a_row_always_adds_up_to_the_step():
 
 
 @given(TIMES, st.floats(-2, 2))
-def test_ops_that_all_take_as_much_longer_make_the_step_as_much_longer(times, log_ratio):
+def test_step_ratio_equals_a_common_ratio_of_its_ops(times, log_ratio):
     rows = np.array([times])
     told = added_up(np.full((1, 3), log_ratio), rows, rows.sum(axis=1) / 1000)
     # Half a tenth of a millisecond is added to each op, so that one without time has a ratio.
@@ -27,11 +27,11 @@ def test_ops_that_all_take_as_much_longer_make_the_step_as_much_longer(times, lo
 
 
 def test_the_blend_is_the_mean_of_the_logs():
-    said = {"kernel": np.array([[0.0, 1.0]]), "trees": np.array([[2.0, 5.0]])}
-    assert blended(said, ("kernel", "trees"), 1).tolist() == [3.0]
+    opinions = {"kernel": np.array([[0.0, 1.0]]), "trees": np.array([[2.0, 5.0]])}
+    assert blended(opinions, ("kernel", "trees"), 1).tolist() == [3.0]
 
 
-def test_a_member_that_went_astray_is_held_to_a_hundredfold():
+def test_ratio_of_a_member_is_limited_to_100():
     wild = Kernel((0.0,) * 7, (1.0,) * 7, 1.0, ((0.0,) * 7,), ((0.0,),), (50.0,))
     carrier = Carrier("tensorflow", GROUPS, ("New GPU",), Members(kernel=wild), (("kernel",),), (0.5,))
     point, upper = carrier.ratios([OpProfile(device_us={"MatMul": 1.0})], [0.1])["New GPU"][0]

@@ -25,7 +25,7 @@ def errors(carrier, found):
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_kinds_never_seen_are_carried_better_than_by_one_ratio(trained, both):
+def test_carrier_beats_one_ratio_on_new_kinds(trained, both):
     error, covered, truth = errors(trained[both], jobs(6, seed=5))
     constant = np.abs(np.median(truth) / truth - 1).mean()
     assert error < 0.6 * constant
@@ -37,7 +37,7 @@ def test_op_times_on_both_types_help(trained):
     assert errors(trained[True], new)[0] < errors(trained[False], new)[0]
 
 
-def test_a_carrier_comes_back_from_json_and_says_the_same(trained):
+def test_carrier_survives_json(trained):
     again = msgspec.json.decode(msgspec.json.encode(trained[True]), type=Carrier)
     asked = measured(jobs(2, seed=9))
     before, after = (one.ratios(asked.profiles, asked.step_s)[NEW] for one in (trained[True], again))

@@ -137,7 +137,7 @@ def test_averages_of_pytorch_are_read_as_printed_and_as_rows(tmp_path):
     assert imported(tmp_path, rows).device_us == {"aten::mm": 9.5}
 
 
-def test_a_profile_of_ours_is_one_too(tmp_path):
+def test_own_profile_format_is_read(tmp_path):
     profile = OpProfile(device_us={"Relu": 1.0}, step_s=0.1)
     assert imported(tmp_path, to_json(profile)) == profile
 
@@ -162,7 +162,7 @@ def test_a_profile_of_ours_is_one_too(tmp_path):
         STATISTICS.replace("900,45,900", "900,45,nan").encode(),
     ],
 )
-def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, content):
+def test_damaged_file_is_refused_with_a_message(tmp_path, content):
     with pytest.raises(BadInput) as caught:
         imported(tmp_path, content)
     assert "trace.json" in caught.value.message
@@ -174,14 +174,14 @@ def test_a_gzip_cut_off_in_the_middle_is_refused(tmp_path):
         imported(tmp_path, whole[:-20])
 
 
-def test_what_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
+def test_gzip_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(importers, "MOST_BYTES", 1000)
     with pytest.raises(BadInput, match="more than"):
         imported(tmp_path, gzip.compress(b" " * 100_000))
 
 
 @given(cut=st.integers(0, 2000), place=st.integers(0, 2000), byte=st.integers(0, 255))
-def test_any_damage_is_an_answer_not_a_crash(tmp_path_factory, cut, place, byte):
+def test_any_damage_raises_bad_input(tmp_path_factory, cut, place, byte):
     raw = bytearray(json.dumps(TENSORFLOW).encode())
     raw[place % len(raw)] = byte
     path = tmp_path_factory.mktemp("damage") / "trace.json"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from gpuq.learn.transfer import fit
-from gpuq.learn.transfer.members import Forest, Kernel, Layer, Linear, Network
+from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Layer, Linear
 
 CHANCE = np.random.default_rng(1)
 ROWS, TARGETS = CHANCE.normal(size=(60, 4)), CHANCE.uniform(1, 5, size=(60, 2))
@@ -14,7 +14,7 @@ def back(member):
     return msgspec.json.decode(msgspec.json.encode(member), type=type(member))
 
 
-def test_the_forest_says_what_scikit_learn_says():
+def test_forest_predicts_as_scikit_learn_does():
     ensemble = pytest.importorskip("sklearn.ensemble")
     trained = ensemble.ExtraTreesRegressor(20, random_state=0).fit(ROWS, TARGETS)
     forest = back(fit._forest(trained))
@@ -23,16 +23,18 @@ def test_the_forest_says_what_scikit_learn_says():
     assert np.allclose(forest.predict(asked), trained.predict(asked))
 
 
-def test_a_network_is_layers_with_rectifiers_between():
-    network = Network((0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,))))
+def test_network_applies_rectifiers_between_layers():
+    network = DenseNetwork(
+        (0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,)))
+    )
     assert back(network).predict(np.array([[3.0], [-3.0]])).tolist() == [[7.0], [61.0]]
 
 
-def test_a_line_is_a_line_for_each_target():
+def test_linear_member_predicts_one_line_per_target():
     assert Linear((2.0, 3.0), (1.0, 0.0)).predict(np.array([[10.0, 99.0]])).tolist() == [[21.0, 30.0]]
 
 
-def test_the_kernel_repeats_what_it_saw_and_far_away_says_the_mean():
+def test_kernel_interpolates_training_rows_and_returns_to_the_mean():
     kernel = back(fit._kernel(ROWS, TARGETS))
     assert isinstance(kernel, Kernel)
     assert np.abs(kernel.predict(ROWS) - TARGETS).mean() < 0.3

@@ -30,7 +30,7 @@ def test_names_spelt_alike_are_a_group_whatever_their_order():
     assert sorted(name for members in found for name in members) == sorted(names)
 
 
-def test_a_new_name_goes_where_it_is_spelt_alike_or_nowhere():
+def test_new_name_is_placed_in_the_nearest_group_or_none():
     among = (("Conv2D", "Conv3D"), ("FusedBatchNormGradV3", "FusedBatchNormV3"))
     assert place("Conv2D", among) == 0
     assert place("FusedBatchNormV2", among) == 1

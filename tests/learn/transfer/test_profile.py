@@ -11,22 +11,22 @@ def test_shares_add_up_to_one_with_the_idle_time():
     assert OpProfile().shares() == {}
 
 
-def test_where_no_device_was_profiled_the_host_stands_in():
+def test_host_profile_is_used_without_a_device_profile():
     on_host = OpProfile(host_us={"MatMul": 3.0}, host_idle_us=1.0, device_idle_us=99.0)
     assert on_host.shares() == {"MatMul": 0.75, "IDLE": 0.25}
 
 
-def test_a_profile_comes_back_from_json_as_it_was():
+def test_profile_survives_json():
     assert from_json(to_json(PROFILE)) == PROFILE
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"device_us": {"Conv2D": -1}}', b'{"format": 2}', b"\xff\xfe"])
-def test_what_is_no_profile_is_refused_in_a_sentence(text):
+def test_invalid_profile_is_refused_with_a_message(text):
     with pytest.raises(BadInput, match="no op profile"):
         from_json(text)
 
 
-def test_a_folder_is_read_without_what_is_damaged(tmp_path):
+def test_damaged_files_of_a_folder_are_skipped(tmp_path):
     (tmp_path / "b.json").write_bytes(to_json(PROFILE))
     (tmp_path / "a.json").write_bytes(b"{")
     assert read_folder(tmp_path) == [PROFILE]

@@ -27,7 +27,7 @@ def test_a_kind_that_ran_on_both_types_gives_the_ratio_of_its_steps_both_ways():
     assert found["T4"]["V100"].kinds == 1
 
 
-def test_kinds_that_ran_on_one_type_each_connect_nothing():
+def test_no_ratio_without_a_kind_that_ran_on_both_types():
     assert ratios(history(on(SMALL, "T4", 1), on(LARGE, "V100", 2)), 0.95) == {}
 
 
@@ -51,5 +51,5 @@ def test_more_kinds_that_agree_narrow_the_margin():
 
 
 @given(st.lists(st.floats(-3, 3), min_size=3, max_size=20), st.floats(-50, 50))
-def test_one_kind_measured_wrongly_does_not_carry_the_ratio_away(logs, wrong):
+def test_ratio_is_robust_to_one_wrong_kind(logs, wrong):
     assert min(logs) <= pooled([*logs, wrong], 0.95).log <= max(logs)

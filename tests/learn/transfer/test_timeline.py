@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.transfer.timeline import Span, summed
+from gpuq.learn.transfer.timeline import OpSpan, summed
 
 SPANS = st.lists(
     st.builds(
-        Span,
+        OpSpan,
         op=st.sampled_from("abc"),
         on_device=st.booleans(),
         line=st.integers(0, 2),
@@ -16,12 +16,14 @@ SPANS = st.lists(
 
 
 def test_an_op_inside_another_is_not_counted_twice():
-    found = summed([Span("outer", False, 1, 0, 100), Span("inner", False, 1, 20, 30), Span("inner", False, 1, 60, 10)])
+    found = summed(
+        [OpSpan("outer", False, 1, 0, 100), OpSpan("inner", False, 1, 20, 30), OpSpan("inner", False, 1, 60, 10)]
+    )
     assert found == {"host_us": {"outer": 60, "inner": 40}, "host_idle_us": 0}
 
 
 def test_idle_is_when_no_stream_runs_anything():
-    found = summed([Span("a", True, 1, 0, 10), Span("b", True, 2, 5, 10), Span("a", True, 1, 40, 10)])
+    found = summed([OpSpan("a", True, 1, 0, 10), OpSpan("b", True, 2, 5, 10), OpSpan("a", True, 1, 40, 10)])
     assert found == {"device_us": {"a": 20, "b": 10}, "device_idle_us": 25}
 
 

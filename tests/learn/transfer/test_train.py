@@ -32,7 +32,7 @@ def served(outcomes, profiles=()):
     return Predictor(History.from_outcomes(outcomes), model, Learning())
 
 
-def test_a_duration_comes_from_the_type_that_it_was_measured_on():
+def test_duration_is_carried_from_the_measured_type():
     outcomes = [
         *attempts(OTHER, "T4", 0, alone_rate=10.0),
         *attempts(OTHER, "V100", 10, alone_rate=20.0),
@@ -46,7 +46,7 @@ def test_a_duration_comes_from_the_type_that_it_was_measured_on():
     assert forecast.duration_p90_s > 1.3 * 50.0, "one ratio from one kind needs a wide bound"
 
 
-def test_what_it_needs_is_not_carried_so_it_runs_alone_there():
+def test_memory_and_utilisation_are_not_carried():
     outcomes = [*attempts(OTHER, "T4", 0), *attempts(OTHER, "V100", 10), *attempts(MINE, "T4", 20)]
     far = Work("bert", 8, 90.0, 2**33)
     kind, _, _ = far.described()
@@ -56,7 +56,7 @@ def test_what_it_needs_is_not_carried_so_it_runs_alone_there():
     assert forecast.upper_memory_bytes is None
 
 
-def test_own_history_goes_before_any_transfer():
+def test_own_history_goes_before_transfer():
     outcomes = [*attempts(OTHER, "T4", 0), *attempts(OTHER, "V100", 10), *attempts(MINE, "T4", 20)]
     predictor = served(outcomes)
     kind, _, features = MINE.described()
@@ -67,7 +67,7 @@ def test_own_history_goes_before_any_transfer():
     assert "transferred" not in forecast.evidence
 
 
-def test_another_script_or_a_type_that_nothing_connects_is_not_foretold():
+def test_no_transfer_for_another_script_or_an_unconnected_type():
     outcomes = [*attempts(OTHER, "T4", 0), *attempts(OTHER, "V100", 10), *attempts(MINE, "T4", 20)]
     predictor = served(outcomes)
     kind, _, features = MINE.described()
@@ -75,7 +75,7 @@ def test_another_script_or_a_type_that_nothing_connects_is_not_foretold():
     assert predictor.forecast_for(kind, {**features, "script_sha256": "b" * 64}, "V100").duration_p50_s is None
 
 
-def test_a_profile_says_more_than_one_ratio_for_all():
+def test_profile_gives_a_better_ratio_than_the_common_one():
     found = jobs(10)
     history = History()
     number = 0
@@ -109,7 +109,7 @@ def test_a_profile_says_more_than_one_ratio_for_all():
     assert told.anchor == OLD
 
 
-def test_the_model_of_before_still_loads():
+def test_model_without_transfer_still_loads():
     model = fit(attempts(OTHER, "T4", 0), Learning())
     old = msgspec.json.decode(to_json(model))
     del old["transfer"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
 from gpuq.learn.transfer.importers import read
-from gpuq.learn.transfer.timeline import Span
+from gpuq.learn.transfer.timeline import OpSpan
 from gpuq.learn.transfer.xplane import op_type, spans
 
 
@@ -52,7 +52,7 @@ DEVICE = field(
 
 
 def test_the_runs_of_ops_are_read_from_host_and_device():
-    assert list(spans(HOST + DEVICE)) == [Span("MatMul", False, 0, 6, 20), Span("Conv2D", True, 0, 0, 40)]
+    assert list(spans(HOST + DEVICE)) == [OpSpan("MatMul", False, 0, 6, 20), OpSpan("Conv2D", True, 0, 0, 40)]
 
 
 @pytest.mark.parametrize(

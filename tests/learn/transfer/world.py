@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from gpuq.learn.transfer.fit import Measured
+from gpuq.learn.transfer.fit import ProfiledJobs
 from gpuq.learn.transfer.profile import OpProfile
 
 OLD, NEW = "Old GPU", "New GPU"
@@ -46,8 +46,8 @@ def jobs(kinds: int, seed: int = 0) -> list[tuple[OpProfile, OpProfile]]:
     return found
 
 
-def measured(found: list[tuple[OpProfile, OpProfile]], *, both: bool = False) -> Measured:
-    return Measured(
+def measured(found: list[tuple[OpProfile, OpProfile]], *, both: bool = False) -> ProfiledJobs:
+    return ProfiledJobs(
         kinds=[old.kind or "" for old, _ in found],
         profiles=[old for old, _ in found],
         step_s=[old.step_s or 0.0 for old, _ in found],

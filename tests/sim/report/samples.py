@@ -1,4 +1,4 @@
-"""Runs told by hand, so that every figure can be worked out on paper."""
+"""Runs made by hand, so that every figure can be computed on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpuq's own record, told as a trace."""
+"""gpuq's own record as a trace."""
 
 import pytest
 from msgspec.structs import replace

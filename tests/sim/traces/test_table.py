@@ -1,4 +1,4 @@
-"""A trace that somebody brings as CSV, with all that people write into one."""
+"""A trace from a CSV file, in the forms that people write."""
 
 from pathlib import Path
 

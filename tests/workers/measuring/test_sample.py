@@ -144,11 +144,11 @@ def test_a_new_sampler_continues_from_the_saved_state(bench: Bench, tmp_path: Pa
 def test_energy_is_summed_over_looks_and_restarts_and_none_if_unknown(bench: Bench, tmp_path: Path):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
     bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, 20.0)
-    bench.go(10, one, two)
+    assert [row.energy_joules for row in bench.go(10, one, two).residents] == [500, None]
     bench.sampler.close()
     again = Bench(tmp_path)
     again.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, None)
-    again.go(2, one)
+    assert [row.energy_joules for row in again.go(2, one).residents] == [600]
     measured = again.sampler.finish(one.attempt)
     assert (measured.energy_joules, measured.idle_joules) == (600, 200)
     assert bench.sampler.finish(two.attempt).energy_joules is None

@@ -222,22 +222,22 @@ def alone_window(looks: Sequence[Glance], began: float, ended: float, settle_s: 
     if len(inside) < 2:
         return None
     (first, begin), (last, end) = inside[0], inside[-1]
+    # A window cuts a step at each end. Counting both cut steps from their begin removes that noise, but a begin before the pause
+    # is no time alone: so only steps that began within the dropped time are extended, by the same limit at both ends.
     known = first - began
     seconds = last - first + _age(first, begin, known) - _age(last, end, known)
     return (end.steps - begin.steps, seconds) if seconds > 0 and end.steps >= begin.steps else None
 
 
 def _age(at: float, progress: Progress, known: float) -> float:
-    """For how long the step under way was under way; 0 if longer than is known of."""
+    """Seconds since the current step began at time `at`; 0 if it began more than `known` seconds ago."""
     age = at - progress.last_step_at
     return age if 0 <= age <= known else 0.0
 
 
 def pause_length(progress: Progress) -> tuple[float, float] | None:
-    """How long the partner has to stand still for this counter to move a few times, and how much of it is left out first.
-
-    None if that is longer than may be. Both in seconds.
-    """
+    """(seconds of the pause, seconds to drop at its begin) for a few steps of this job; None if no pause may be so long."""
+    # A single step has no length: the counter knows only when steps end.
     if progress.steps < 2 or progress.last_step_at <= progress.first_step_at:
         return None
     step_s = (progress.last_step_at - progress.first_step_at) / (progress.steps - 1)

@@ -222,6 +222,7 @@ class Meter:
         older = [p for p in self._recent if p.last_step_at <= newest.last_step_at - self._window_s]
         base = older[-1] if older else self._recent[0]
         steps, seconds = newest.steps - base.steps, newest.last_step_at - base.last_step_at
+        # A job that stopped stepping keeps its old window: it counts as halted after the window and three more steps.
         silence = self._last.clock - newest.last_step_at
         if seconds < 1e-3:
             return None
@@ -272,6 +273,7 @@ class Meter:
         disturbed = sum(state.disturbed.values())
         if not quiet and not disturbed:
             return self._mean_so_far()
+        # In order of trust: enough windows without foreign load; windows in which the load took little; else an upper bound.
         own = self._quiet_peak()
         if own is not None and quiet >= _LEAST_QUIET * (quiet + disturbed):
             return max(own, _percentile(state.disturbed) or 0.0), False
@@ -318,6 +320,7 @@ class Meter:
             self._close_window(progress, self._window_s)
 
     def _remember(self, progress: Progress) -> None:
+        # A counter that decreases belongs to a new process: rates across the two would be wrong.
         if self._recent and progress.steps < self._recent[-1].steps:
             self._recent.clear()
         if not self._recent or progress.last_step_at > self._recent[-1].last_step_at:
@@ -347,6 +350,7 @@ class Meter:
                 segments[index] = _sum(old, new)
                 return
         segments.append(new)
+        # Dropped is the shortest segment with partners: the time alone is what every slowdown is computed from.
         if len(segments) > _MOST_SEGMENTS:
             segments.remove(min(segments[:-1], key=lambda segment: (not segment.partners, segment.seconds)))
 

@@ -51,6 +51,8 @@ def read_progress(path: Path) -> Progress | None:
     raw = _read_regular_file(path)
     if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
         return None
+    # Slots that overlap in time are ranks of one training and count the same steps; slots one after the other are several
+    # trainings of one job, whose steps add up.
     slots = sorted(_slots(raw), key=lambda slot: slot.first_step_at)
     if not slots:
         return None

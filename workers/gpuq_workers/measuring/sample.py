@@ -224,6 +224,7 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
         blink=meter.state.blink,
         not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
         step_processes=None if look.progress is None else look.progress.processes,
+        energy_joules=meter.state.energy_joules,
         rates=rates(meter.measurement(), look.partners) if look.partners else None,
     )
 

@@ -148,6 +148,7 @@ class Shim:
                     poller.unregister(self._output)
             self._reap()
             self._look()
+        # The pipe may still hold output of processes that have just ended; it holds at most _PIPE_BYTES.
         for _ in range(_PIPE_BYTES // 4096):
             if not self._pump():
                 break
@@ -174,6 +175,7 @@ class Shim:
                     self._oom_kill_s = self._memory.seconds_ago()
         except ChildProcessError:
             self._childless = True
+        # The main process has ended and left others: they are ended as well, with the grace that a stop gives.
         if self._exit_code is not None and not self._childless:
             self._begin_end(*self._ending_of_exit())
 

@@ -1,10 +1,10 @@
-"""Records one profile of a training that knows nothing of it. The first thing every Python process of the job imports.
+"""Records one profile of a training that is not prepared for it. Every Python process of the job imports this first.
 
-`gpuq profile` puts this folder first on the job's PYTHONPATH. Without GPUQ_PROFILE it does nothing. With it, it waits for
-PyTorch's or Keras's optimizers to be imported, lets GPUQ_PROFILE_SKIP steps pass, times GPUQ_PROFILE_STEPS steps, records
-as many with the framework's own profiler into the folder that GPUQ_PROFILE names, and then writes `done.json` there. One
-process of a job records; the others go on. It never raises, and hands over to the `sitecustomize` that would have been
-found without it. Python 3.8 and newer, standard library only.
+`gpuq profile` puts this folder first on the job's PYTHONPATH. Without GPUQ_PROFILE it does nothing. With it, it waits until
+PyTorch's or Keras's optimizers are imported, lets GPUQ_PROFILE_SKIP steps pass, times GPUQ_PROFILE_STEPS steps, records as
+many with the framework's own profiler into the folder that GPUQ_PROFILE names, and writes `done.json` there. One process of a
+job records. It never raises, and runs the `sitecustomize` that would have been found without it. Python 3.8 and newer,
+standard library only: it runs in the job's environment, so it can share no code with gpuq.
 """
 
 # ruff: noqa: PTH100, PTH118, PTH120, PTH123, PTH105 - pathlib is slow to import, and every process of a job pays for it
@@ -29,7 +29,7 @@ _POLL_EVERY_S = 0.01
 
 
 class _Profile:
-    """Warm up, time, record, report: fed with the number of steps so far."""
+    """The states of one recording (warm up, time, record, over), driven by the number of steps so far."""
 
     def __init__(self, framework: str) -> None:
         self.framework = framework
@@ -56,7 +56,7 @@ class _Profile:
                 self._finish(count)
 
     def at_exit(self, count: int) -> None:
-        """The process ends: what has been recorded so far is better than nothing."""
+        """The process ends: write what has been recorded so far."""
         with self._lock:
             if self.state == "record" and count > self._at[0]:
                 self._finish(count)
@@ -100,7 +100,7 @@ class _Profile:
 
 
 def _attach(module: ModuleType) -> None:
-    """Count the steps of this freshly imported module's optimizers."""
+    """Count the steps of the optimizers of this freshly imported module."""
     if module.__name__ == "torch.optim.optimizer":
         _attach_torch(module)
     else:
@@ -120,7 +120,7 @@ def _attach_torch(module: ModuleType) -> None:
 
 
 def _attach_keras(base: Any) -> None:
-    """Keras traces its steps once and then runs them without Python, so the counts of its optimizers are read instead."""
+    """Keras compiles a step once and then runs it without Python, so the counters of its optimizers are polled."""
     profile = _Profile("tensorflow")
     counters: list[Any] = []
     original = base.__init__
@@ -153,7 +153,7 @@ def _quietly(call: Any, *arguments: Any) -> None:
 
 
 class _Finder:
-    """Finds no module of its own: lends the watched ones a loader that attaches to them once they are there."""
+    """Finds no module of its own: it gives the watched ones a loader that attaches to them after they are loaded."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name not in _WATCHED:
@@ -169,7 +169,7 @@ class _Finder:
 
 
 class _Loader:
-    """Another loader, and `_attach` after it has run."""
+    """Another loader, with `_attach` after it has run."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -187,7 +187,7 @@ class _Loader:
 
 
 def _hand_over() -> None:
-    """Run the next `sitecustomize` on the path, in our place, as if we were not there. Its errors are its own."""
+    """Run the next `sitecustomize` on the path as if this one did not exist. Its errors are its own."""
     spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if os.path.abspath(entry) != _HERE])
     if spec is None or spec.loader is None:
         return

@@ -1,0 +1,179 @@
+"""What a change of one setting may do to memory and time: assumed powers, and what two measurements show of them.
+
+A setting whose value is multiplied by r multiplies the part of a measured value that grows by r to some power between the ends of
+its `SettingEffect`:
+
+- width: weights of dense and recurrent layers grow with its square, activations in proportion, data not at all;
+- depth, batch, counts of rows, words, users, trees: in proportion at most;
+- length of sequences, side of images: attention and pixels grow with the square;
+- epochs and steps: memory hardly, time in proportion;
+- precision, optimiser, recomputation: half to double; another model, data set or configuration: anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpuq.learn.history.history import JobFeatures, Value
+from gpuq.script.meaning import Meaning, meaning
+
+ANYTHING = math.inf
+_LEAST_POWER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FactorRange:
+    """A factor as natural logarithms: least, usual and most."""
+
+    least: float = 0.0
+    usual: float = 0.0
+    most: float = 0.0
+
+    def __add__(self, other: FactorRange) -> FactorRange:
+        return FactorRange(self.least + other.least, self.usual + other.usual, self.most + other.most)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingEffect:
+    """Powers of the ratio of two values of a setting, by which memory and time grow: least, usual, most."""
+
+    memory: FactorRange
+    time: FactorRange
+
+    def of(self, what: str) -> FactorRange:
+        """The powers for "memory" or "time"."""
+        return self.memory if what == "memory" else self.time
+
+
+_ANY_FACTOR = FactorRange(-ANYTHING, 0.0, ANYTHING)
+# For memory, "most" is the power in the module docstring, less a tenth where no script consists of matrices or pixels alone, and
+# "usual" the median over the scripts of `benchmarks/corpus`. For time: the 10th, 50th and 90th percentiles over those scripts.
+EFFECTS: Mapping[Meaning, SettingEffect] = {
+    Meaning.LENGTH: SettingEffect(FactorRange(0.0, 0.0, 0.1), FactorRange(0.75, 0.95, 1.0)),
+    Meaning.ACCUMULATION: SettingEffect(FactorRange(-1.0, 0.0, 0.1), FactorRange(0.0, 0.5, 1.0)),
+    Meaning.DEPTH: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.3, 0.8, 1.0)),
+    Meaning.BATCH: SettingEffect(FactorRange(0.0, 0.3, 0.9), FactorRange(-0.3, 0.2, 0.8)),
+    Meaning.SIDE: SettingEffect(FactorRange(0.0, 1.3, 1.9), FactorRange(0.6, 1.4, 1.9)),
+    Meaning.SEQUENCE: SettingEffect(FactorRange(0.0, 0.7, 1.5), FactorRange(0.3, 1.0, 1.5)),
+    Meaning.WIDTH: SettingEffect(FactorRange(0.0, 0.8, 1.8), FactorRange(0.4, 1.0, 1.7)),
+    Meaning.COUNT: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.2, 0.6, 0.9)),
+    Meaning.OTHER: SettingEffect(FactorRange(0.0, 0.4, 1.0), FactorRange(0.1, 0.5, 0.9)),
+}
+_OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
+# Words and switches: a factor in either direction.
+_HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
+_WORDS: Mapping[Meaning, FactorRange] = {
+    Meaning.COPIES: _HALF_OR_DOUBLE,
+    Meaning.OTHER: FactorRange(-math.log(1.5), 0.0, math.log(1.5)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One setting in which two jobs differ; None where one of them does not have it."""
+
+    name: str
+    old: Value | None
+    new: Value | None
+
+    @property
+    def ratio(self) -> float | None:
+        """New / old where both are numbers above zero, else None."""
+        if isinstance(self.old, float) and isinstance(self.new, float) and self.old > 0 and self.new > 0:
+            return self.new / self.old
+        return None
+
+
+def changes(new: JobFeatures, old: JobFeatures) -> list[SettingChange]:
+    """The settings that differ between a job and a run, sorted by name."""
+    names = new.different(old)
+    if not names:
+        return []
+    ours, theirs = dict(new.values or ()), dict(old.values or ())
+    return [SettingChange(name, theirs.get(name), ours.get(name)) for name in names]
+
+
+def of_a_step(changed: Sequence[SettingChange]) -> Iterable[tuple[SettingChange, FactorRange]]:
+    """The changes that alter the work of one step, with their effects; the number of steps does not."""
+    return [
+        (change, assumed_effect(change, "memory"))
+        for change in changed
+        if meaning(change.name) not in (Meaning.LENGTH, Meaning.ACCUMULATION)
+    ]
+
+
+def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
+    """The joint effect of several changes.
+
+    Two widths enlarge the matrix between them as squaring one of them does, and two depths enlarge the stack of which they
+    are parts: of such settings the one with the largest effect counts. Rows and columns, and everything else, multiply.
+    """
+    total = FactorRange()
+    ends: dict[tuple[Meaning, bool], FactorRange] = {}
+    for change, span in spans:
+        about = meaning(change.name)
+        if about not in _OF_ONE_THING or change.ratio is None:
+            total += span
+            continue
+        key = about, change.ratio > 1
+        ends[key] = max(ends.get(key, span), span, key=lambda one: abs(one.usual) + one.most - one.least)
+    return sum(ends.values(), total)
+
+
+@lru_cache(maxsize=65_536)
+def assumed_effect(change: SettingChange, what: str) -> FactorRange:
+    """The assumed effect of a change before anything was measured of it."""
+    about, ratio = meaning(change.name), change.ratio
+    if about is Meaning.STORE:
+        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _ANY_FACTOR
+    if about is Meaning.OTHER and _is_factor(change):
+        return _WORDS[about]
+    if ratio is not None and about in EFFECTS:
+        power = EFFECTS[about].of(what)
+        ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
+        return FactorRange(ends[0], power.usual * math.log(ratio), ends[1])
+    if about is Meaning.LENGTH:
+        return FactorRange(0.0, 0.0, 0.1) if what == "memory" else _ANY_FACTOR
+    # A number given to only one of the two, against an unknown default, may be any factor.
+    numbers = isinstance(change.old, float) or isinstance(change.new, float)
+    return _WORDS[about] if about in _WORDS and not numbers else _ANY_FACTOR
+
+
+def _is_factor(change: SettingChange) -> bool:
+    """Whether a number is a factor or share and no size: sizes are whole."""
+    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
+    return len(numbers) == 2 and not all(value.is_integer() for value in numbers)
+
+
+def projected(change: SettingChange, seen: SettingChange, share: float, noise: float, what: str) -> FactorRange | None:
+    """The effect of a change, where another change of the same setting added `share` of the growing part, within `noise`.
+
+    Two measured values of a number determine one power law for each exponent in the assumed range. The extrapolation with the
+    highest exponent bounds all others. For words, the measured effect itself. None where the other change was too small to
+    tell.
+    """
+    if change.ratio is None or seen.ratio is None:
+        return FactorRange(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
+    if abs(math.log(seen.ratio)) < 0.05:
+        return None
+    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
+    ways = [
+        (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
+        for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
+    ]
+    ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]
+    return FactorRange(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
+
+
+def is_choice(name: str) -> bool:
+    """Whether the setting chooses a model, data set or configuration, so that another value may be any other work."""
+    return meaning(name) is Meaning.CHOICE
+
+
+def has_effect(change: SettingChange, what: str) -> bool:
+    """Whether a change can have made a difference of its own to what is compared."""
+    span = assumed_effect(change, what)
+    return span.most - span.least > 0.25 or abs(span.usual) > 0.1
