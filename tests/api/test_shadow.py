@@ -34,7 +34,7 @@ async def test_a_week_of_shadow_mode(endpoint: Endpoint) -> None:
 async def test_days_go_back_as_far_as_asked(endpoint: Endpoint) -> None:
     endpoint.store.job_rows[1], attempt = ended(1, 0.0, HOUR)
     endpoint.store.set_attempts(attempt)
-    endpoint.store.set_chances(*(a_chance(1, at=time.time() - 10 * 86_400)))
+    endpoint.store.set_chances(a_chance(1, at=time.time() - 10 * 86_400))
     assert (await endpoint.get("/api/v1/report/shadow"))[1]["chances"] == 0
     assert (await endpoint.get("/api/v1/report/shadow?days=11"))[1]["chances"] == 1
     assert endpoint.store.chances()[0].beside == AttemptId(JobId(1), 1)

@@ -114,7 +114,7 @@ POISONS: Sequence[Callable[[int], list[Row]]] = (
 
 
 @pytest.fixture(scope="module")
-def first_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Figures]:
+def first_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ForecastFigures]:
     """The shelf after a night of honest attempts, and how well its model does. The first night is the same in each test."""
     settings = settings_in(tmp_path_factory.mktemp("first"))
     first = retrain.train(settings, record_of(honest(1, 60)), at(62), draw=False)
@@ -125,7 +125,7 @@ def first_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Figures
 @pytest.mark.parametrize("latest", [True, False], ids=["at the end", "in the middle"])
 @pytest.mark.parametrize("poison", POISONS, ids=lambda poison: poison.__name__)
 def test_after_a_poisoned_night_what_serves_is_no_worse_on_clean_attempts(
-    poison: Callable[[int], list[Row]], latest: bool, first_night: tuple[Path, Figures], tmp_path: Path
+    poison: Callable[[int], list[Row]], latest: bool, first_night: tuple[Path, ForecastFigures], tmp_path: Path
 ):
     settings = settings_in(tmp_path)
     models, served = first_night
