@@ -82,7 +82,6 @@ ELSEWHERE = {
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
-    "gpuq/programs/user.py": "tests/programs/test_profile.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
