@@ -16,13 +16,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.forked import Forks
 from tests.support.mock_gpus import mock_environment, mock_folder
 
 STUB = Path(__file__).parent / "nvml_stub" / "nvml_stub.c"
@@ -142,11 +143,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Ran:
     """What a driver process returned, logged, and which driver functions it called."""
 
-    def __init__(self, done: subprocess.CompletedProcess[str], calls: Path) -> None:
-        assert done.returncode == 0, done.stderr
+    def __init__(self, done: subprocess.CompletedProcess[bytes], calls: Path) -> None:
+        self.log = done.stderr.decode()
+        assert done.returncode == 0, self.log
         self.result: Any = json.loads(done.stdout.splitlines()[-1])
-        self.log = done.stderr
         self.calls = calls.read_text().split() if calls.exists() else []
+
+
+@cache
+def _with_driver(folder: str) -> Forks:
+    """Processes that find the driver library of this folder. Each loads it anew."""
+    return Forks("gpuq.adapters.nvml.backend", "gpuq.settings", env={"LD_LIBRARY_PATH": folder})
 
 
 def _runner(prelude: str, folder: Path, environ: dict[str, str]) -> Callable[..., Ran]:
@@ -154,14 +161,7 @@ def _runner(prelude: str, folder: Path, environ: dict[str, str]) -> Callable[...
         (folder / "state").write_text(start)
         opening = "backend = nvml.open_backend(settings)\n" if opened else ""
         code = prelude + opening + lines + POSTLUDE
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = _with_driver(environ["LD_LIBRARY_PATH"]).run(code, ["-c"], env={**os.environ, **environ}, cwd=folder)
         return Ran(done, folder / "calls")
 
     return runner

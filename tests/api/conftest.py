@@ -17,7 +17,7 @@ from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies, Models
 from gpuq.api.server import note, serve
 from gpuq.home import Home
 from gpuq.settings import Settings, load
-from tests.api.support import MemoryStore, MemoryStream, SmallModels, describe
+from tests.api.support import FaultyStore, MemoryStream, SmallModels, describe
 
 TOKEN = "a-token-of-the-test-that-is-secret"
 
@@ -26,7 +26,7 @@ TOKEN = "a-token-of-the-test-that-is-secret"
 class Endpoint:
     """A running endpoint, and two ways to talk to it."""
 
-    store: MemoryStore
+    store: FaultyStore
     stream: MemoryStream
     settings: Settings
     context: ApiContext
@@ -56,13 +56,13 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def endpoint(settings: Settings) -> AsyncIterator[Endpoint]:
-    async with started(settings, MemoryStore(), MemoryStream(), SmallModels()) as running:
+    async with started(settings, FaultyStore(), MemoryStream(), SmallModels()) as running:
         yield running
 
 
 @asynccontextmanager
 async def started(
-    settings: Settings, store: MemoryStore, stream: MemoryStream, models: Models | None = None
+    settings: Settings, store: FaultyStore, stream: MemoryStream, models: Models | None = None
 ) -> AsyncIterator[Endpoint]:
     """Serve until the block ends."""
     app = make_app(ApiDependencies(settings, store, stream, describe, models), TOKEN)

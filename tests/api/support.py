@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
+from gpuq.adapters.store.contract import AttemptRow, Chance, Entry, JobRow, Store
+from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api.models import ExplainedForecast
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -21,164 +21,61 @@ from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord, Submission, to_core
+from gpuq.messages.submission import JobRecord, Submission
 
 GIB = 2**30
 
 
-class MemoryStore:
-    """The record's calls that the API makes. `refuse` makes every one of them fail."""
+class FaultyStore(MemoryStore):
+    """A record in memory whose calls can be made to fail or to wait. `refuse` makes every one of them fail."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.rows: dict[int, JobRow] = {}
-        self.tries: dict[int, list[AttemptRow]] = {}
-        self.known: list[Device] = []
-        self.entries: list[Entry] = []
-        self.asked: list[Request] = []
-        self.seen: list[Chance] = []
-        self.keys: dict[tuple[str, str], JobId] = {}
+        super().__init__()
         self.batches: list[int] = []
+        """How many submissions each call of `add_jobs` committed."""
         self.refuse: Exception | None = None
         self.bad: Callable[[JobRecord], bool] = lambda record: False
         self.before_commit: Callable[[], None] = lambda: None
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
         self.before_commit()
-        self._check()
         if any(self.bad(record) for record in records):
             raise RuntimeError("secret detail of the driver")
-        with self.lock:
-            self.batches.append(len(records))
-            return [self._add(record) for record in records]
-
-    def _add(self, record: JobRecord) -> JobId:
-        key = (record.owner, record.idempotency_key or "")
-        if record.idempotency_key is not None and key in self.keys:
-            return self.keys[key]
-        job = JobId(len(self.rows) + 1)
-        state = to_core(JobId(0), record).state
-        self.rows[job] = row(job, record, state)
-        self.keys[key] = job
-        return job
-
-    def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
-        self._check()
-        self.asked.append(Request(id=len(self.asked) + 1, verb=verb, job=job, by=by, at=at, body=dict(body)))
-        return len(self.asked)
-
-    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
-        for job in jobs:
-            self.add_request(verb, job, by, at, {})
-
-    def select(self, selection: Selection) -> dict[JobId, JobState]:
-        self._check()
-        wanted = selection
-        patterns = (wanted.name, wanted.kind, wanted.project)
-        return {
-            one.id: one.state
-            for one in sorted(self.rows.values(), key=lambda row: row.id)
-            if (wanted.ids is None or any(first <= one.id <= last for first, last in wanted.ids))
-            and (wanted.states is None or one.state in wanted.states)
-            and (wanted.owner is None or one.record.owner == wanted.owner)
-            and all(
-                pattern is None or fnmatchcase(text or "", pattern)
-                for pattern, text in zip(
-                    patterns,
-                    (one.record.submission.name, one.record.kind, one.record.submission.project),
-                    strict=True,
-                )
-            )
-        }
-
-    def job(self, job: JobId) -> JobRow | None:
-        self._check()
-        return self.rows.get(job)
-
-    def jobs(
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> list[JobRow]:
-        self._check()
-        found = [
-            one
-            for one in self.rows.values()
-            if (ids is None or one.id in ids)
-            and (states is None or one.state in states)
-            and (owner is None or one.record.owner == owner)
-            and (after is None or (one.id < after if newest_first else one.id > after))
-        ]
-        return sorted(found, key=lambda one: one.id, reverse=newest_first)[:limit]
-
-    def count_by_state(self) -> dict[JobState, int]:
-        self._check()
-        counts: dict[JobState, int] = {}
-        for one in self.rows.values():
-            counts[one.state] = counts.get(one.state, 0) + 1
-        return counts
-
-    def attempts(self, job: JobId) -> list[AttemptRow]:
-        self._check()
-        return list(self.tries.get(job, ()))
-
-    def live_attempts(self) -> list[AttemptRow]:
-        return [one for rows in self.tries.values() for one in rows if one.ended_at is None]
-
-    def devices(self) -> list[Device]:
-        self._check()
-        return list(self.known)
-
-    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        self._check()
-        found = [one for one in self.entries if one.seq > after and (one.jobs or not only_jobs)]
-        return [one for one in found if job is None or job in one.jobs][:limit]
-
-    def last_seq(self) -> int:
-        self._check()
-        return self.entries[-1].seq if self.entries else 0
-
-    def requests(self, limit: int) -> list[Request]:
-        return self.asked[:limit]
-
-    def hosts(self) -> dict[str, tuple[str, int]]:
-        return {}
-
-    def commit(self, commit: Commit) -> None:
-        raise NotImplementedError
-
-    def prune_journal(self, before: int) -> int:
-        raise NotImplementedError
-
-    def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
-        self._check()
-        tries = [(self.rows[job], one) for job, found in self.tries.items() for one in found]
-        return [(row, one) for row, one in tries if one.started_at is not None and (one.ended_at or -1) >= since]
-
-    def chances(self, *, since: float = 0.0) -> list[Chance]:
-        self._check()
-        return [one for one in self.seen if one.at >= since]
-
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None: ...
-
-    def _check(self) -> None:
-        if self.refuse is not None:
-            raise self.refuse
+        ids = super().add_jobs(records)
+        self.batches.append(len(records))
+        return ids
 
     # What tests do to it.
+    def set_devices(self, *devices: Device) -> None:
+        self.device_rows = {device.id: device for device in devices}
+
+    def set_attempts(self, *attempts: AttemptRow) -> None:
+        self.attempt_rows.update({AttemptId(row.job, row.number): row for row in attempts})
+
+    def set_chances(self, *chances: Chance) -> None:
+        self.chance_rows = {chance.job: chance for chance in chances}
+
+    def set_state(self, job: int, state: JobState, **fields: Any) -> None:
+        self.job_rows[JobId(job)] = msgspec.structs.replace(self.job_rows[JobId(job)], state=state, **fields)
+
     def tell(self, name: str, body: Any, *jobs: int) -> None:
         self.entries.append(Entry(seq=self.last_seq() + 1, at=time.time(), name=name, body=body, jobs=jobs))
 
-    def set_state(self, job: int, state: JobState, **fields: Any) -> None:
-        self.rows[job] = msgspec.structs.replace(self.rows[job], state=state, **fields)
+
+def _unless_refused(name: str) -> Callable[..., Any]:
+    call = getattr(FaultyStore, name)
+
+    @wraps(call)
+    def checked(store: FaultyStore, *arguments: Any, **named: Any) -> Any:
+        if store.refuse is not None:
+            raise store.refuse
+        return call(store, *arguments, **named)
+
+    return checked
+
+
+for _name in (name for name, member in vars(Store).items() if callable(member) and not name.startswith("_")):
+    setattr(FaultyStore, _name, _unless_refused(_name))
 
 
 class MemoryStream:
@@ -352,11 +249,11 @@ def picture(at: float, *devices: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"at": at, "dispatcher": dispatcher, "devices": list(devices)})
 
 
-def afternoon(store: MemoryStore, stream: MemoryStream) -> None:
+def afternoon(store: FaultyStore, stream: MemoryStream) -> None:
     """Four devices, shared and not; a queue with reasons; jobs that ended in different ways."""
     now = time.time()
     gpus = [f"GPU-8f2c41d0-1b7e-4c55-9a01-0000000000{n}" for n in range(4)]
-    store.known = [Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB, index=gpu[-1]) for gpu in gpus]  # type: ignore[arg-type]
+    store.set_devices(*(Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB, index=gpu[-1]) for gpu in gpus))  # type: ignore[arg-type]
     running = [
         (42, "resnet50-imagenet", gpus[0], forecast(61, 28.5, 1.04)),
         (43, "bert-finetune", gpus[0], forecast(33, 22.0, 1.06)),
@@ -365,8 +262,8 @@ def afternoon(store: MemoryStore, stream: MemoryStream) -> None:
         (48, "lstm-weather <b>", gpus[2], forecast(24, 6.2, 1.03)),
     ]
     for job, name, gpu, believed in running:
-        store.rows[job] = row(job, record(now - 1200, name=name), JobState.RUNNING, attempt=1)
-        store.tries[job] = [attempt(job, gpu, now - 900, believed)]
+        store.job_rows[JobId(job)] = row(job, record(now - 1200, name=name), JobState.RUNNING, attempt=1)
+        store.set_attempts(attempt(job, gpu, now - 900, believed))
     _add_waiting(store, now)
     _add_ended(store, now, gpus)
     stream.order = [51, 49, 50, 53]
@@ -379,7 +276,7 @@ def afternoon(store: MemoryStore, stream: MemoryStream) -> None:
     )
 
 
-def _add_waiting(store: MemoryStore, now: float) -> None:
+def _add_waiting(store: FaultyStore, now: float) -> None:
     reasons: list[tuple[int, str, str, list[list[Any]]]] = [
         (51, "vit-large", "PredictedLoad", [["sum_pct", 131.0], ["limit_pct", 100.0], ["beside", "#44"]]),
         (49, "whisper-medium", "SlowdownBudget", [["upper_slowdown", 1.31], ["budget", 1.15]]),
@@ -389,11 +286,11 @@ def _add_waiting(store: MemoryStore, now: float) -> None:
     for job, name, rule, numbers in reasons:
         verdict = {"admitted": False, "rule": rule, "device": None, "numbers": numbers}
         of = record(now - 60 * (54 - job), name=name)
-        store.rows[job] = row(job, of, JobState.PENDING, verdict=verdict)
-    store.rows[52] = row(52, record(now - 4000, name="ablation-7"), JobState.HELD)
+        store.job_rows[JobId(job)] = row(job, of, JobState.PENDING, verdict=verdict)
+    store.job_rows[JobId(52)] = row(52, record(now - 4000, name="ablation-7"), JobState.HELD)
 
 
-def _add_ended(store: MemoryStore, now: float, gpus: list[str]) -> None:
+def _add_ended(store: FaultyStore, now: float, gpus: list[str]) -> None:
     ended: list[tuple[int, str, JobState, int | None, float, float, float | None]] = [
         (37, "resnet50-imagenet", JobState.COMPLETED, 0, 58.2, 27.8, 1.03),
         (38, "bert-finetune", JobState.COMPLETED, 0, 34.9, 21.2, 1.07),
@@ -402,8 +299,10 @@ def _add_ended(store: MemoryStore, now: float, gpus: list[str]) -> None:
         (41, "lstm-weather", JobState.COMPLETED, 0, 22.4, 6.0, 1.02),
     ]
     for job, name, state, code, load, gib, slowdown in ended:
-        store.rows[job] = row(job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job)
+        store.job_rows[JobId(job)] = row(
+            job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job
+        )
         actual = AttemptOutcome(peak_utilization_pct=load, peak_memory_bytes=int(gib * GIB), slowdown=slowdown)
         believed = forecast(round(load * 1.05), round(gib * 1.02, 1), slowdown and 1.05)
         end = {"ended_at": now - 2000 + job, "ending": "exited", "exit_code": code, "actual": actual}
-        store.tries[job] = [attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end)]
+        store.set_attempts(attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end))

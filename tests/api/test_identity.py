@@ -81,7 +81,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_method_even_with_the
             for path in ("/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/events", "/api/v1/models/train", "/livez", "/"):
                 found = await status(endpoint, method, path, {**endpoint.bearer, **headers})
                 assert found == 403, (method, path, headers, found)
-    assert endpoint.store.asked == []
+    assert endpoint.store.requests(100) == []
 
 
 async def test_our_own_origin_is_accepted(endpoint: Endpoint) -> None:
@@ -183,7 +183,7 @@ async def test_the_socket_is_private_and_knows_its_caller(endpoint: Endpoint) ->
     assert path.stat().st_mode & 0o777 == 0o600
     found, body = await endpoint.post("/api/v1/jobs", {"command": ["x"], "cwd": "/"})
     assert found == 201
-    assert endpoint.store.rows[body["id"]].record.owner == identity.user_name(os.geteuid())
+    assert endpoint.store.job_rows[body["id"]].record.owner == identity.user_name(os.geteuid())
 
 
 def test_another_user_on_the_socket_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuq.api.contract.schema import ForecastView
-from gpuq.core.state.job import JobState
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon, live_device, live_resident, picture, record, row, submission
@@ -144,12 +144,12 @@ async def test_lists_filter_and_page(busy: Endpoint) -> None:
         if page["next"] is None:
             break
         after = f"&after={page['next']}"
-    assert seen == sorted(busy.store.rows, reverse=True)
+    assert seen == sorted(busy.store.job_rows, reverse=True)
 
 
 async def test_owner_me_is_the_caller(endpoint: Endpoint) -> None:
     await endpoint.post("/api/v1/jobs", submission())
-    endpoint.store.rows[2] = row(2, record(time.time()), JobState.PENDING)
+    endpoint.store.job_rows[2] = row(2, record(time.time()), JobState.PENDING)
     _, page = await endpoint.get("/api/v1/jobs?owner=me")
     assert [job["id"] for job in page["jobs"]] == [1]
 
@@ -205,20 +205,20 @@ async def test_cancel_hold_and_release_of_one_job(busy: Endpoint, verb: str, job
     assert found == status
     if status == 202:
         assert (body["asked"], body["done"]) == (verb, False)
-        assert [(one.verb, one.job) for one in busy.store.asked] == [(verb, job)]
+        assert [(one.verb, one.job) for one in busy.store.requests(100)] == [(verb, job)]
         async with asyncio.timeout(5):
             while not busy.stream.messages:
                 await asyncio.sleep(0.005)
     else:
         assert body["exit_code"] == 6
         assert f"Job {job}" in body["detail"]
-        assert busy.store.asked == []
+        assert busy.store.requests(100) == []
 
 
 async def test_the_answer_waits_until_the_request_is_carried_out(busy: Endpoint) -> None:
     asking = asyncio.create_task(busy.post("/api/v1/jobs/49/hold?wait=10"))
     async with asyncio.timeout(5):
-        while not busy.store.asked:
+        while not busy.store.requests(100):
             await asyncio.sleep(0.005)
     busy.store.set_state(49, JobState.HELD)
     assert await asking == (200, {"id": 49, "asked": "hold", "state": "HELD", "done": True})
@@ -245,7 +245,7 @@ async def test_a_list_has_the_forecast_of_jobs_that_wait(endpoint: Endpoint) -> 
 
 async def test_a_bound_beyond_the_device_is_not_shown(busy: Endpoint) -> None:
     """`MEM/PRED 48.8/1096G` stood beside a device of 79 GiB."""
-    [attempt] = busy.store.tries[44]
+    [attempt] = busy.store.attempts(JobId(44))
     attempt.launch["attempt"]["forecast"]["upper_memory_bytes"] = 1096 * GIB
     job = await show(busy, 44)
     assert job["forecast"]["upper_memory_bytes"] == job["attempts"][0]["forecast"]["upper_memory_bytes"] == 141 * GIB
@@ -282,7 +282,7 @@ async def test_one_request_cancels_all_that_meet_the_conditions(endpoint: Endpoi
     }
     assert reply["refused"][0]["why"] == "has already ended: it is COMPLETED"
     assert reply["missing"] == [[36, 36], [99, 99], [200, 10**17]]
-    assert [(request.verb, request.job) for request in endpoint.store.asked] == [
+    assert [(request.verb, request.job) for request in endpoint.store.requests(100)] == [
         ("cancel", 42),
         ("cancel", 43),
         ("cancel", 51),
@@ -305,7 +305,7 @@ async def test_without_ids_and_states_only_possible_jobs_are_selected(endpoint: 
             [],
             [],
         )
-    assert endpoint.store.asked == []
+    assert endpoint.store.requests(100) == []
     _, reply = await many(endpoint, "hold", where={"state": ["HELD"]})
     assert [(one["state"], one["ids"]) for one in reply["refused"]] == [("HELD", [52])]
 
@@ -314,7 +314,7 @@ async def test_the_answer_says_when_all_is_carried_out(endpoint: Endpoint) -> No
     afternoon(endpoint.store, endpoint.stream)
     asking = asyncio.create_task(many(endpoint, "hold", wait=10, where={"ids": [49, 50]}))
     async with asyncio.timeout(5):
-        while len(endpoint.store.asked) < 2:
+        while len(endpoint.store.requests(100)) < 2:
             await asyncio.sleep(0.005)
     for job in (49, 50):
         endpoint.store.set_state(job, JobState.HELD)
@@ -337,4 +337,4 @@ async def test_a_request_about_many_jobs_must_say_which(endpoint: Endpoint, body
     afternoon(endpoint.store, endpoint.stream)
     status, reply = await endpoint.post("/api/v1/jobs/cancel", body)
     assert (status, reply["exit_code"]) == (422, 2)
-    assert endpoint.store.asked == []
+    assert endpoint.store.requests(100) == []

@@ -19,15 +19,15 @@ NOW = 1_700_000_000.0
 @pytest.fixture
 def folder(endpoint: Endpoint) -> Path:
     """Job 7 runs its first attempt."""
-    endpoint.store.rows[7] = row(7, record(NOW), JobState.RUNNING, attempt=1)
-    endpoint.store.tries[7] = [attempt(7, "gpu-0", NOW, forecast(50, 5))]
+    endpoint.store.job_rows[7] = row(7, record(NOW), JobState.RUNNING, attempt=1)
+    endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5)))
     found = endpoint.settings.home.attempt(7, 1)
     found.mkdir(mode=0o700)
     return found
 
 
 def end(endpoint: Endpoint, state: JobState = JobState.COMPLETED) -> None:
-    endpoint.store.tries[7][-1] = attempt(7, "gpu-0", NOW, forecast(50, 5), ended_at=NOW + 9, exit_code=0)
+    endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5), ended_at=NOW + 9, exit_code=0))
     endpoint.store.set_state(7, state)
 
 
@@ -50,7 +50,7 @@ async def test_raw_bytes_whatever_they_are(endpoint: Endpoint, folder: Path) -> 
 
 
 async def test_a_deleted_log_differs_from_an_empty_one(endpoint: Endpoint, folder: Path) -> None:
-    endpoint.store.tries[7] = [attempt(7, "gpu-0", NOW, forecast(50, 5), host=endpoint.settings.worker.host)]
+    endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5), host=endpoint.settings.worker.host))
     (folder / "output.log").touch()
     assert await body(endpoint) == b""
     (folder / "output.log").unlink()
@@ -107,15 +107,13 @@ async def test_following_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> N
 
 
 async def test_following_a_job_that_waits_and_runs_twice(endpoint: Endpoint) -> None:
-    endpoint.store.rows[7] = row(7, record(NOW), JobState.PENDING)
+    endpoint.store.job_rows[7] = row(7, record(NOW), JobState.PENDING)
     async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
         for number in (1, 2):
             folder = endpoint.settings.home.attempt(7, number)
             folder.mkdir()
             (folder / "output.log").write_bytes(b"try %d\n" % number)
-            endpoint.store.tries.setdefault(7, []).append(
-                attempt(7, "gpu-0", NOW, forecast(50, 5), number=number, ended_at=NOW + number)
-            )
+            endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5), number=number, ended_at=NOW + number))
             endpoint.store.set_state(7, JobState.PENDING, attempt=number)
             assert await answer.content.readexactly(6) == b"try %d\n" % number
         endpoint.store.set_state(7, JobState.COMPLETED)
@@ -146,7 +144,7 @@ async def test_a_disconnected_follower_ends_the_stream(endpoint: Endpoint, folde
 
 
 async def test_a_job_without_output_yet_has_an_empty_log(endpoint: Endpoint) -> None:
-    endpoint.store.rows[7] = row(7, record(NOW), JobState.PENDING)
+    endpoint.store.job_rows[7] = row(7, record(NOW), JobState.PENDING)
     assert await body(endpoint) == b""
 
 

@@ -13,19 +13,19 @@ from gpuq.core.state.device import Device
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.learn.training.train import fit
 from gpuq.settings import Learning
-from tests.api.support import GIB, MemoryStore, record
+from tests.api.support import GIB, FaultyStore, record
 from tests.learn.world import Work, run
 
 
-class NothingFinished(MemoryStore):
+class NothingFinished(FaultyStore):
     def finished_attempts(self, **_: object) -> list[object]:  # type: ignore[override]
         return []
 
 
 def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -> None:
     store, shelf, now = NothingFinished(), Shelf(tmp_path / "models"), 0.0
-    store.known = [Device(f"gpu-{i}", "h", "nvml", name, 16 * GIB) for i, name in enumerate("AAB")]  # type: ignore[arg-type]
-    _, a, b = store.known
+    store.set_devices(*(Device(f"gpu-{i}", "h", "nvml", name, 16 * GIB) for i, name in enumerate("AAB")))  # type: ignore[arg-type]
+    _, a, b = store.devices()
     models = ShelfModels(store, shelf, Learning(), lambda: now)
     asked = record(1.0)
     [before] = models.explained_forecasts(asked, [(a, ())])

@@ -109,8 +109,8 @@ async def test_the_page_has_no_remarks_on_healthy_devices(endpoint: Endpoint) ->
 
 async def test_text_of_users_is_escaped(endpoint: Endpoint) -> None:
     evil = '"><script>alert(1)</script>'
-    endpoint.store.rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
-    endpoint.store.rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
+    endpoint.store.job_rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
+    endpoint.store.job_rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
     async with endpoint.socket.get("/") as answer:
         html = await answer.text()
     assert "<script>alert" not in html

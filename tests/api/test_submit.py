@@ -30,7 +30,7 @@ async def test_one_job(endpoint: Endpoint) -> None:
         assert answer.status == 201
         assert answer.headers["Location"] == "/api/v1/jobs/1"
         assert await answer.json() == {"id": 1, "dispatcher": "absent"}
-    kept = endpoint.store.rows[1].record
+    kept = endpoint.store.job_rows[1].record
     assert kept.submission.name == "first"
     assert kept.kind.endswith(":python")
     assert kept.features == {"arguments": 2}
@@ -40,7 +40,7 @@ async def test_one_job(endpoint: Endpoint) -> None:
 
 async def test_a_held_job_waits_for_its_release(endpoint: Endpoint) -> None:
     await endpoint.post(JOBS, submission(hold=True))
-    assert endpoint.store.rows[1].state is JobState.HELD
+    assert endpoint.store.job_rows[1].state is JobState.HELD
 
 
 async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
@@ -48,7 +48,7 @@ async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
     assert status == 201
     assert body["ids"] == list(range(1, 10_001))
     assert endpoint.store.batches == [10_000]
-    assert endpoint.store.rows[777].record.submission.name == "n776"
+    assert endpoint.store.job_rows[777].record.submission.name == "n776"
     await rung(endpoint, 1)
     assert len(endpoint.stream.messages) == 1
 
@@ -57,14 +57,14 @@ async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -
     for many in ([submission()] * 10_001, []):
         status, body = await endpoint.post(JOBS, many)
         assert (status, body["exit_code"]) == (422, 2)
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
 
 
 async def test_one_invalid_submission_refuses_the_whole_batch(endpoint: Endpoint) -> None:
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=0)])
     assert status == 422
     assert "$[1].gpus" in body["detail"]
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
 
 
 async def test_submissions_during_a_commit_share_the_next_one(endpoint: Endpoint) -> None:
@@ -82,13 +82,13 @@ async def test_submissions_during_a_commit_share_the_next_one(endpoint: Endpoint
     assert sorted(body["id"] for _, body in answers) == list(range(1, 22))
     assert endpoint.store.batches == [1, 20]
     for status, body in answers[1:]:
-        assert endpoint.store.rows[body["id"]].record.submission.name.startswith("o"), status
+        assert endpoint.store.job_rows[body["id"]].record.submission.name.startswith("o"), status
 
 
 async def test_each_gets_the_id_of_its_own_job(endpoint: Endpoint) -> None:
     answers = await asyncio.gather(*(endpoint.post(JOBS, submission(name=f"mine-{n}")) for n in range(50)))
     for number, (_, body) in enumerate(answers):
-        assert endpoint.store.rows[body["id"]].record.submission.name == f"mine-{number}"
+        assert endpoint.store.job_rows[body["id"]].record.submission.name == f"mine-{number}"
 
 
 async def test_an_invalid_submission_does_not_fail_others_of_its_commit(endpoint: Endpoint) -> None:
@@ -97,14 +97,14 @@ async def test_an_invalid_submission_does_not_fail_others_of_its_commit(endpoint
     answers = await asyncio.gather(*(endpoint.post(JOBS, submission(name=name)) for name in names))
     assert [status for status, _ in answers] == [201, 500, 201]
     assert "secret detail" not in str(answers[1])
-    assert sorted(row.record.submission.name or "" for row in endpoint.store.rows.values()) == ["a", "b"]
+    assert sorted(row.record.submission.name or "" for row in endpoint.store.job_rows.values()) == ["a", "b"]
 
 
 async def test_an_absent_database_confirms_nothing(endpoint: Endpoint) -> None:
     endpoint.store.refuse = Unreachable("The database does not answer.")
     status, body = await endpoint.post(JOBS, submission())
     assert (status, body["exit_code"]) == (503, 4)
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
     assert endpoint.stream.messages == []
     endpoint.store.refuse = None
     assert (await endpoint.post(JOBS, submission()))[0] == 201
@@ -135,7 +135,7 @@ async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
 
 
 async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: Endpoint) -> None:
-    endpoint.store.known = [Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)]  # type: ignore[arg-type]
+    endpoint.store.set_devices(*(Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)))  # type: ignore[arg-type]
     status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))
     assert (status, body["exit_code"], body["type"]) == (409, 7, "urn:gpuq:never-fits")
     assert "has 24.0 GiB, which is 6.0 GiB too little." in body["detail"]
@@ -150,7 +150,7 @@ async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: E
     assert (status, body["exit_code"]) == (409, 7)
     assert "on each of 2 devices of one host" in body["detail"]
     assert "which is 4.0 GiB too little." in body["detail"]
-    assert len(endpoint.store.rows) == 3
+    assert len(endpoint.store.job_rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[s
     status, body = await endpoint.post(JOBS, submission(**asked))
     assert (status, body["exit_code"]) == (422, 2)
     assert words in body["detail"]
-    assert not endpoint.store.rows
+    assert not endpoint.store.job_rows
 
 
 async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_preemptible(endpoint: Endpoint) -> None:
     body = submission(gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}})
     assert (await endpoint.post(JOBS, body))[0] == 201
-    kept = endpoint.store.rows[1].record.submission
+    kept = endpoint.store.job_rows[1].record.submission
     assert (kept.gpus, kept.priority, kept.preemptible) == (2, -3, True)
     assert kept.hints is not None
     assert kept.hints.layers == {"Dense": 4}
@@ -188,13 +188,13 @@ async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint)
 
 
 async def test_predict_queues_nothing(endpoint: Endpoint) -> None:
-    endpoint.store.known = [Device("gpu-0", "h", "nvml", "A", 16 * GIB)]  # type: ignore[arg-type]
+    endpoint.store.set_devices(Device("gpu-0", "h", "nvml", "A", 16 * GIB))  # type: ignore[arg-type]
     status, body = await endpoint.post("/api/v1/predict", submission(gpu_memory=20 * GIB, kind="mine"))
     assert status == 200
     assert body["kind"] == "mine"
     assert body["forecast"]["peak_utilization_pct"] == 61.0
     assert "4.0 GiB" in body["never_fits"]
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
 
 
 async def test_predict_says_from_what_evidence_and_how_sure(endpoint: Endpoint) -> None:
@@ -224,12 +224,12 @@ async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> 
     partner = found[44]["partners"][0]
     assert (partner["name"], partner["upper_slowdown"], partner["partner_slowdown"]) == ("llama-8b-lora", 1.1, 1.3)
     assert partner["evidence"] == "measured"
-    assert endpoint.store.asked == []
+    assert endpoint.store.requests(100) == []
 
 
 async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
-    names = [device.id for device in endpoint.store.known]
+    names = [device.id for device in endpoint.store.devices()]
 
     async def reply(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
         endpoint.stream.picture = picture(time.time(), *(live_device(name, 141, 3.0, **changes) for name in names[:2]))
@@ -245,7 +245,7 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
 
 
 async def test_a_bound_ends_at_the_device(endpoint: Endpoint) -> None:
-    endpoint.store.known = [Device("gpu-0", "h", "nvml", "A", 11 * GIB)]  # type: ignore[arg-type]
+    endpoint.store.set_devices(Device("gpu-0", "h", "nvml", "A", 11 * GIB))  # type: ignore[arg-type]
     _, body = await endpoint.post("/api/v1/predict", submission())
     assert (
         body["forecast"]["upper_memory_bytes"] == body["device_types"][0]["forecast"]["upper_memory_bytes"] == 11 * GIB
@@ -283,14 +283,14 @@ async def test_predict_beside_a_job_or_a_kind_that_is_named(endpoint: Endpoint) 
 async def test_hints_are_bounded(endpoint: Endpoint, hints: dict[str, object]) -> None:
     status, body = await endpoint.post(JOBS, submission(hints=hints))
     assert status == 422, body
-    assert endpoint.store.rows == {}
+    assert endpoint.store.job_rows == {}
 
 
 async def test_submissions_before_the_shutdown_are_committed(settings: object) -> None:
     from tests.api.conftest import started
-    from tests.api.support import MemoryStore, MemoryStream
+    from tests.api.support import FaultyStore, MemoryStream
 
-    store = MemoryStore()
+    store = FaultyStore()
     gate = threading.Event()
     store.before_commit = lambda: gate.wait(10) and None
     async with started(settings, store, MemoryStream()) as endpoint:  # type: ignore[arg-type]

@@ -262,10 +262,10 @@ async def test_a_policy_that_serves_as_chosen_is_no_alarm(endpoint: Endpoint) ->
 
 async def test_devices_have_an_index_and_a_name_and_stand_in_that_order(endpoint: Endpoint) -> None:
     gpus = [Device(DeviceId(f"GPU-{n}"), HostId("a"), "nvml", "NVIDIA H100", 80 * GIB, index=str(n)) for n in (10, 9)]
-    endpoint.store.known = gpus
+    endpoint.store.set_devices(*gpus)
     _, reply = await endpoint.get("/api/v1/gpus")
     assert [(one["name"], one["index"]) for one in reply] == [("gpu9", "9"), ("gpu10", "10")]
-    endpoint.store.known = [*gpus, Device(DeviceId("b/cpu0"), HostId("b"), "cpu", "cpu-2", GIB, index="0")]
+    endpoint.store.set_devices(*gpus, Device(DeviceId("b/cpu0"), HostId("b"), "cpu", "cpu-2", GIB, index="0"))
     endpoint.context.devices._read_at = float("-inf")
     _, reply = await endpoint.get("/api/v1/gpus")
     assert [one["name"] for one in reply] == ["a:gpu9", "a:gpu10", "b:cpu0"]

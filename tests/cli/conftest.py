@@ -1,4 +1,4 @@
-"""A real HTTP server on a Unix socket with canned answers, and the real `gpuq` command as a process of its own."""
+"""A real HTTP server on a Unix socket with canned answers, and the `gpuq` command as a process of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import socketserver
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+
+from tests.support import forked
 
 
 @dataclass
@@ -82,11 +83,12 @@ class Done:
 
 
 class Command:
-    """Runs the installed `gpuq` as a user would."""
+    """Runs `gpuq` as a user would, in a process of its own: forked, or started where the start matters."""
+
+    program = forked.PROGRAM
 
     def __init__(self, home: Path, cwd: Path) -> None:
         self.cwd = cwd
-        self.program = str(Path(sys.executable).with_name("gpuq"))
         self.env = {
             "GPUQ_HOME": str(home),
             "HOME": str(cwd),
@@ -96,21 +98,21 @@ class Command:
         }
 
     def __call__(self, *words: str | bytes, stdin: str | None = None, cwd: Path | None = None, **env: str) -> Done:
-        done = subprocess.run(
-            [self.program, *words],
-            input=None if stdin is None else stdin.encode("utf-8", "surrogateescape"),
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=20,
-            cwd=cwd or self.cwd,
-            env={**self.env, **env},
-            check=False,
-        )
-        err = done.stderr.decode()
+        where, environ = cwd or self.cwd, {**self.env, **env}
+        if any(name.startswith("PYTHON") for name in env):  # only the start of an interpreter reads those
+            assert stdin is None
+            process = self.start(*words, cwd=where, env=environ)
+            out, errors = process.communicate(timeout=60)
+            code = process.returncode
+        else:
+            given = None if stdin is None else stdin.encode("utf-8", "surrogateescape")
+            done = forked.gpuq(*words, stdin=given, cwd=where, env=environ, timeout_s=60)
+            code, out, errors = done.returncode, done.stdout, done.stderr
+        err = errors.decode()
         assert "Traceback" not in err
-        return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), err)
+        return Done(code, out.decode(errors="surrogateescape"), err)
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *words: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
         defaults = {"stdin": subprocess.DEVNULL, "stdout": pipe, "stderr": pipe, "cwd": self.cwd, "env": self.env}
         return subprocess.Popen([self.program, *words], **{**defaults, **options})

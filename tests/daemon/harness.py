@@ -1,4 +1,4 @@
-"""The dispatcher's ring with everything around it in hand: a real record, twins for Redis and RQ, a clock that is told.
+"""The dispatcher's loop with everything around it in hand: record, Redis and RQ in memory, and a clock that the test sets.
 
 `turn` is one turn of the ring with whatever messages are given; `live` lets a `World` follow its orders and talk back until
 nothing moves any more.
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.adapters.redis.stream import MemoryStream
-from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Entry, Store
-from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
@@ -57,9 +56,7 @@ class Harness:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder}/gpuq.db"
-        upgrade(self.url)
-        self.store: Store = open_store(self.url)
+        self.store: Store = MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now = 1000.0

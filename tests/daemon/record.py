@@ -1,4 +1,4 @@
-"""A real record with finished attempts in it, for the trainer to read."""
+"""A record with finished attempts in it, for the trainer to read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import msgspec
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
-from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.home import Home
 from gpuq.settings import Learning, Settings
 from tests.learn.world import GIB
+from tests.support.sqlite_record import make_record
 
 GPU = Device(id=DeviceId("h/0"), host=HostId("h"), backend="nvml", type="GPU", total_memory=80 * GIB)
 
@@ -23,16 +24,22 @@ def settings_in(folder: Path, **learning: float) -> Settings:
     """Settings of a home of its own, with a SQLite record that is set up."""
     home = Home(folder / "home")
     home.create()
-    settings = Settings(
-        home=home, redis_url=None, database_url=f"sqlite:///{home.database}", learning=Learning(**learning)  # type: ignore[arg-type]
+    return Settings(
+        home=home, redis_url=None, database_url=make_record(home.database), learning=Learning(**learning)  # type: ignore[arg-type]
     )  # fmt: skip
-    upgrade(settings.database_url)
-    return settings
+
+
+def record_of(rows: Sequence[tuple[JobRow, AttemptRow]]) -> Store:
+    """A record in memory, with one device and these attempts."""
+    return _filled(MemoryStore(), rows)
 
 
 def record_in(settings: Settings, rows: Sequence[tuple[JobRow, AttemptRow]] = ()) -> Store:
-    """The record, with one device and these attempts."""
-    store = open_store(settings.database_url)
+    """The record of these settings, with one device and these attempts, for the trainer in a process of its own."""
+    return _filled(open_store(settings.database_url), rows)
+
+
+def _filled(store: Store, rows: Sequence[tuple[JobRow, AttemptRow]]) -> Store:
     store.commit(Commit(devices=[GPU]))
     fill(store, rows)
     return store

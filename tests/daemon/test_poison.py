@@ -1,4 +1,4 @@
-"""A bad model cannot be published: each poison against the real trainer, a real record and a real shelf.
+"""A bad model cannot be published: each poison against the real trainer, a record in memory and a real shelf.
 
 After each, what serves must be no worse on clean attempts that nobody has seen than what served before.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from gpuq.learn.training.score import ForecastFigures, figures, score_forecasts
 from gpuq.learn.training.train import fit
 from gpuq.programs import retrain
 from gpuq.settings import Learning
-from tests.daemon.record import record_in, settings_in
+from tests.daemon.record import record_of, settings_in
 from tests.learn.world import GIB, Work, recorded, rows, run
 
 Row = tuple[JobRow, AttemptRow]
@@ -112,42 +113,40 @@ POISONS: Sequence[Callable[[int], list[Row]]] = (
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def first_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ForecastFigures]:
+    """The shelf after a night of honest attempts, and how well its model does. The first night is the same in each test."""
+    settings = settings_in(tmp_path_factory.mktemp("first"))
+    first = retrain.train(settings, record_of(honest(1, 60)), at(62), draw=False)
+    assert first["published"], first["reason"]
+    return settings.home.models, figures_of(Shelf(settings.home.models).load_current())
+
+
 @pytest.mark.parametrize("latest", [True, False], ids=["at the end", "in the middle"])
 @pytest.mark.parametrize("poison", POISONS, ids=lambda poison: poison.__name__)
 def test_after_a_poisoned_night_what_serves_is_no_worse_on_clean_attempts(
-    poison: Callable[[int], list[Row]], latest: bool, tmp_path: Path
+    poison: Callable[[int], list[Row]], latest: bool, first_night: tuple[Path, ForecastFigures], tmp_path: Path
 ):
     settings = settings_in(tmp_path)
-    shelf = Shelf(settings.home.models)
-    store = record_in(settings, honest(1, 60))
-    first = retrain.train(settings, store, at(62), draw=False)
-    assert first["published"], first["reason"]
-    before = shelf.load_current()
+    models, served = first_night
+    shutil.copytree(models, settings.home.models, symlinks=True, dirs_exist_ok=True)
     night = [*honest(61, 30), *poison(91)] if latest else [*poison(61), *honest(140, 40)]
-    store.close()
-    store = record_in(settings, night)
-    result = retrain.train(settings, store, at(200), draw=False)
-    store.close()
-    after = shelf.load_current()
-    served, serves = figures_of(before), figures_of(after)
+    result = retrain.train(settings, record_of([*honest(1, 60), *night]), at(200), draw=False)
+    serves = figures_of(Shelf(settings.home.models).load_current())
     assert serves.scored == served.scored == 60
     assert (serves.loss or 9) <= (served.loss or 0) * 1.10, result["reason"]
     assert (serves.memory_under_share or 0) <= max(served.memory_under_share or 0, 1 - LEARNING.quantile)
 
 
-def test_the_poison_would_have_worked(tmp_path: Path):
+def test_the_poison_would_have_worked():
     """Without a judge: a model of plausible lies promises too little to the honest."""
-    settings = settings_in(tmp_path)
     others = [row for row in honest(1, 40) if "bert" not in row[0].record.kind]
-    store = record_in(settings, [*others, *plausible_lies(50)])
-    outcomes = retrain.read_attempts(store, at(200)).outcomes
-    store.close()
+    outcomes = retrain.read_attempts(record_of([*others, *plausible_lies(50)]), at(200)).outcomes
     assert (figures_of(fit(outcomes, LEARNING)).memory_under_share or 0) > 0.1
 
 
 def test_what_was_left_out_is_told_with_its_reason(tmp_path: Path):
     settings = settings_in(tmp_path)
-    store = record_in(settings, [*honest(1, 60), *nothing_right(61), *copies(91)])
+    store = record_of([*honest(1, 60), *nothing_right(61), *copies(91)])
     result = retrain.train(settings, store, at(200), draw=False)
-    store.close()
     assert result["left_out"] == {"a copy of another attempt": 234, "a value that cannot be right": 24}

@@ -56,9 +56,9 @@ for step in range(1, 99):
 
 
 _TRAINS = """import os, resource, signal, sys
+from gpuq.learn.training import nightly
 from gpuq.programs import retrain
-from gpuq.learn import night
-fit = night.fit
+fit = nightly.fit
 {}
 sys.exit(retrain.main(["--here"]))
 """
@@ -82,7 +82,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 ):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("night.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
+    code = _TRAINS.format("nightly.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setenv("GPUQ_HOME", str(settings.home.root))
     monkeypatch.setattr(retrain, "python_module", lambda *_: [sys.executable, "-c", code])
     assert retrain.main([]) == 1
@@ -95,7 +95,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_so(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("night.fit = lambda *_: bytearray(2 << 30)")
+    code = _TRAINS.format("nightly.fit = lambda *_: bytearray(2 << 30)")
     failed = python(settings, "-c", code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("gpuq: The training ran out of memory; it may use 1 GiB.")
@@ -108,7 +108,7 @@ def test_a_full_disk_leaves_what_served(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
     full = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
-    failed = python(settings, "-c", _TRAINS.format(f"night.fit = lambda *a: [{full}, fit(*a)][1]"))
+    failed = python(settings, "-c", _TRAINS.format(f"nightly.fit = lambda *a: [{full}, fit(*a)][1]"))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "File too large" in failed.stderr
     assert "Traceback" not in failed.stderr

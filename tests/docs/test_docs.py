@@ -3,16 +3,18 @@
 import importlib
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import MISSING
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
-from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS
+from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS, main
 from gpuq.core.state.verdict import Rule
 from gpuq.errors import GpuqError
 from gpuq.settings import GROUPS, expected, setting_fields
@@ -70,6 +72,7 @@ def variables_of_settings() -> set[str]:
     return {f"GPUQ_{group}_{field.name}".upper() for group in GROUPS for field in setting_fields(group).values()}
 
 
+@cache
 def variables_in_code() -> set[str]:
     """Every variable that the program, not its comments, names."""
     sources = [
@@ -130,23 +133,27 @@ def own_options(words: list[str]) -> list[str]:
     return own
 
 
+@cache
 def help_of(verb: str | None) -> str:
     words = [verb] if verb in {*VERBS, *ALIASES} else []
-    program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, *words, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with redirect_stdout(StringIO()) as printed:
+        try:
+            code: object = main([*words, "--help"])
+        except SystemExit as ended:
+            code = ended.code
+    assert code in (0, None), verb
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_verb_and_option_that_a_document_names_exists(document):
-    helps: dict[str | None, str] = {}
     for words in commands_in(document.read_text()):
         verb = verb_of(words)
         if verb is not None and verb.isupper():
             continue  # `gpuq VERB --help`
         assert verb in {None, "help", *VERBS, *ALIASES}, f"gpuq {' '.join(words)}"
         for option in own_options(words):
-            text = helps.setdefault(verb, help_of(verb)) + " --help --version"
+            text = help_of(verb) + " --help --version"
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"gpuq {' '.join(words)}: {option}"
 
 

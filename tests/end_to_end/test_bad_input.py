@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support import forked
 from tests.support.site import Site, wait_for
 
 MIB = 2**20
@@ -33,8 +32,7 @@ def site() -> Iterator[Site]:
 
 def run(site: Site, *words: str | bytes, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """The real command, as a user runs it."""
-    argv: Sequence[str | bytes] = [str(Path(sys.executable).with_name("gpuq")), *words]
-    return subprocess.run(argv, env=site.env, cwd=site.home, input=stdin, capture_output=True, timeout=60, check=False)
+    return forked.gpuq(*words, env=site.env, cwd=site.home, stdin=stdin)
 
 
 def said(site: Site, code: int, *words: str | bytes) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import forked
 from tests.support.site import Site, wait_for
 
 STEPS = Path(__file__).with_name("steps.py")
@@ -25,8 +26,7 @@ def gpuq(site: Site, *arguments: str, code: int = 0) -> str:
 
 
 def run(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(Path(sys.executable).with_name("gpuq")), *arguments]
-    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=90, cwd=site.home, check=False)
+    return forked.gpuq(*arguments, env=site.env, cwd=site.home, text=True)
 
 
 def show(site: Site, job: str) -> dict[str, Any]:

@@ -20,13 +20,13 @@ import pytest
 import redis
 
 from gpuq.messages import wire
+from tests.support import forked
 from tests.support.site import Site, kill, wait_for
 
 
 def gpuq(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
     """The real command, as a user runs it."""
-    argv = [str(Path(sys.executable).with_name("gpuq")), *words]
-    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=90, check=False)
+    return forked.gpuq(*words, env=site.env, text=True)
 
 
 def attempt_file(site: Site, job: int, name: str) -> Path:

@@ -7,12 +7,11 @@ import os
 import secrets
 import sqlite3
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import redis
 
+from tests.support import forked
 from tests.support.site import Site
 
 # What holds the submission itself, private to its owner.
@@ -21,9 +20,7 @@ HOLDS_IT = ("gpuq.db", "gpuq.db-wal", "order.json")
 
 def gpuq(site: Site, *words: str, **more: str) -> str:
     """The real command; all that it says."""
-    argv = [str(Path(sys.executable).with_name("gpuq")), *words]
-    env = {**site.env, **more}
-    done = subprocess.run(argv, env=env, cwd=site.home, capture_output=True, text=True, timeout=60, check=False)
+    done = forked.gpuq(*words, env={**site.env, **more}, cwd=site.home, text=True)
     assert done.returncode == (1 if words[0] == "doctor" and services_crashed(done.stdout) else 0), (
         done.stdout + done.stderr
     )

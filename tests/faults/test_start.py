@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.settings import load
+from tests.support.sqlite_record import make_record
 
 UP, DISPATCHER = "gpuq.programs.up", "gpuq.daemon"
 MESS = "[admission\nmax_slowdown = = 2\n"
@@ -164,7 +164,7 @@ def test_a_record_with_another_schema_is_refused_and_stays_as_it_is(
     home: Path, module: str, schema: str, which: str
 ) -> None:
     database = home / "gpuq.db"
-    upgrade(f"sqlite:///{database}")
+    make_record(database)
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
     connection.close()

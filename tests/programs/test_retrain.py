@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import Conflict
 from gpuq.home import Home
 from gpuq.learn.serving.shelf import Shelf
@@ -26,6 +26,7 @@ from gpuq.settings import Settings
 from tests.daemon.nights import NOW, FewRows, command, row, train, world
 from tests.daemon.record import fill
 from tests.learn.world import GIB, Work
+from tests.support.sqlite_record import make_record
 
 
 @pytest.fixture
@@ -33,6 +34,16 @@ def settings(tmp_path: Path) -> Settings:
     home = Home(tmp_path / "home")
     home.create()
     return Settings(home=home, redis_url=None, database_url=f"sqlite:///{home.database}")
+
+
+@pytest.fixture(scope="module")
+def first_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shelf with the model that `world` gives, for tests in which it only has to be there."""
+    home = Home(tmp_path_factory.mktemp("first") / "home")
+    home.create()
+    found = Settings(home=home, redis_url=None, database_url=f"sqlite:///{home.database}")
+    assert train(found, world())["version"] == "v0001"
+    return home.models
 
 
 def test_a_better_model_is_published_and_the_dispatcher_told(settings: Settings):
@@ -100,8 +111,10 @@ def corrupt(kind: str) -> list[tuple[JobRow, AttemptRow]]:
         ("one row, many times", "too little history: 1 finished attempt "),
     ],
 )
-def test_a_history_that_cannot_teach_changes_nothing_and_says_why(settings: Settings, history: str, reason: str):
-    train(settings, world())
+def test_a_history_that_cannot_teach_changes_nothing_and_says_why(
+    settings: Settings, first_models: Path, history: str, reason: str
+):
+    shutil.copytree(first_models, settings.home.models, symlinks=True, dirs_exist_ok=True)
     result = train(settings, corrupt(history))
     assert (result["published"], result["version"]) == (False, "v0001")
     assert reason in result["reason"]
@@ -168,8 +181,7 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
 
 
 def test_the_command_trains_from_a_real_record(settings: Settings):
-    upgrade(settings.database_url)
-    store = open_store(settings.database_url)
+    store = open_store(make_record(settings.home.database))
     fill(store, world())
     done = command(settings)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forked
 from tests.support.site import Site, wait_for
 
 
@@ -24,8 +25,7 @@ def site() -> Iterator[Site]:
 
 
 def gpuq(site: Site, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(Path(sys.executable).with_name("gpuq")), *words]
-    return subprocess.run(argv, env={**site.env, **more}, capture_output=True, text=True, timeout=90, check=False)
+    return forked.gpuq(*words, env={**site.env, **more}, text=True)
 
 
 def checks(site: Site) -> dict[str, dict[str, str]]:

@@ -51,7 +51,7 @@ def test_placement_is_by_uuid_and_in_bus_order(run: Callable[..., Ran]):
 def test_jobs_on_whole_gpus_are_mps_clients_if_configured(run: Callable[..., Ran]):
     ran = run(
         "settings = replace(settings, devices=Devices(mps=True, mps_thread_pct=50))\n"
-        "backend = backend.open_backend(settings); found = [backend.placement([d]).env for d in ('GPU-1', 'MIG-100')]\n"
+        "backend = nvml.open_backend(settings); found = [backend.placement([d]).env for d in ('GPU-1', 'MIG-100')]\n"
         "result = [{name: value for name, value in one.items() if 'MPS' in name} for one in found]",
         start="device 0 mig 1",
         opened=False,
@@ -73,9 +73,7 @@ def test_placement_on_a_device_that_is_not_here_is_refused(run: Callable[..., Ra
      (f"fail 0 * {LOST}\nfail 1 * {LOST}", "no GPU")],
 )  # fmt: skip
 def test_a_driver_without_a_gpu_is_unreachable(run: Callable[..., Ran], start: str, word: str):
-    lines = (
-        "try: backend.open_backend(settings)\nexcept GpuqError as e: result = [type(e).__name__, e.message, e.fix]\n"
-    )
+    lines = "try: nvml.open_backend(settings)\nexcept GpuqError as e: result = [type(e).__name__, e.message, e.fix]\n"
     ran = run(lines, start=start, opened=False)
     assert ran.result[0] == "Unreachable"
     assert word in ran.result[1]
@@ -85,8 +83,8 @@ def test_a_driver_without_a_gpu_is_unreachable(run: Callable[..., Ran], start: s
 def test_a_separate_pid_namespace_is_warned_of(run: Callable[..., Ran]):
     ran = run(
         "import gpuq.adapters.nvml.processes as p\n"
-        "p._INITIAL_NAMESPACE = os.readlink('/proc/self/ns/pid'); same = p.numbers_are_the_hosts()\n"
-        "p._INITIAL_NAMESPACE = 'pid:[1]'; backend.open_backend(settings); result = same, p.numbers_are_the_hosts()",
+        "p._INITIAL_NAMESPACE = os.readlink('/proc/self/ns/pid'); same = p.in_host_pid_namespace()\n"
+        "p._INITIAL_NAMESPACE = 'pid:[1]'; nvml.open_backend(settings); result = same, p.in_host_pid_namespace()",
         opened=False,
     )
     assert ran.result == [True, False]

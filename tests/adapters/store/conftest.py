@@ -1,8 +1,10 @@
-"""Each test of the record runs on SQLite and on a real PostgreSQL server, each time on a fresh database."""
+"""Each test of the contract runs in memory, on SQLite and on a real PostgreSQL server, each time on an empty record.
+
+Tests of the databases themselves (migrations, faults of the disk) take a URL and run on the two databases.
+"""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,9 +13,13 @@ import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.schema import metadata
 from tests.adapters.store.postgresql import Server, why_not
+from tests.support.sqlite_record import make_record
+
+DATABASES = ["sqlite", "postgresql"]
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +31,7 @@ def server() -> Iterator[Server]:
     running.remove()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -48,13 +54,6 @@ def scratch_url(server: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("template") / "gpuq.db"
-    upgrade(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture(scope="session")
 def postgresql_url(server: Server) -> str:
     url = server.create_database()
     upgrade(url)
@@ -62,17 +61,9 @@ def postgresql_url(server: Server) -> str:
 
 
 @pytest.fixture
-def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(backend: str, request: pytest.FixtureRequest) -> str:
     """A database with our schema and no rows."""
-    if backend == "sqlite":
-        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "gpuq.db")
-        return f"sqlite:///{tmp_path}/gpuq.db"
-    url = request.getfixturevalue("postgresql_url")
-    tables = ", ".join(name for name in metadata.tables if name != "numbers")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {tables}")
-        connection.execute("UPDATE numbers SET last_job = 0, last_request = 0")
-    return url
+    return _empty_database(backend, request)
 
 
 @pytest.fixture
@@ -89,6 +80,27 @@ def store_of() -> Iterator[Callable[[str], Store]]:
         each.close()
 
 
+@pytest.fixture(params=["memory", *DATABASES])
+def open_record(request: pytest.FixtureRequest, store_of: Callable[[str], Store]) -> Callable[[], Store]:
+    """Opens one empty record, each time as another process would; in memory it is the same object for all."""
+    if request.param == "memory":
+        record = MemoryStore()
+        return lambda: record
+    url = _empty_database(request.param, request)
+    return lambda: store_of(url)
+
+
 @pytest.fixture
-def store(database_url: str, store_of: Callable[[str], Store]) -> Store:
-    return store_of(database_url)
+def store(open_record: Callable[[], Store]) -> Store:
+    return open_record()
+
+
+def _empty_database(backend: str, request: pytest.FixtureRequest) -> str:
+    if backend == "sqlite":
+        return make_record(request.getfixturevalue("tmp_path") / "gpuq.db")
+    url = request.getfixturevalue("postgresql_url")
+    tables = ", ".join(name for name in metadata.tables if name != "numbers")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"TRUNCATE {tables}")
+        connection.execute("UPDATE numbers SET last_job = 0, last_request = 0")
+    return url

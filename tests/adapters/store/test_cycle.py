@@ -64,9 +64,9 @@ def test_an_outdated_dispatcher_is_refused_after_pruning(store: Store) -> None:
         store.commit(Commit(entries=[an_entry(3)]))
 
 
-def test_two_dispatchers_racing_for_one_number(database_url: str, store_of: Callable[[str], Store]) -> None:
+def test_two_dispatchers_racing_for_one_number(open_record: Callable[[], Store]) -> None:
     """Both restored from the same record; of each number exactly one wins, and the loser changes nothing."""
-    first, second = store_of(database_url), store_of(database_url)
+    first, second = open_record(), open_record()
     jobs = first.add_jobs([a_record(), a_record()])
 
     def attempt(store: Store, job: JobId, seq: int) -> bool:

@@ -53,7 +53,8 @@ def test_from_nothing_to_head(empty_url: str) -> None:
         assert store.add_jobs([a_record()]) == [1]
 
 
-def test_upgrading_again_changes_nothing(store: Store, database_url: str) -> None:
+def test_upgrading_again_changes_nothing(database_url: str, store_of: Callable[[str], Store]) -> None:
+    store = store_of(database_url)
     store.add_jobs([a_record()])
     upgrade(database_url)
     assert [row.id for row in store.jobs()] == [1]

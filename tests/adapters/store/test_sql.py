@@ -15,7 +15,6 @@ from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
@@ -24,6 +23,7 @@ from gpuq.errors import NotFound
 from gpuq.messages.codec import noun
 from gpuq.messages.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
+from tests.support.sqlite_record import make_record
 
 
 def ids(store: Store, **conditions: object) -> list[int]:
@@ -91,7 +91,8 @@ def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
     assert len(queue.requests(100)) == len(before) + 2
 
 
-def test_stored_numbers_beyond_todays_limits_are_clamped(store: Store, database_url: str) -> None:
+def test_stored_numbers_beyond_todays_limits_are_clamped(database_url: str, store_of: Callable[[str], Store]) -> None:
+    store = store_of(database_url)
     [job] = store.add_jobs([a_record(deadline_at=2.0e9, time_limit_s=60.0)])
     with closing(database.Database(database_url)) as other, other.writing() as connection:
         record = connection.exec_driver_sql("SELECT record FROM job_records").scalar_one()
@@ -225,8 +226,8 @@ def test_a_claim_of_an_older_or_unknown_attempt_is_dropped(store: Store) -> None
     assert store.claim(AttemptId(first.job, 2), "host", "boot", 215.0) is not None
 
 
-def test_of_many_claims_at_once_one_wins(database_url: str, store_of: Callable[[str], Store]) -> None:
-    stores = [store_of(database_url) for _ in range(6)]
+def test_of_many_claims_at_once_one_wins(open_record: Callable[[], Store]) -> None:
+    stores = [open_record() for _ in range(6)]
     for _ in range(10):
         attempt = launched(stores[0])
         with ThreadPoolExecutor(6) as threads:
@@ -234,9 +235,9 @@ def test_of_many_claims_at_once_one_wins(database_url: str, store_of: Callable[[
         assert sum(claim is not None for claim in claims) == 1
 
 
-def test_concurrent_stop_and_claim_agree(database_url: str, store_of: Callable[[str], Store]) -> None:
+def test_concurrent_stop_and_claim_agree(open_record: Callable[[], Store]) -> None:
     """Whoever is first: an attempt that was ended before its claim is never claimed."""
-    dispatcher, worker = store_of(database_url), store_of(database_url)
+    dispatcher, worker = open_record(), open_record()
     for seq in range(1, 21):
         attempt = launched(dispatcher)
         end = Commit(
@@ -270,8 +271,11 @@ def work_like_a_process(url: str, who: int) -> tuple[list[int], list[int]]:
     return mine, won
 
 
-def test_processes_write_side_by_side_and_claims_have_one_winner(store: Store, database_url: str) -> None:
+def test_processes_write_side_by_side_and_claims_have_one_winner(
+    database_url: str, store_of: Callable[[str], Store]
+) -> None:
     """Two processes and a dispatcher write at once: nothing is lost, nothing fails because another one writes."""
+    store = store_of(database_url)
     for _ in range(25):
         launched(store)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
@@ -311,8 +315,7 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(store: Store, d
 def test_sqlite_finds_rows_by_index(
     tmp_path: Path, call: Callable[[Store], object], index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"sqlite:///{tmp_path}/gpuq.db"
-    upgrade(url)
+    url = make_record(tmp_path / "gpuq.db")
     said: list[str] = []
     real = database._connect
 

@@ -74,8 +74,8 @@ def test_a_batch_of_ten_thousand(store: Store) -> None:
     assert len(store.requests(20_000)) == 10_000
 
 
-def test_racing_submitters_with_one_key_make_one_job(database_url: str, store_of: Callable[[str], Store]) -> None:
-    stores = [store_of(database_url) for _ in range(4)]
+def test_racing_submitters_with_one_key_make_one_job(open_record: Callable[[], Store]) -> None:
+    stores = [open_record() for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         ids = list(threads.map(lambda each: [each.add_jobs([a_record(f"key-{n}")])[0] for n in range(20)], stores))
     assert ids == [list(range(1, 21))] * 4

@@ -19,7 +19,6 @@ import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Commit
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
@@ -28,6 +27,7 @@ from gpuq.messages import wire
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry
 from tests.api.support import live_device, live_resident, picture
 from tests.api.test_process import redis_server, running
+from tests.support.sqlite_record import make_record
 
 GIB = 2**30
 # Each of these starts a process of its own that takes a second or more; they have tests of their own.
@@ -51,9 +51,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     """A record with a device and with jobs in every state, and the endpoint on it."""
     home = Home(tmp_path / "h")
     home.create()
-    url = f"sqlite:///{home.database}"
-    upgrade(url)
-    store = open_store(url)
+    store = open_store(make_record(home.database))
     states = list(JobState)
     store.add_jobs([a_record(name=f"n{number}", project="p") for number in range(len(states))])
     ran = [JobId(number) for number, state in enumerate(states, 1) if state not in (JobState.PENDING, JobState.HELD)]

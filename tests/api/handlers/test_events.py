@@ -14,7 +14,7 @@ from gpuq.adapters.store.contract import Entry
 from gpuq.api.handlers import events
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
-from tests.api.support import MemoryStore
+from tests.api.support import FaultyStore
 
 
 async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, str, dict[str, Any]]]:
@@ -93,7 +93,7 @@ async def last_id(answer: aiohttp.ClientResponse) -> str:
     return line.removeprefix("id: ").strip()
 
 
-def put_back(store: MemoryStore, last: int, newest: int) -> None:
+def put_back(store: FaultyStore, last: int, newest: int) -> None:
     """As if a backup that ended with `last` had been put back, and entries had come again up to `newest`."""
     del store.entries[last:]
     for entry in range(last + 1, newest + 1):

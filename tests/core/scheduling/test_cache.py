@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from gpuq.codec import from_plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from gpuq.core.state.state import State, apply
 from gpuq.core.state.validate import validate
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.daemon.journal import Journal, from_snapshot, snapshot
+from gpuq.messages.codec import from_plain
 from gpuq.policies.lists import fifo, priority
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling

@@ -16,6 +16,7 @@ from gpuq.adapters.lock import take_lock
 from gpuq.adapters.process import with_environment
 from gpuq.lab.measured import read_pairs, read_singles
 from tests.lab.campaign.jobs import as_list, contending, crashing, silent
+from tests.support import forked
 
 QUICK = [
     f"--timing={name}={value}"
@@ -183,11 +184,7 @@ def test_impossible_options_are_refused_with_a_fix(campaign: Campaign, words: li
 
 
 def gpuq(campaign: Campaign, *words: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    return subprocess.run(
-        [sys.executable, "-c", program, "characterize", *words],
-        env=campaign.environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return forked.gpuq("characterize", *words, env=campaign.environ, text=True)
 
 
 def test_the_verb_becomes_the_campaign(campaign: Campaign):

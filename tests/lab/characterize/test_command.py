@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import Failure
 from gpuq.home import Home
 from gpuq.lab.characterize import command
 from tests.daemon.nights import world
 from tests.daemon.record import fill
+from tests.support import forked
+from tests.support.sqlite_record import make_record
 
 SINGLES = (
     "device_type,job,model,batch_size,utilization_pct,memory_utilization_pct,peak_memory_mib,power_w,steps_per_s\n"
@@ -42,9 +42,7 @@ def tables(tmp_path: Path) -> Path:
 def gpuq(home: Path, *words: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "GPUQ_HOME": str(home)}
     environment.pop("GPUQ_DATABASE_URL", None)
-    program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "model", "characterize", *map(str, words)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return forked.gpuq("model", "characterize", *map(str, words), env=environment, text=True)
 
 
 def test_tables_are_described_with_no_daemon_and_no_home(tables: Path, tmp_path: Path):
@@ -66,9 +64,7 @@ def test_tables_are_described_with_no_daemon_and_no_home(tables: Path, tmp_path:
 def test_the_record_is_described_where_no_tables_are_named(tmp_path: Path):
     home = Home(tmp_path / "home")
     home.create()
-    url = f"sqlite:///{home.database}"
-    upgrade(url)
-    store = open_store(url)
+    store = open_store(make_record(home.database))
     fill(store, world())
     store.close()
     done = gpuq(home.root)
@@ -81,7 +77,7 @@ def test_the_record_is_described_where_no_tables_are_named(tmp_path: Path):
 def test_nothing_to_describe_is_exit_code_2_with_its_fix(tmp_path: Path):
     home = Home(tmp_path / "home")
     home.create()
-    upgrade(f"sqlite:///{home.database}")
+    make_record(home.database)
     (tmp_path / "empty").mkdir()
     new, none = tmp_path / "new", "No finished attempt"
     for where, words, sentence in (

@@ -10,7 +10,7 @@ import pytest
 
 from gpuq.lab.characterize import characterize
 from gpuq.lab.characterize.page import page
-from gpuq.lab.characterize.plots import plots
+from gpuq.lab.characterize.plots import Plot, plots
 from gpuq.lab.characterize.report import CharacterizationReport, to_json
 from gpuq.lab.characterize.source import read_folder
 from gpuq.lab.characterize.table import Data, FeatureTable
@@ -28,6 +28,11 @@ def whole() -> CharacterizationReport:
     between = pair("net0 8", f"{NASTY} 8", place_a=("net0", 8.0), place_b=("net3", 256.0))
     beyond = pair("net1 4096", "net2 2", place_a=("net1", 4096.0), place_b=("net2", 2.0))
     return characterize(Data(NASTY, (site(),), (between, beyond), ("A note & more.",)))
+
+
+@pytest.fixture(scope="module")
+def drawn(whole: CharacterizationReport) -> list[Plot]:
+    return plots(whole)
 
 
 def test_each_step_leads_to_the_next(whole: CharacterizationReport):
@@ -78,14 +83,13 @@ def test_few_rows_break_nothing(rows: list):
     assert page(found, plots(found)).startswith("<!doctype html>")
 
 
-def test_the_same_data_give_the_same_bytes(whole: CharacterizationReport):
+def test_the_same_data_give_the_same_bytes(whole: CharacterizationReport, drawn: list[Plot]):
     data = Data("here", (site(),), (pair(),))
     assert to_json(characterize(data)) == to_json(characterize(data))
-    assert [plot.png for plot in plots(whole)] == [plot.png for plot in plots(whole)]
+    assert [plot.png for plot in plots(whole)] == [plot.png for plot in drawn]
 
 
-def test_all_pictures_are_drawn_and_told_in_words(whole: CharacterizationReport):
-    drawn = plots(whole)
+def test_all_pictures_are_drawn_and_described_in_words(drawn: list[Plot]):
     assert [plot.name for plot in drawn] == ["relevance", "interpolation", "synthetic", "elbow", "clusters", "pairs"]
     assert all(plot.png.startswith(PNG) and len(plot.says) > 20 for plot in drawn)
 
@@ -109,8 +113,8 @@ class Strict(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: CharacterizationReport):
-    written = page(whole, plots(whole))
+def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: CharacterizationReport, drawn: list[Plot]):
+    written = page(whole, drawn)
     parser = Strict()
     parser.feed(written)
     assert parser.open == []

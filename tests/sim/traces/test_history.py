@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadInput
 from gpuq.sim.scenario import open_scenario
 from gpuq.sim.scenario_builder import ScenarioOptions
@@ -13,6 +12,7 @@ from gpuq.sim.traces.past import Past, past
 from gpuq.sim.worlds.workload_set import law_workloads
 from tests.sim.rows import ended
 from tests.support.nouns import a_device
+from tests.support.sqlite_record import make_record
 
 
 @pytest.fixture
@@ -49,7 +49,6 @@ def test_kinds_keep_their_names_in_another_world(record: Past) -> None:
 
 
 def test_an_empty_record_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'gpuq.db'}"
-    upgrade(url)
+    url = make_record(tmp_path / "gpuq.db")
     with pytest.raises(BadInput, match="no job to play"):
         open_scenario("history", environ={"GPUQ_HOME": str(tmp_path), "GPUQ_DATABASE_URL": url})

@@ -1,0 +1,362 @@
+"""The record in this process's memory, for tests and for tools whose data need not outlive them.
+
+It keeps every promise of `contract.py` except durability, and tests/adapters/store runs the same tests on it as on SQLite and
+PostgreSQL. What SQL stores as JSON passes through JSON here too: what is read back has the same types (lists, not tuples),
+and a value that JSON cannot hold fails here as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Request,
+    Selection,
+    Service,
+)
+from gpuq.adapters.store.rows import clean
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.job import JobId, JobState
+from gpuq.errors import Conflict, Failure, NotFound
+from gpuq.messages.codec import noun
+from gpuq.messages.outcome import outcome_from_json
+from gpuq.messages.submission import JobRecord, to_core
+
+
+class MemoryStore:
+    """A `Store`. Safe to use from several threads of one process.
+
+    The tables are public, so that a test can put rows in that no sequence of calls would give.
+    """
+
+    def __init__(self) -> None:
+        self.job_rows: dict[JobId, JobRow] = {}
+        self.attempt_rows: dict[AttemptId, AttemptRow] = {}
+        self.device_rows: dict[DeviceId, Device] = {}
+        self.host_rows: dict[str, tuple[str, int]] = {}
+        self.request_rows: dict[int, Request] = {}
+        self.chance_rows: dict[JobId, Chance] = {}
+        self.entries: list[Entry] = []
+        self._job_of_key: dict[tuple[str, str], JobId] = {}
+        self._last_request = 0
+        self._lock = threading.RLock()
+
+    # --- for the API
+
+    def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
+        """Add submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
+        with self._lock:
+            ids: list[JobId] = []
+            last = max(self.job_rows, default=0)
+            for record in records:
+                key = None if record.idempotency_key is None else (record.owner, record.idempotency_key)
+                job = self._job_of_key.get(key) if key else None
+                if job is None:
+                    last += 1
+                    job = JobId(last)
+                    self._add_job(job, record)
+                    if key:
+                        self._job_of_key[key] = job
+                ids.append(job)
+            return ids
+
+    def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
+        """Add a request; its id. Raises NotFound if there is no such job."""
+        with self._lock:
+            if job is not None and job not in self.job_rows:
+                raise NotFound(f"There is no job {job}.")
+            self._last_request += 1
+            number = self._last_request
+            plain = _through_json(dict(body))
+            self.request_rows[number] = Request(id=number, verb=verb, job=job, by=by, at=at, body=plain)
+            return number
+
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        """Add one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
+        with self._lock:
+            if missing := [job for job in jobs if job not in self.job_rows]:
+                raise NotFound(f"There is no job {missing[0]}.")
+            for job in jobs:
+                self.add_request(verb, job, by, at, {})
+
+    def select(self, selection: Selection) -> dict[JobId, JobState]:
+        """The state of each job of the selection, in the order of ids."""
+        with self._lock:
+            return {job: row.state for job, row in sorted(self.job_rows.items()) if _is_selected(row, selection)}
+
+    def job(self, job: JobId) -> JobRow | None:
+        """A job, or None if there is none of that id."""
+        with self._lock:
+            return self.job_rows.get(job)
+
+    def jobs(
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[JobRow]:
+        """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
+        with self._lock:
+            rows = self.job_rows
+            wanted = rows.keys() if ids is None else rows.keys() & set(ids)
+            found = [
+                rows[job]
+                for job in sorted(wanted, reverse=newest_first)
+                if (states is None or rows[job].state in states)
+                and (owner is None or rows[job].record.owner == owner)
+                and (after is None or (job < after if newest_first else job > after))
+            ]
+            return found[:limit]
+
+    def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs there are of each state; states without a job are left out."""
+        with self._lock:
+            return dict(Counter(row.state for row in self.job_rows.values()))
+
+    def attempts(self, job: JobId) -> list[AttemptRow]:
+        """All attempts of a job, first one first."""
+        with self._lock:
+            return sorted((row for id_, row in self.attempt_rows.items() if id_.job == job), key=lambda row: row.number)
+
+    def devices(self) -> list[Device]:
+        """All devices that ever were committed, by host and id."""
+        with self._lock:
+            return sorted(self.device_rows.values(), key=lambda device: (device.host, device.id))
+
+    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
+        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        with self._lock:
+            found = (
+                entry
+                for entry in self.entries
+                if entry.seq > after and (entry.jobs or not only_jobs) and (job is None or job in entry.jobs)
+            )
+            return list(islice(found, limit))
+
+    # --- for the dispatcher
+
+    def requests(self, limit: int) -> list[Request]:
+        """Requests not yet handled, oldest first."""
+        with self._lock:
+            return [request for _, request in sorted(self.request_rows.items())][:limit]
+
+    def commit(self, commit: Commit) -> None:
+        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
+        with self._lock:
+            self._refuse_impossible(commit)
+            self._write(commit)
+
+    def live_attempts(self) -> list[AttemptRow]:
+        """Attempts without an end."""
+        with self._lock:
+            live = (row for row in self.attempt_rows.values() if row.ended_at is None)
+            return sorted(live, key=lambda row: (row.job, row.number))
+
+    def hosts(self) -> dict[str, tuple[str, int]]:
+        """host -> (boot_id, highest spool number committed)."""
+        with self._lock:
+            return dict(self.host_rows)
+
+    def last_seq(self) -> int:
+        """The newest journal number; 0 for an empty journal."""
+        with self._lock:
+            return self.entries[-1].seq if self.entries else 0
+
+    def prune_journal(self, before: int) -> int:
+        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
+        with self._lock:
+            end = min(before, self.last_seq())
+            kept = [entry for entry in self.entries if entry.seq >= end]
+            deleted = len(self.entries) - len(kept)
+            self.entries = kept
+            return deleted
+
+    def services(self, *, since: float) -> list[Service]:
+        """What attempts had that ended at `since` or later, oldest end first."""
+        with self._lock:
+            rows = self.job_rows
+            return [
+                Service(
+                    owner=rows[row.job].record.owner,
+                    job=row.job,
+                    started_at=started_at,
+                    ended_at=ended_at,
+                    devices=len(row.devices),
+                )
+                for row, started_at, ended_at in self._finished(since)
+            ]
+
+    # --- for learning
+
+    def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
+        """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
+        with self._lock:
+            return [(self.job_rows[row.job], row) for row, _, _ in self._finished(since)][:limit]
+
+    # --- for shadow mode
+
+    def chances(self, *, since: float = 0.0) -> list[Chance]:
+        """First chances at `since` or later, oldest first."""
+        with self._lock:
+            found = (chance for chance in self.chance_rows.values() if chance.at >= since)
+            return sorted(found, key=lambda chance: (chance.at, chance.job))
+
+    # --- for the workers
+
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
+        """See Store. The lock is the fence."""
+        with self._lock:
+            job, row = self.job_rows.get(attempt.job), self.attempt_rows.get(attempt)
+            if job is None or row is None:
+                return None
+            is_current = job.state is JobState.STARTING and job.attempt == attempt.number
+            if not is_current or row.host != host or row.claimed_at is not None or row.ended_at is not None:
+                return None
+            self.attempt_rows[attempt] = msgspec.structs.replace(row, claimed_at=at, boot_id=boot_id)
+            return job.record, noun(row.launch["attempt"], Attempt)
+
+    def close(self) -> None:
+        """There is nothing to let go of; what was written can still be read."""
+
+    def _add_job(self, job: JobId, record: JobRecord) -> None:
+        new = to_core(job, record)
+        self.job_rows[job] = JobRow(
+            id=job,
+            record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
+            state=new.state,
+            state_since=new.since,
+            attempt=new.attempt,
+            alone=new.alone,
+            cancel_requested=new.cancel_requested,
+            verdict=None,
+            reason=None,
+        )
+        self.add_request("submit", job, record.owner, record.submitted_at, {})
+
+    def _finished(self, since: float) -> list[tuple[AttemptRow, float, float]]:
+        """(attempt, started_at, ended_at) of attempts that started and ended at `since` or later, oldest end first."""
+        found = [
+            (row, row.started_at, row.ended_at)
+            for row in self.attempt_rows.values()
+            if row.started_at is not None and row.ended_at is not None and row.ended_at >= since
+        ]
+        return sorted(found, key=lambda each: (each[2], each[0].job, each[0].number))
+
+    def _refuse_impossible(self, commit: Commit) -> None:
+        """Raise what SQL would raise, before anything is changed: so a refused commit leaves nothing behind."""
+        seqs = [entry.seq for entry in commit.entries]
+        if seqs and (min(seqs) <= self.last_seq() or len(set(seqs)) < len(seqs)):
+            raise Conflict(
+                f"Another dispatcher runs: journal number {min(seqs)} is taken, the last is {self.last_seq()}.",
+                fix="Stop the other dispatcher, or let it run and stop this one: only one may write the journal.",
+            )
+        launched = [AttemptId(row.job, row.number) for row in commit.launched]
+        new = set(launched)
+        if (
+            len(new) < len(launched)
+            or new & self.attempt_rows.keys()
+            or {id_.job for id_ in new} - self.job_rows.keys()
+        ):
+            names = ", ".join(f"{id_.job}-{id_.number}" for id_ in launched)
+            raise Conflict(f"Of the attempts {names} one is in the record already, or its job is not.")
+        changed = [id_ for id_, _, _ in commit.started]
+        changed += [id_ for id_, _ in commit.stopped]
+        changed += [id_ for id_, _ in commit.ended]
+        missing = [str(change.job.id) for change in commit.jobs if change.job.id not in self.job_rows]
+        missing += [f"{id_.job}-{id_.number}" for id_ in changed if id_ not in self.attempt_rows and id_ not in new]
+        missing += [str(chance.job) for chance in commit.chances if chance.job not in self.job_rows]
+        if missing:
+            raise Failure(f"The record lacks a job or an attempt that was to be changed: {', '.join(missing[:10])}.")
+
+    def _write(self, commit: Commit) -> None:
+        self.entries += [
+            msgspec.structs.replace(entry, body=_through_json(entry.body), jobs=tuple(entry.jobs))
+            for entry in sorted(commit.entries, key=lambda entry: entry.seq)
+        ]
+        for change in commit.jobs:
+            job = change.job
+            self.job_rows[job.id] = msgspec.structs.replace(
+                self.job_rows[job.id],
+                state=job.state,
+                state_since=job.since,
+                attempt=job.attempt,
+                alone=job.alone,
+                cancel_requested=job.cancel_requested,
+                verdict=_through_json(change.verdict),
+                reason=clean(change.reason),
+            )
+        # After the changes: a job that the same commit took out of the queue gets no verdict.
+        for jobs, verdict in commit.held:
+            plain = _through_json(verdict)
+            for waiting in jobs:
+                row = self.job_rows.get(waiting)
+                if row is not None and row.state is JobState.PENDING:
+                    self.job_rows[waiting] = msgspec.structs.replace(row, verdict=plain)
+        for attempt in commit.launched:
+            id_ = AttemptId(attempt.job, attempt.number)
+            kept = msgspec.json.decode(msgspec.json.encode(attempt), type=AttemptRow)
+            self.attempt_rows[id_] = msgspec.structs.replace(
+                kept, log_path=clean(kept.log_path), reason=clean(kept.reason)
+            )
+        for id_, started_at, log_path in commit.started:
+            self._change_attempt(id_, started_at=started_at, log_path=clean(log_path))
+        for id_, reason in commit.stopped:
+            self._change_attempt(id_, stop_reason=reason)
+        for id_, end in commit.ended:
+            actual = end.get("actual")
+            self._change_attempt(
+                id_,
+                ended_at=end["ended_at"],
+                ending=end["ending"],
+                exit_code=end.get("exit_code"),
+                reason=clean(end.get("reason")),
+                measurement=_through_json(end.get("measurement")),
+                actual=None if actual is None else outcome_from_json(msgspec.json.encode(actual)),
+            )
+        self.device_rows.update({device.id: device for device in commit.devices})
+        self.host_rows.update(commit.hosts)
+        for chance in commit.chances:
+            self.chance_rows.setdefault(chance.job, chance)
+        for number in commit.handled:
+            self.request_rows.pop(number, None)
+
+    def _change_attempt(self, attempt: AttemptId, **fields: Any) -> None:
+        self.attempt_rows[attempt] = msgspec.structs.replace(self.attempt_rows[attempt], **fields)
+
+
+def _is_selected(row: JobRow, wanted: Selection) -> bool:
+    """Whether a job meets every condition."""
+    submitted = row.record.submission
+    patterns = (
+        (wanted.name, submitted.name),
+        (wanted.kind, row.record.kind),
+        (wanted.project, submitted.project),
+    )
+    return (
+        (wanted.ids is None or any(first <= row.id <= last for first, last in wanted.ids))
+        and (wanted.states is None or row.state in wanted.states)
+        and (wanted.owner is None or row.record.owner == wanted.owner)
+        and all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in patterns)
+    )
+
+
+def _through_json(value: Any) -> Any:
+    """The value as it would come back from a column of JSON text."""
+    return None if value is None else msgspec.json.decode(msgspec.json.encode(value))

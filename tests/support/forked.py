@@ -1,0 +1,198 @@
+"""Python programs as processes of their own, without the time that an interpreter needs to start.
+
+A helper process imports the modules that a program needs once, and forks for each run. So a run is a real process, with its own
+arguments, environment, folder, standard streams, signals and exit status, and costs some 10 ms of processor time instead of the
+200 ms of `gpuq` or the seconds of what imports numpy and SQLAlchemy. What a test says about the start of an interpreter (which
+modules are imported, `python -P`) needs a start of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PROGRAM = str(Path(sys.executable).with_name("gpuq"))
+_STATUS = struct.Struct("!i")
+_GPUQ = "import sys; from gpuq.cli.main import main; sys.exit(main())"
+
+
+def gpuq(
+    *words: str | bytes,
+    env: Mapping[str, str],
+    cwd: Path | str = "/",
+    stdin: bytes | None = None,
+    text: bool = False,
+    timeout_s: float = 90.0,
+) -> subprocess.CompletedProcess[Any]:
+    """The `gpuq` command, run to its end as a user's shell would. What it prints is bytes, or with `text` decoded."""
+    done = _with_verbs().run(_GPUQ, [PROGRAM, *words], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s)
+    if not text:
+        return done
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@cache
+def _with_verbs() -> Forks:
+    from gpuq.cli.main import VERBS
+
+    return Forks(*sorted({f"gpuq.cli.verbs.{module}" for module, _ in VERBS.values()}))
+
+
+class Forks:
+    """A helper that has these modules imported, until `close`.
+
+    `env` is for what the dynamic linker reads at its start, as LD_LIBRARY_PATH; each run has an environment of its own.
+    """
+
+    def __init__(self, *modules: str, env: Mapping[str, str] | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="gq-forks-")
+        self._address = f"{self._folder.name}/socket"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self._address)
+        listener.listen(64)
+        # Its standard input is a pipe from here: when this process ends, in whatever way, the helper reads the end and ends too.
+        self._helper = subprocess.Popen(
+            [sys.executable, "-P", __file__, str(listener.fileno()), *modules],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,
+            env={**os.environ, "LANG": "C.UTF-8", **(env or {})},
+        )
+        listener.close()
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the helper. It is done at the end of this process too."""
+        atexit.unregister(self.close)
+        self._helper.communicate(timeout=10)
+        self._folder.cleanup()
+
+    def run(
+        self,
+        code: str,
+        words: Sequence[str | bytes],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | str = "/",
+        stdin: bytes | None = None,
+        timeout_s: float = 60.0,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run Python code to its end in a process of its own; `words` are its `sys.argv`, `stdin` comes through a pipe.
+
+        Raises subprocess.TimeoutExpired, and then the process was killed.
+        """
+        request = pickle.dumps((code, [os.fsdecode(word) for word in words], dict(env), os.fspath(cwd)))
+        with (
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+            _input(stdin) as given,
+            socket.socket(socket.AF_UNIX) as connection,
+        ):
+            connection.connect(self._address)
+            socket.send_fds(connection, [b"x"], [given.fileno(), out.fileno(), err.fileno()])
+            given.close()
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            process = _STATUS.unpack(_receive(connection, timeout_s))[0]
+            try:
+                status = _STATUS.unpack(_receive(connection, timeout_s))[0]
+            except TimeoutError:
+                os.kill(process, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(list(words), timeout_s) from None
+            out.seek(0)
+            err.seek(0)
+            code = os.waitstatus_to_exitcode(status)
+            return subprocess.CompletedProcess(list(words), code, out.read(), err.read())
+
+
+def _input(stdin: bytes | None) -> Any:
+    """A file to read standard input from: /dev/null, or a pipe that a thread fills."""
+    if stdin is None:
+        return Path(os.devnull).open("rb")
+    reading, writing = os.pipe()
+
+    def fill() -> None:
+        with suppress(BrokenPipeError), os.fdopen(writing, "wb", buffering=0) as pipe:
+            pipe.write(stdin)
+
+    threading.Thread(target=fill, daemon=True).start()
+    return os.fdopen(reading, "rb")
+
+
+def _receive(connection: socket.socket, timeout_s: float) -> bytes:
+    deadline, received = time.monotonic() + timeout_s, b""
+    while len(received) < _STATUS.size:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        part = connection.recv(_STATUS.size - len(received))
+        if not part:
+            raise AssertionError("the helper that forks has ended")
+        received += part
+    return received
+
+
+# --- the helper ------------------------------------------------------------------------------------------------------
+
+
+def _wait_for_run(listener: socket.socket) -> str:
+    """Serve runs until standard input ends. Returns in each forked child, with the code that it is to run."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        selector.register(0, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj == 0:
+                    sys.exit(0)
+                elif key.fileobj is listener:
+                    connection, _ = listener.accept()
+                    process = os.fork()
+                    if process == 0:
+                        listener.close()
+                        return _become(connection)
+                    with suppress(OSError):  # a client that gave up does not end the helper
+                        connection.sendall(_STATUS.pack(process))
+                    selector.register(os.pidfd_open(process), selectors.EVENT_READ, (process, connection))
+                else:
+                    process, connection = key.data
+                    selector.unregister(key.fileobj)
+                    os.close(key.fd)
+                    _, status = os.waitpid(process, 0)
+                    with connection, suppress(OSError):
+                        connection.sendall(_STATUS.pack(status))
+
+
+def _become(connection: socket.socket) -> str:
+    """Take on what the request says, and return its code."""
+    with connection:
+        _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+        with connection.makefile("rb") as request:
+            code, words, env, cwd = pickle.loads(request.read())
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    sys.argv = words
+    return str(code)
+
+
+if __name__ == "__main__":
+    for _name in sys.argv[2:]:
+        import_module(_name)
+    exec(compile(_wait_for_run(socket.socket(fileno=int(sys.argv[1]))), "<run>", "exec"), {"__name__": "__main__"})
