@@ -80,7 +80,7 @@ def with_most(order: Order) -> Policy:
 def _idle(board: SchedulingContext) -> list[list[Device]]:
     """The idle GPUs of each host, in the world's order: the fastest type first."""
     hosts: dict[HostId, list[Device]] = {}
-    for place in sorted(board.places, key=lambda place: place.device.id):
+    for place in sorted(board.snapshots, key=lambda place: place.device.id):
         if not place.residents and not board.given(place.device.id):
             hosts.setdefault(place.device.host, []).append(place.device)
     return list(hosts.values())

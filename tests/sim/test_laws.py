@@ -34,7 +34,7 @@ from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, t
 def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Proposes and evicts what it likes, the same at the same moment."""
     chance = random.Random(context.now)
-    places = list(context.places)
+    places = list(context.snapshots)
     for job in context.waiting:
         running = list(context.state.attempts)
         if running and chance.random() < 0.2:

@@ -68,7 +68,7 @@ def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
 
     def widest(context: SchedulingContext) -> Iterator[Proposal]:
         for job in context.waiting:
-            yield Proposal(job, tuple(place.device for place in context.places)[: job.counts[-1]])
+            yield Proposal(job, tuple(place.device for place in context.snapshots)[: job.counts[-1]])
 
     run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Contender("widest", widest))
     assert ends(run) == [62.5]
@@ -84,7 +84,7 @@ def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> N
 def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """The highest priority gets a device, whoever is there."""
     for job in sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-        for place in context.places:
+        for place in context.snapshots:
             if not place.residents:
                 yield Proposal(job, (place.device,))
             elif context.state.jobs[place.residents[0].id.job].priority < job.priority:
@@ -131,7 +131,7 @@ def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
 def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
     def after_an_hour(context: SchedulingContext) -> Iterator[Proposal]:
         for job in context.waiting if context.now >= 3600 else ():
-            yield Proposal(job, (next(iter(context.places)).device,))
+            yield Proposal(job, (next(iter(context.snapshots)).device,))
 
     assert ends(simulate(arrivals("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
 
