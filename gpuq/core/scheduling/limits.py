@@ -1,4 +1,4 @@
-"""The numbers admission is held to; the settings' `[admission]` group is this very class."""
+"""The limits that `admit` applies. The settings' group `[admission]` is this class."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Limits:
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
     """A device whose last reading is older admits nobody."""
     patience_s: Annotated[float, Range(at_least=0)] = 1800.0
-    """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
+    """A job that waited this long has devices reserved for it, so that small jobs cannot starve it."""
     patience_ratio: Annotated[float, Range(at_least=0)] = 5.0
-    """A job of which a duration is foretold is that patient at least for so many times its own device-time: what takes
-    the devices for long, and they stand idle for it first, has to have waited for long."""
+    """A job whose duration is forecast waits at least so many times its own device-time before devices are reserved for it,
+    because devices stand idle while they drain, and more so for a job that needs many."""
     start_grace_s: Annotated[float, Range(above=0)] = 5.0
     """An ordered attempt that its host does not report after this long is sent again, and then given up."""
     candidates_per_job: Annotated[int, Range(at_least=1)] = 8
-    """Shared places tried for one job in one pass, best first."""
+    """Shared devices among which the policy chooses for one job in one pass, the least used first."""
