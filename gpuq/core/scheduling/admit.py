@@ -86,7 +86,7 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
+    """None if some host could run a job that wants `count` devices, `memory` bytes on each, while empty; else why
     not, with the missing number."""
     if not devices:
         return None
