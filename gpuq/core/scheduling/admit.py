@@ -1,8 +1,8 @@
-"""May this job have this device now? One function, rules in the order they are asked; the first that says no settles it.
+"""May this job have this device now? The rules are tried in a fixed order, and the first that refuses gives the verdict.
 
-Arrives: a job with its forecast, a device with its residents and its reading, the limits. Leaves: a verdict with numbers.
-Unknown blocks sharing: a job with no evidence, a resident with no evidence, a reading that is missing or old. Memory
-counts as the larger of promised and live, foreign processes included. A resident is never sacrificed for a newcomer.
+What is not known blocks sharing: a job or a resident without a forecast, a reading that is missing or too old. Memory counts as
+the larger of promised and measured, foreign processes included. A resident is never stopped or slowed beyond its budget for a
+newcomer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OVERDRAFT = 3.0
 
 @dataclass(frozen=True)
 class DeviceSnapshot:
-    """A device as one pass sees it: who is there, the fresh reading (None when missing or old), who it is kept for."""
+    """A device with its residents and its reading (None when missing or too old). `reserved`: for another job than this one."""
 
     device: Device
     residents: tuple[Attempt, ...]
@@ -40,7 +40,7 @@ class DeviceSnapshot:
 
     @cached_property
     def committed_memory(self) -> int:
-        """Bytes that are spoken for: per resident the larger of promised and live, plus foreign use."""
+        """Bytes that are in use or promised: per resident the larger of promised and live, plus foreign use."""
         ours = sum(max(self.promised_here(a), a.live_memory or 0) for a in self.residents)
         if self.reading is None:
             return ours
@@ -48,7 +48,7 @@ class DeviceSnapshot:
 
     @cached_property
     def committed_utilization(self) -> float:
-        """Percent that is spoken for; infinite when a resident's need is not known."""
+        """Percent that residents and foreign processes use; infinite when a resident's need is not known."""
         foreign = (self.reading.foreign_utilization_pct if self.reading else None) or 0.0
         peaks = [a.forecast.peak_utilization_pct for a in self.residents]
         return foreign + sum(float("inf") if peak is None else peak for peak in peaks)
@@ -86,7 +86,7 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
+    """None if some host could run a job that wants `count` devices, `memory` bytes on each, while empty; else why
     not, with the missing number."""
     if not devices:
         return None

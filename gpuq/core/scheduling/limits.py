@@ -1,4 +1,4 @@
-"""The numbers admission is held to; the settings' `[admission]` group is this very class."""
+"""The limits that `admit` applies. The settings' group `[admission]` is this class."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class Limits:
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
-    """A device whose last reading is older admits nobody."""
+    """A device whose last reading is older admits no job."""
     patience_s: Annotated[float, Range(at_least=0)] = 1800.0
-    """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
+    """A job that waited this long has devices reserved for it, so that small jobs cannot starve it."""
     patience_ratio: float = field(default=5.0, metadata=NOT_A_SETTING)
     """A job whose duration is forecast must have waited this many times its own device-time as well as `patience_s`."""
     # A gang that takes all devices for a day costs the other jobs more than one that takes them for an hour: the devices stand
     # idle while they are collected, and are gone afterwards. Chosen on simulated stretches that were not used to judge it
-    # (docs/benchmarks.md). Device-times are finite, so every job's wait stays bounded.
+    # (docs/measurements/scheduling.md). Device-times are finite, so every job's wait stays bounded.
     start_grace_s: float = field(default=5.0, metadata=NOT_A_SETTING)
     """Seconds until an ordered attempt that its host has not reported is ordered again."""
     # A message takes milliseconds, so five seconds of silence mean that it was lost. Repeating an order is harmless: a start
     # is claimed in the record, which succeeds once.
     candidates_per_job: int = field(default=8, metadata=NOT_A_SETTING)
-    """Shared devices tried for one job in one pass, best first."""
+    """Admitted shared devices among which the policy chooses for one job in one pass, the least used first."""
     # Bounds the time of a pass on a large cluster. Refusals are remembered until the device changes, so the devices that were
     # left out are tried in the passes that follow.

@@ -1,4 +1,4 @@
-"""Everything that happens, in the past tense. Frozen; carries ids and values, never objects that can act.
+"""The events: what has happened. Each is a frozen value named in the past tense; it holds ids and values only.
 
 An event reaches the core through one inbox, with the time it is applied at and a sequence number given by the shell.
 """
@@ -23,7 +23,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """Somebody who may asked for a job's end."""
+    """An authorised user asked to cancel a job."""
 
     job: JobId
     by: str
@@ -31,7 +31,7 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class HoldRequested:
-    """Somebody who may asked that a waiting job not start."""
+    """An authorised user asked that a waiting job not start."""
 
     job: JobId
     by: str
@@ -39,7 +39,7 @@ class HoldRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
-    """Somebody who may let a held job go on."""
+    """An authorised user released a held job."""
 
     job: JobId
     by: str
@@ -121,7 +121,7 @@ class ModelPublished:
 
 @dataclass(frozen=True, slots=True)
 class Woke:
-    """Time has passed."""
+    """Nothing happened but that time has passed."""
 
 
 Event = (

@@ -1,7 +1,7 @@
-"""What the state keeps in order, so that a pass need not walk all of it: who waits, who is to be closed, what was touched.
+"""Indexes over the state, so that a pass need not go through all of it: waiting jobs, ended jobs, touched devices.
 
-Written by `apply` alone, through the functions that replace a job or an attempt; it says nothing that the state does not
-say, so two states that are equal have equal indexes but for the numbering of touches. `Index` knows no limits and no forecasts.
+Only `apply` writes them, through the functions that replace a job or an attempt. They hold nothing that does not follow from the
+state, so equal states have equal indexes but for the numbering of touches. `Index` knows no limits and no forecasts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 
-# Jobs that get the same answer everywhere: same forecast, same wishes.
+# Jobs of one class get the same verdict from every device: same forecasts, same wishes.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
-# Waiting jobs of one likeness, priority and owner: a policy that orders by these and by age needs only look at heads.
+# A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group.
 GroupKey = tuple[SchedulingClass, int, str]
-# What makes two devices get the same answers: their type, and the way of sharing.
+# Devices of one class get the same forecasts: same type, same way of sharing.
 DeviceClass = tuple[str, str | None]
 
 _first_come = attrgetter("submitted_at", "id")
@@ -26,7 +26,7 @@ _first_come = attrgetter("submitted_at", "id")
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Waiting jobs of one likeness, priority and owner, in order of submission. Never empty; to be read only."""
+    """Waiting jobs of one scheduling class, priority and owner, in order of submission. Never empty; to be read only."""
 
     scheduling_class: SchedulingClass
     priority: int
@@ -35,7 +35,7 @@ class PendingGroup:
 
     @property
     def head(self) -> Job:
-        """The one submitted first."""
+        """The job submitted first."""
         return self.jobs[0]
 
     @property
@@ -81,7 +81,7 @@ class Index:
     # --- jobs ------------------------------------------------------------------------------------------------------
 
     def job_changed(self, old: Job | None, new: Job | None) -> None:
-        """A job came, became another, or left."""
+        """Take in a job that is new (`old` is None), changed, or removed (`new` is None)."""
         if old is not None and (new is None or new.state is not old.state):
             self._forget(old)
         elif old is not None and new is not None and old.state is JobState.PENDING:
@@ -112,31 +112,31 @@ class Index:
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job
-        like = scheduling_class(job)
-        key = (like, job.priority, job.owner)
+        of_class = scheduling_class(job)
+        key = (of_class, job.priority, job.owner)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = PendingGroup(*key)
-            self.classes.setdefault(like, {})[key] = group
+            self.classes.setdefault(of_class, {})[key] = group
         group.add(job)
 
     def _leave_group(self, job: Job) -> None:
         del self.waiting[job.id]
-        like = scheduling_class(job)
-        key = (like, job.priority, job.owner)
+        of_class = scheduling_class(job)
+        key = (of_class, job.priority, job.owner)
         self.groups[key].remove(job)
         if not self.groups[key].jobs:
             del self.groups[key]
-            del self.classes[like][key]
-            if not self.classes[like]:
-                del self.classes[like]
+            del self.classes[of_class][key]
+            if not self.classes[of_class]:
+                del self.classes[of_class]
 
     # --- attempts and devices --------------------------------------------------------------------------------------
 
     def attempt_changed(self, old: Attempt | None, new: Attempt | None, owner: str) -> None:
-        """An attempt came, became another, or left: its devices are touched."""
+        """Take in an attempt that is new, changed or removed; its devices are touched."""
         attempt = new or old
-        assert attempt is not None, "an attempt that neither was nor is"
+        assert attempt is not None, "neither the old nor the new attempt is given"
         if new is None:
             self._drop(attempt.id, owner)
         else:
@@ -159,7 +159,7 @@ class Index:
             self.last_heartbeats[new.id] = last_heartbeat(new)
 
     def device_changed(self, old: Device | None, new: Device) -> None:
-        """A device came, or became another."""
+        """Take in a device that is new or changed."""
         if old == new:
             return
         if old is not None and old.host != new.host:
@@ -169,14 +169,14 @@ class Index:
         self.touch(new.id)
 
     def host_reported(self, host: HostId, now: float) -> None:
-        """A host spoke: the readings of its devices are of this moment."""
+        """A host reported: the readings of its devices are as of now."""
         self.last_reports.pop(host, None)
         self.last_reports[host] = now
         for device in self.devices_of.get(host, ()):
             self.touch(device)
 
     def touch(self, device: DeviceId) -> None:
-        """Something about this device, or who is on it, may be another now."""
+        """Note that this device, its reading or its residents may have changed."""
         self.touches += 1
         self.touched.pop(device, None)
         self.touched[device] = self.touches
@@ -197,16 +197,16 @@ def latest_since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
 
 
 def last_heartbeat(attempt: Attempt) -> float:
-    """When its host last spoke of an attempt; when it was ordered, before that."""
+    """When the host last reported an attempt; its launch, if it never did."""
     return attempt.launched_at if attempt.last_reported is None else attempt.last_reported
 
 
 def scheduling_class(job: Job) -> SchedulingClass:
-    """What makes two waiting jobs get the same verdicts."""
+    """The scheduling class of a job."""
     wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
     return (job.signature, job.sharing, job.alone, *wishes)
 
 
 def device_class(device: Device) -> DeviceClass:
-    """The type of device, and its way of sharing."""
+    """The class of a device."""
     return device.type, device.sharing

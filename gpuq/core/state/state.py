@@ -1,12 +1,10 @@
-"""The state, and the only function that writes it.
+"""The state of the queue and the devices, and `apply`, the only function that changes it.
 
-Two rules. Everything that changes the state is an event or an action given to `apply`, with the time; `decide` and `ask`
-only read. And `apply` accepts a repeated or late event: what is no longer true is ignored, so that a message delivered
-twice is harmless. It returns whether anything changed.
+Every change is an event or an action given to `apply` with the time; `decide` and `needed_forecasts` only read. `apply` ignores
+events that are repeated or too late, so a message delivered twice is harmless, and returns whether anything changed.
 
-A job stays in the state until it is archived; its past stays in the record. Actions are applied before they are
-performed: `Launch` promises the memory at once. What a pass reads of it is kept in order in `index`, so that its cost is
-that of what changed.
+A job stays in the state until it is archived; the database keeps its past. Actions are applied before they are performed, so a
+`Launch` promises the memory at once. What passes look up is indexed in `index`, so a pass costs what has changed.
 """
 
 from __future__ import annotations
@@ -49,10 +47,10 @@ from gpuq.core.state.verdict import Verdict
 
 @dataclass
 class State:
-    """All that the core knows. Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings.
+    """Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings, pending reasons and reservations.
 
-    Made from what was recorded, with the attempts in the order of their launches, it is the state that led there: `residents`
-    and `index` follow from the rest. From then on `apply` alone changes any of it.
+    `residents` and `index` are derived, so a state can be rebuilt from its other fields; attempts are to be in the order of their
+    launches then. Afterwards only `apply` changes it.
     """
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
@@ -225,7 +223,7 @@ def _put_attempt(state: State, attempt: Attempt) -> None:
 
 
 def _settle(state: State, attempt: Attempt) -> None:
-    """Put it on its devices; whoever is there has had a partner from then on."""
+    """Put the attempt on its devices; all attempts there have had a partner from then on."""
     for device in attempt.devices:
         residents = state.residents[device] = (*state.residents.get(device, ()), attempt.id)
         if len(residents) > 1:
@@ -275,7 +273,7 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
 
 
 def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
-    """What the worker's word means for the job, given what gpuq had asked of the attempt."""
+    """What the ending that the worker reported means for the job, given what gpuq had ordered."""
     match event.ending:
         case Ending.NEVER_STARTED if attempt.started_at is None:
             return Step.CANCEL if job.cancel_requested else Step.REQUEUE
@@ -294,7 +292,7 @@ def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
 
 
 def _return_to_queue(state: State, attempt_id: AttemptId, now: float) -> bool:
-    """Nothing of the attempt ever ran: the job waits again, or ends if its end was asked for meanwhile."""
+    """The attempt never ran: the job is queued again, or cancelled if that was requested meanwhile."""
     attempt = state.attempts.get(attempt_id)
     if attempt is None:
         return False

@@ -1,7 +1,4 @@
-"""What must hold of the state after every `apply`; for tests, and for whoever doubts.
-
-Arrives: the state. Raises AssertionError with what is wrong.
-"""
+"""The invariants of the state, checked by tests after every `apply`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,10 @@ from gpuq.core.state.state import State
 
 
 def validate(state: State) -> None:
-    """Assert what must hold after every `apply`. Memory is never promised twice; a job has at most one live attempt."""
+    """Raise AssertionError, with what is wrong, unless all invariants hold.
+
+    No device promises more memory than it has, a job has at most one live attempt, no device is reserved twice.
+    """
     for job in state.jobs.values():
         alive = [attempt for attempt in state.attempts if attempt.job == job.id]
         if job.state in ACTIVE:
@@ -30,7 +30,7 @@ def validate(state: State) -> None:
         assert all(resident in state.attempts for resident in residents)
         _validate_promises(state, device)
     _validate_reservations(state)
-    assert state.index == rebuilt(state).index, "the index says what the state does not"
+    assert state.index == rebuilt(state).index, "the index differs from one built from the state"
     for job_id in state.verdicts:
         assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
 
@@ -59,7 +59,7 @@ def _validate_reservations(state: State) -> None:
 
 
 def rebuilt(state: State) -> State:
-    """The same state made anew from what would be recorded of it."""
+    """The same state, made from its fields, with everything derived worked out again."""
     return State(
         jobs=dict(state.jobs),
         attempts=dict(state.attempts),
