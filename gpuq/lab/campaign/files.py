@@ -1,4 +1,4 @@
-"""The tables of a campaign: `singles.csv` and `pairs.csv` in the form of docs/learning.md, and `made.json`.
+"""The tables of a campaign: `singles.csv` and `pairs.csv` in the form of docs/characterize.md, and `made.json`.
 
 A single is the median over a job's runs alone, of peak memory the largest. A pair has one line for each of its runs, blank
 where it ran out of memory. Failed and disturbed runs are in `runs.jsonl` only. docs/characterize.md describes the further

@@ -40,16 +40,16 @@ def read_folder(folder: Path) -> Data:
         data = _documented(folder) or _alnair(folder)
     except KeyError as error:
         raise BadInput(
-            f"A table in {folder} has no column {error}.", fix="docs/learning.md lists the files and their columns."
+            f"A table in {folder} has no column {error}.", fix="docs/characterize.md lists the files and their columns."
         ) from error
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"{folder} cannot be read: {error}.", fix="docs/learning.md lists the files and their columns."
+            f"{folder} cannot be read: {error}.", fix="docs/characterize.md lists the files and their columns."
         ) from error
     if data is None or not (data.pairs or any(table.rows for table in data.tables)):
         raise BadInput(
             f"{folder} has no measured jobs.",
-            fix="Put singles.csv or pairs.csv there; docs/learning.md lists their columns.",
+            fix="Put singles.csv or pairs.csv there; docs/characterize.md lists their columns.",
         )
     return data
 

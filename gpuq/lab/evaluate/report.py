@@ -1,6 +1,6 @@
 """The result of an evaluation: one plain dictionary for programs, and the table and verdict made from it for people.
 
-docs/learning.md lists the dictionary's keys. Unknown is None there and `-` in the table.
+docs/characterize.md lists the dictionary's keys. Unknown is None there and `-` in the table.
 """
 
 from __future__ import annotations

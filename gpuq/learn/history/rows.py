@@ -90,7 +90,7 @@ class CsvRow:
         return BadInput(f"{self.path}:{self.line}: {what}.", fix=fix)
 
 
-def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learning.md") -> Iterator[CsvRow]:
+def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/characterize.md") -> Iterator[CsvRow]:
     """The lines that are not blank. `described_in` is the document that lists the columns. Raises BadInput."""
     lines = StringIO(_text(path), newline="")
     # Spreadsheets of many countries separate by semicolons or tabs, and call it CSV.

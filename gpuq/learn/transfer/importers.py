@@ -26,7 +26,7 @@ from gpuq.learn.transfer.timeline import OpSpan, summed
 
 # A trace of some steps has some megabytes; what unpacks to more is not such a trace.
 MOST_BYTES = 2**30
-_FIX = "Give a trace of TensorFlow's or PyTorch's profiler; docs/transfer.md lists the forms."
+_FIX = "Give a trace of TensorFlow's or PyTorch's profiler; docs/learning.md lists the forms."
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _UNITS_US = {"ns": 1e-3, "us": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6}
 _SELF_HOST = ("self_cpu_time_total", "self cpu")
