@@ -9,6 +9,7 @@ modules are imported, `python -P`) needs a start of its own.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import pickle
 import selectors
@@ -195,4 +196,5 @@ def _become(connection: socket.socket) -> str:
 if __name__ == "__main__":
     for _name in sys.argv[2:]:
         import_module(_name)
+    gc.freeze()  # what is imported is not looked through again at the end of each run
     exec(compile(_wait_for_run(socket.socket(fileno=int(sys.argv[1]))), "<run>", "exec"), {"__name__": "__main__"})
