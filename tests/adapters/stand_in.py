@@ -152,7 +152,7 @@ class Ran:
 
 @cache
 def _with_driver(folder: str) -> Forks:
-    """Processes that find the driver library of this folder. Each loads it anew."""
+    """Processes that find the driver library of this folder. Each loads its own copy."""
     return Forks("gpuq.adapters.nvml.backend", "gpuq.settings", env={"LD_LIBRARY_PATH": folder})
 
 

@@ -1,4 +1,4 @@
-"""A policy may ask for somebody's end; the core grants it where the submitter allowed it, and the job comes back."""
+"""A policy may evict a running job; the core allows it if the job is preemptible, and queues the job again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.playbook import Playbook
 
 
 def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-    """As packed, and for an urgent job that waits, everybody's end, twice."""
+    """As packed; while an urgent job waits, also evict every attempt twice, and one that does not exist."""
     yield from packed(context)
     for job in context.waiting:
         if job.priority > 0:
@@ -69,7 +69,7 @@ def test_who_is_being_stopped_is_not_stopped_again() -> None:
     assert [stop.reason for stop in stops(play)] == [StopReason.CANCELLED]
 
 
-def test_nobody_is_stopped_for_a_job_that_got_a_place_in_this_pass() -> None:
+def test_no_job_is_evicted_for_a_job_that_was_placed_in_this_pass() -> None:
     def both(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         for job in context.waiting:
             for snapshots in context.choices(job):
@@ -84,11 +84,11 @@ def test_nobody_is_stopped_for_a_job_that_got_a_place_in_this_pass() -> None:
     assert not stops(play)
 
 
-def test_nobody_is_stopped_for_a_job_that_does_not_wait() -> None:
-    def for_nobody(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+def test_no_job_is_evicted_for_a_job_that_does_not_wait() -> None:
+    def for_unknown_job(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         yield from packed(context)
         yield from (Eviction(attempt, a_job(99)) for attempt in context.state.attempts)
 
-    play = Playbook(policy=for_nobody).happen(a_report(a_device()), Submitted(a_job(1, preemptible=True))).settle()
+    play = Playbook(policy=for_unknown_job).happen(a_report(a_device()), Submitted(a_job(1, preemptible=True))).settle()
 
     assert not stops(play.happen(a_start(1)).settle())

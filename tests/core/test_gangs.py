@@ -50,7 +50,7 @@ def test_a_gang_waits_where_two_hosts_have_enough_only_together() -> None:
     assert devices_of(play, 5) == ("h1/0", "h1/1")
 
 
-def test_a_gang_that_no_host_could_hold_is_told_so() -> None:
+def test_a_gang_too_large_for_every_host_gets_the_verdict_never_fits() -> None:
     play = playing(2, 3).happen(Submitted(a_job(1, device_count=4))).settle()
     verdict = play.verdict(1)
     assert verdict is not None

@@ -74,7 +74,7 @@ def _made_smaller(job: Job, near: Device, far: Device) -> Proposal:
 @pytest.mark.parametrize(
     "wrong", [_across_hosts, _one_twice, _too_few, _none, _made_up_device, _made_up_job, _made_smaller]
 )
-def test_a_proposal_that_is_wrong_in_itself_starts_nothing_and_hurts_nobody(
+def test_an_invalid_proposal_starts_nothing_and_the_job_keeps_waiting(
     wrong: Callable[[Job, Device, Device], Proposal],
 ) -> None:
     near, far = a_device("near", host="here"), a_device("far", host="there")

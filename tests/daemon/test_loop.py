@@ -41,7 +41,7 @@ async def test_a_submission_runs_and_the_record_knows_every_step(harness: Harnes
 async def test_who_ran_out_of_memory_beside_a_partner_waits_to_run_alone(
     harness: Harness, cause: MemoryCause, together: bool
 ) -> None:
-    """And the two kinds are not put together again, unless somebody else had taken the memory."""
+    """The two kinds do not share again, unless a foreign process had taken the memory."""
     world = World(harness.store, a_device())
     first = harness.submit()
     await harness.live(world, 3)
@@ -98,7 +98,7 @@ async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harne
 
 
 @pytest.mark.parametrize(("seconds", "watts"), [(100.0, 250.0), (19.0, None)])
-async def test_the_second_run_is_told_the_power_of_the_first_as_the_api_shows_it(
+async def test_forecast_of_the_second_run_has_the_measured_power_of_the_first(
     harness: Harness, seconds: float, watts: float | None
 ) -> None:
     """From what the host measured to the answer of the endpoint; what ran too briefly to be metered says nothing."""
@@ -110,8 +110,8 @@ async def test_the_second_run_is_told_the_power_of_the_first_as_the_api_shows_it
     second = harness.submit()
     await harness.live(world, 3)
 
-    told = [forecast_view(row.launch["attempt"]["forecast"], None) for row in harness.store.attempts(second)]
-    assert [view.power_w for view in told if view] == [watts]
+    forecasts = [forecast_view(row.launch["attempt"]["forecast"], None) for row in harness.store.attempts(second)]
+    assert [view.power_w for view in forecasts if view] == [watts]
 
 
 async def test_what_sharing_cost_is_learned_for_the_way_the_device_is_shared(harness: Harness) -> None:
@@ -131,8 +131,8 @@ async def test_what_sharing_cost_is_learned_for_the_way_the_device_is_shared(har
     fourth, fifth = harness.submit(), harness.submit()
     await harness.live(world, 4)
 
-    told = [harness.store.attempts(job)[0].actual or UNMEASURED for job in (first, second, third)]
-    assert [each.sharing for each in told] == [None, "mps", "mps"]
+    outcomes = [harness.store.attempts(job)[0].actual or UNMEASURED for job in (first, second, third)]
+    assert [outcome.sharing for outcome in outcomes] == [None, "mps", "mps"]
     assert [device.sharing for device in harness.store.devices()] == ["mps"]
     waits = harness.store.job(fifth)
     assert waits is not None
@@ -204,7 +204,7 @@ async def test_a_published_model_serves_at_once_and_a_rollback_to_none_too(
     assert len(loads) == 2
 
 
-async def test_a_paused_dispatcher_starts_nothing_until_it_is_started_anew(harness: Harness) -> None:
+async def test_a_paused_dispatcher_starts_nothing_until_it_is_restarted(harness: Harness) -> None:
     world = World(harness.store, a_device())
     harness.store.add_request("pause", None, "gpuq up --stop-jobs", harness.now, {})
     job = harness.submit()
@@ -230,7 +230,7 @@ async def test_a_held_submission_waits(harness: Harness) -> None:
 async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody rings a second time for the rest of it, and the next tick may be a long way off."""
+    """There is no second wake-up for the rest of the batch, and the next tick is an hour away."""
     monkeypatch.setattr(loop, "_TICK_S", 3600.0)
     first = harness.store.job(harness.submit())
     assert first is not None

@@ -1,6 +1,6 @@
 """A bad model cannot be published: each poison against the real trainer, a record in memory and a real shelf.
 
-After each, what serves must be no worse on clean attempts that nobody has seen than what served before.
+After each, what serves must be no worse on clean attempts that neither model has seen than what served before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def honest(first: int, count: int) -> list[Row]:
 
 
 def clean(count: int = 60) -> list[Outcome]:
-    """What nobody saw: new kinds of the known families, and known ones again."""
+    """Attempts that no model was trained on: new kinds of the known families, and new runs of known kinds."""
     chance = random.Random(99)
     new = [Work(f"{name}{i}", 32, level, memory) for i in range(16, 22) for name, level, memory in FAMILIES]
     found = [run(chance.choice([*new, *WORKS]), n, chance, device_type="GPU") for n in range(count)]
@@ -145,7 +145,7 @@ def test_the_poison_would_have_worked():
     assert (figures_of(fit(outcomes, LEARNING)).memory_under_share or 0) > 0.1
 
 
-def test_what_was_left_out_is_told_with_its_reason(tmp_path: Path):
+def test_result_counts_the_attempts_left_out_by_reason(tmp_path: Path):
     settings = settings_in(tmp_path)
     store = record_of([*honest(1, 60), *nothing_right(61), *copies(91)])
     result = retrain.train(settings, store, at(200), draw=False)

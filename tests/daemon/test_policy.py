@@ -1,4 +1,4 @@
-"""The daemon with a policy of somebody's own: it preempts, uses several devices, fails; and what a restart makes of that."""
+"""The daemon with a user's own policy: preemption, jobs on several devices, a policy that fails, and restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.world import KEY, World
 
 
 def the_first_takes_all(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-    """Whoever has the highest priority runs; everybody else is stopped for it."""
+    """The job of the highest priority runs; every job of a lower priority is evicted for it."""
     for job in sorted(context.waiting, key=lambda j: -j.priority):
         yield from packed(context)
         if not context.placed(job):
@@ -44,7 +44,7 @@ def verbs(harness: Harness, world: World) -> list[Verb]:
 
 
 async def preempted(harness: Harness, world: World) -> tuple[JobId, JobId]:
-    """A low job runs, a high one comes: the low one is told to make room, and does not hear it yet."""
+    """A job of low priority runs and one of high priority is submitted: the preemption is sent, but not yet received."""
     use(harness, the_first_takes_all)
     low = harness.submit(preemptible=True)
     await harness.live(world, 3)
@@ -81,7 +81,7 @@ async def test_a_job_that_does_not_say_it_saves_is_left_alone(harness: Harness) 
     assert harness.states() == {low: "RUNNING", high: "PENDING"}
 
 
-async def test_who_left_with_0_after_it_was_told_is_not_taken_for_done(harness: Harness) -> None:
+async def test_exit_code_0_after_a_preemption_does_not_complete_the_job(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
     harness.bell.sent.clear()
@@ -90,7 +90,7 @@ async def test_who_left_with_0_after_it_was_told_is_not_taken_for_done(harness: 
     assert harness.states() == {low: "PENDING", high: "RUNNING"}
 
 
-async def test_who_was_done_before_it_was_told_is_done(harness: Harness) -> None:
+async def test_a_job_that_ends_before_it_receives_the_preemption_is_completed(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
     harness.bell.sent.clear()

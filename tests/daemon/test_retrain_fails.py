@@ -138,7 +138,7 @@ def test_a_damaged_model_on_the_shelf_is_passed_over_loudly_and_judged_against_t
     assert "model.json is not the file that was published" in result["problem"]
 
 
-def test_a_dispatcher_that_cannot_be_told_leaves_the_model_that_served(tmp_path: Path):
+def test_without_a_request_to_the_dispatcher_the_new_model_does_not_serve(tmp_path: Path):
     settings = settings_in(tmp_path)
     store: Any = FewRows(world())
 

@@ -79,7 +79,7 @@ async def test_a_restart_forgets_no_chance(harness: Harness) -> None:
     assert harness.store.chances() == before
 
 
-async def test_what_nobody_knows_and_what_may_not_share_has_no_chance(harness: Harness) -> None:
+async def test_new_kinds_and_jobs_that_may_not_share_count_no_chance(harness: Harness) -> None:
     in_shadow(harness)
     world = World(harness.store, a_device())
     await known_kind(harness, world)

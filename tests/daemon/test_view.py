@@ -50,7 +50,7 @@ async def test_the_resident_that_was_there_first_has_a_live_slowdown_too(harness
     assert (came.slowdown, came.slowdown_basis) == (2.0, "kind's alone rate"), "it never was alone"
 
 
-async def test_what_is_expected_of_a_pair_is_shown_of_both_and_of_nobody_alone(harness: Harness) -> None:
+async def test_expected_slowdown_is_shown_for_both_jobs_of_a_pair_and_for_no_job_alone(harness: Harness) -> None:
     world = World(harness.store, a_device())
     older, newer = await two_that_share(harness, world)
     picture = await view(harness)

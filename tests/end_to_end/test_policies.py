@@ -97,13 +97,13 @@ def test_a_job_on_two_devices_has_the_cores_of_both_also_where_the_policy_is_mis
         assert "The policy `urgnet` is replaced by `packed`: there is no policy `urgnet`" in site.output.read_text()
 
 
-def test_a_policy_that_thinks_for_ever_holds_up_nobody(package: str) -> None:
+def test_a_policy_that_never_returns_delays_no_job(package: str) -> None:
     with with_policy(package, "stuck", devices_cpu_count=1, scheduling_policy_time_limit_s=0.3) as site:
         job = site.submit("/bin/true")
         assert site.wait(job, within_s=30)["state"] == "COMPLETED"
 
-        told = json.loads(gpuq(site, "policy", "--json"))
-        assert (told["chosen"], told["serving"]) == ("stuck", "packed")
-        assert "policy_time_limit_s = 0.3" in told["fault"]["reason"]
+        policy = json.loads(gpuq(site, "policy", "--json"))
+        assert (policy["chosen"], policy["serving"]) == ("stuck", "packed")
+        assert "policy_time_limit_s = 0.3" in policy["fault"]["reason"]
         assert "`stuck` is replaced by `packed`" in gpuq(site, "doctor", code=1)
         assert "is replaced by" in (site.home / "logs" / "dispatcher.log").read_text()

@@ -44,7 +44,7 @@ def shell(script: str, *arguments: str) -> tuple[str, ...]:
 
 
 def signalled(number: int) -> Callable[[Attempt], None]:
-    """Somebody else signals the job's process, or the last one that printed its pid."""
+    """Send the signal to the last process that printed its pid, or to the job's own."""
 
     def act(attempt: Attempt) -> None:
         wait_for(lambda: (attempt.folder / "output.log").exists() and b"ready" in attempt.log(), what="ready")
@@ -92,7 +92,7 @@ CASES = {
     ),
     "a pipe hides its failure, as pipes do": Case(shell('"$@" | cat', *python("raise MemoryError")), EXITED, 0),
     "its child outlives it": Case(("sh", "-c", "setsid sleep 999 & echo $!"), EXITED, 0),
-    "told to hang up under nohup, it goes on": Case(
+    "it gets SIGHUP under nohup, and goes on": Case(
         ("nohup", *python("import os, signal; os.kill(os.getpid(), signal.SIGHUP); print('on')")), EXITED, 0
     ),
     "it listens to a stranger's SIGTERM and leaves with 0": Case(
@@ -131,7 +131,7 @@ CASES = {
     "a finalizer ran out of memory at exit": Case(
         python("class A:\n def __del__(self): raise MemoryError\na = A()\nprint('x', flush=True)\n{}[0]"), EXITED, 1
     ),
-    "a pool lost a process, nobody knows why": Case(
+    "a pool lost a process, for an unknown reason": Case(
         python(
             "import os, signal\nfrom concurrent.futures import ProcessPoolExecutor as P\n"
             "with P(1) as p: p.submit(os.kill, 0, 0).result(); p.submit(os._exit, 3).result()"
@@ -183,7 +183,7 @@ CASES = {
     "PyTorch's": Case(prints(traceback(TORCH)), OOM, 1, "Tried to allocate 20.00 MiB"),
     "after a progress bar": Case(prints("\r 10%|#  |\r 20%|## |\n" + traceback(TORCH)), OOM, 1),
     "of a rank, above its launcher's summary": Case(prints(traceback(TORCH, frames=300) + SUMMARY), OOM, 1),
-    "caught, told, given up": Case(prints(f"cannot train: {TORCH.partition(' ')[2]}\n", 2), OOM, 2),
+    "caught, printed, given up": Case(prints(f"cannot train: {TORCH.partition(' ')[2]}\n", 2), OOM, 2),
     "a C++ program's, with an abort": Case(
         shell("echo \"  what():  cudaErrorMemoryAllocation: out of memory\"; kill -ABRT $$"), OOM, 134
     ),
@@ -209,7 +209,7 @@ CASES = {
         act=signalled(signal.SIGKILL),
     ),
     # time limit
-    "it goes when told": Case(python(WAITS), TIMED_OUT, 143, "limit of 0.3 s", order={"time_limit_s": 0.3}),
+    "it ends on the first signal": Case(python(WAITS), TIMED_OUT, 143, "limit of 0.3 s", order={"time_limit_s": 0.3}),
     "it does not listen": Case(
         python(DEAF), TIMED_OUT, 137, order={"time_limit_s": 0.3, "grace_s": 0.1}
     ),

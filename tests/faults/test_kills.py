@@ -1,6 +1,6 @@
 """SIGKILL at random moments of a busy run: nothing acknowledged is lost, nothing runs twice, nothing dies with us.
 
-The oracle is what the jobs themselves wrote to disk, held against what the client was told.
+The oracle is what the jobs themselves wrote to disk, compared with what the API answered.
 """
 
 from __future__ import annotations

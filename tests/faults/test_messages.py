@@ -1,4 +1,4 @@
-"""Redis loses everything, stands still, or is written to by somebody hostile: it carries messages and decides nothing."""
+"""Redis loses everything, stands still, or is written to by an attacker: it carries messages and decides nothing."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_who_can_write_to_redis_can_start_nothing(site: Site, client: redis.Redi
 
 
 def forgeries(done: int, held: int, key: str, command: str) -> list[tuple[str, Any]]:
-    """Messages as somebody would write them who knows everything but what is in the record; some know even the key."""
+    """Messages of an attacker who knows everything but what is in the record; some are signed with the right key."""
 
     def launch(job: int, attempt: int = 1, host: str = HOST) -> wire.Order:
         return wire.Order(host, job, attempt, 1, wire.Verb.LAUNCH)

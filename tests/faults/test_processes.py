@@ -165,7 +165,8 @@ def test_two_endpoints_take_submissions_for_one_record_also_without_a_dispatcher
             wait_for(lambda: not site.pids("dispatcher"), 10)
             jobs += through_both(site, port, 8)
             first = site.pids("api")
-            # The one that holds the Unix socket dies, nobody starts it again: the other takes the socket over.
+            # The process that holds the Unix socket dies, and the stopped supervisor cannot restart it: the other one takes
+            # the socket over.
             kill(json.loads((site.home / "run" / "http.json").read_text())["pid"])
             jobs.append(site.submit("/bin/true"))
             assert len(site.pids("api")) == len(first) - 1 == 1

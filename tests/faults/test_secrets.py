@@ -1,4 +1,4 @@
-"""A secret leaves the submitter's environment only when asked for by name, and then reaches the job and nobody else."""
+"""A secret leaves the submitter's environment only when asked for by name, and then reaches only the job."""
 
 from __future__ import annotations
 

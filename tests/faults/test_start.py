@@ -97,7 +97,7 @@ def test_a_home_that_cannot_be_made(home: Path, module: str) -> None:
     assert "GPUQ_HOME" in said
 
 
-def test_a_home_that_somebody_else_owns(home: Path) -> None:
+def test_a_home_of_another_user(home: Path) -> None:
     """Said of a home that is complete and readable, but not ours to write to."""
     Home(home / "gpuq").create()
     for folder in (home, *home.rglob("*")):
@@ -105,7 +105,7 @@ def test_a_home_that_somebody_else_owns(home: Path) -> None:
 
     pid = os.fork()
     if pid == 0:
-        os._exit(_try_as_nobody(home / "gpuq"))
+        os._exit(_try_as_another_user(home / "gpuq"))
     _, status = os.waitpid(pid, 0)
 
     for folder in (home, *home.rglob("*")):
@@ -113,7 +113,7 @@ def test_a_home_that_somebody_else_owns(home: Path) -> None:
     assert os.waitstatus_to_exitcode(status) == 2
 
 
-def _try_as_nobody(home: Path) -> int:
+def _try_as_another_user(home: Path) -> int:
     if os.geteuid() == 0:
         os.setuid(65_534)
     try:
@@ -130,7 +130,7 @@ def test_a_home_whose_sockets_would_have_too_long_paths(home: Path) -> None:
     assert "bytes shorter" in said
 
 
-def test_a_port_that_somebody_else_has(home: Path) -> None:
+def test_a_port_that_is_taken(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         said = refused(home, UP, 1, "--port", str(port))

@@ -46,7 +46,7 @@ def first_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home.models
 
 
-def test_a_better_model_is_published_and_the_dispatcher_told(settings: Settings):
+def test_a_better_model_is_published_and_requested_of_the_dispatcher(settings: Settings):
     store = FewRows(world())
     result = retrain.train(settings, store, NOW)  # type: ignore[arg-type]
     assert (result["published"], result["version"], result["previous"]) == (True, "v0001", None)

@@ -113,7 +113,7 @@ def test_a_word_before_a_number_names_it(tmp_path: Path):
     }
 
 
-def test_settings_of_one_last_name_are_told_apart(tmp_path: Path):
+def test_settings_with_the_same_last_name_keep_their_full_names(tmp_path: Path):
     (tmp_path / "c.json").write_text(json.dumps({"encoder": {"width": 8}, "decoder": {"width": 16}}))
     assert read(tmp_path, "x = 1\n", "c.json") == {"encoder.width": 8.0, "decoder.width": 16.0}
     assert read(tmp_path, "x = 1\n", "c.json", "decoder.width=32")["decoder.width"] == 32.0

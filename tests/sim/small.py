@@ -43,7 +43,7 @@ def arrival(number: int, kind: str, at: float = 0.0, duration_s: float = 100.0, 
 
 
 def trace(*arrivals: JobArrival) -> Trace:
-    return Trace("told", arrivals)
+    return Trace("small", arrivals)
 
 
 def arrivals(*kinds: str, **more: Any) -> Trace:

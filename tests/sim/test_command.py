@@ -91,7 +91,7 @@ def test_an_assignment_becomes_the_variable_that_says_the_same() -> None:
     ("arguments", "says"),
     [
         (["nowhere.csv"], "nowhere.csv"),
-        (["jobs.csv", "--policy=nobody"], "`nobody`"),
+        (["jobs.csv", "--policy=missing"], "`missing`"),
         (["jobs.csv", "--set=admission.max_slowdown=much"], "admission"),
         (["jobs.csv", "--policy=packed", "--html=nowhere/page.html"], "nowhere/page.html"),
         (["jobs.csv", "--world=nowhere"], "nowhere"),

@@ -36,17 +36,17 @@ def without_clock(found: RunFigures) -> RunFigures:
 
 
 def test_runs_are_in_order_of_candidate_and_seed_and_progress_is_reported(comparison: Comparison) -> None:
-    told: list[list[float]] = []
+    reported: list[list[float]] = []
 
     def show_progress(shares: Sequence[float]) -> None:
-        told.append(list(shares))
+        reported.append(list(shares))
 
     runs = compare(comparison, processes=1, progress=show_progress)
     assert [(one.figures.policy, one.figures.seeds) for one in runs] == [
         (name, (seed,)) for name in comparison.candidates for seed in (1, 2)
     ]
-    assert told[-1] == [1.0] * len(runs)
-    assert told == sorted(told)
+    assert reported[-1] == [1.0] * len(runs)
+    assert reported == sorted(reported)
 
 
 def test_several_processes_give_the_same_figures_as_one(comparison: Comparison) -> None:
@@ -64,8 +64,8 @@ def test_without_sharing_nothing_is_saved_and_no_job_is_slowed(comparison: Compa
 
 
 def test_unknown_candidate_is_refused_before_playing(comparison: Comparison) -> None:
-    with pytest.raises(BadInput, match="no policy or rival `nobody`"):
-        check(replace(comparison, candidates=("packed", "nobody")))
+    with pytest.raises(BadInput, match="no policy or rival `missing`"):
+        check(replace(comparison, candidates=("packed", "missing")))
 
 
 def test_the_main_candidate_is_that_of_the_settings_and_the_first_is_compared_with(comparison: Comparison) -> None:

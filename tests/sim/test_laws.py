@@ -124,10 +124,10 @@ def without_clocks(run: SimulationRun) -> SimulationRun:
 def test_no_device_is_overcommitted_and_work_is_conserved(
     of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss]
 ) -> None:
-    told: list[tuple[Any, float]] = []
+    events: list[tuple[Any, float]] = []
 
     def watch(item: object, now: float, state: State) -> None:
-        told.append((item, now))
+        events.append((item, now))
         validate(state)
         for simulated in played_by:
             for device in of.devices:
@@ -139,7 +139,7 @@ def test_no_device_is_overcommitted_and_work_is_conserved(
     run = played.play()
     _work_is_conserved(run)
     _devices_are_had_by_as_many_as_may(run, who.limits.residents_per_device)
-    _the_same_events_give_the_same_state(told, played.state)
+    _the_same_events_give_the_same_state(events, played.state)
 
 
 def _just_came(state: State) -> bool:
@@ -173,9 +173,9 @@ def _devices_are_had_by_as_many_as_may(run: SimulationRun, most: int) -> None:
         assert all(count == 1 for count in Counter(a.started_at for a in job.attempts if a.work_s).values())
 
 
-def _the_same_events_give_the_same_state(told: Sequence[tuple[Any, float]], state: State) -> None:
+def _the_same_events_give_the_same_state(events: Sequence[tuple[Any, float]], state: State) -> None:
     again = State()
-    for item, now in told:
+    for item, now in events:
         assert apply(again, item, now)
     assert again == state
 

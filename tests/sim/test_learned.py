@@ -43,7 +43,7 @@ def beside(kind: str, seconds: float, slowdown: float) -> Stretch:
     return Stretch((kind,), seconds, seconds / slowdown, slowdown)
 
 
-def foretold(learned: Learned, come: JobArrival, *others: str) -> Forecast:
+def forecast_for(learned: Learned, come: JobArrival, *others: str) -> Forecast:
     kinds = tuple(KindId(other) for other in others)
     asked = Question(learned.signature(come), KindId(come.kind), "P100", kinds, "mps" if others else None)
     return learned.answer([asked])[asked]
@@ -51,19 +51,19 @@ def foretold(learned: Learned, come: JobArrival, *others: str) -> Forecast:
 
 def test_forecast_is_unknown_at_first_and_known_after_one_run() -> None:
     learned = Learned(SMALL)
-    assert not foretold(learned, arrival(1, "light")).known
+    assert not forecast_for(learned, arrival(1, "light")).known
     learned.learn(ran(arrival(1, "light"), alone(100), memory=2 * GIB), 100)
-    found = foretold(learned, arrival(2, "light"))
+    found = forecast_for(learned, arrival(2, "light"))
     assert found.peak_utilization_pct == pytest.approx(40, rel=0.3)
     assert found.peak_memory_bytes == 2 * GIB
     assert found.duration_p50_s == 100
-    assert not foretold(learned, arrival(3, "heavy")).known
+    assert not forecast_for(learned, arrival(3, "heavy")).known
 
 
 def test_duration_is_not_learned_from_failed_attempts() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), alone(60), ending=Ending.STOPPED), 60)
-    found = foretold(learned, arrival(1, "light"))
+    found = forecast_for(learned, arrival(1, "light"))
     assert found.duration_p50_s is None
     assert found.known
 
@@ -72,11 +72,11 @@ def test_pair_needs_enough_time_together_and_a_rate_alone() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), alone(100)), 100)
     learned.learn(ran(arrival(2, "light"), beside("heavy", 1000, 2.0)), 1000)
-    assert all(cost.evidence != MEASURED for cost in foretold(learned, arrival(3, "light"), "heavy").pairs)
+    assert all(cost.evidence != MEASURED for cost in forecast_for(learned, arrival(3, "light"), "heavy").pairs)
     learned.learn(ran(arrival(4, "light"), alone(100), beside("heavy", 10, 2.0)), 1200)
-    assert all(cost.evidence != MEASURED for cost in foretold(learned, arrival(3, "light"), "heavy").pairs)
+    assert all(cost.evidence != MEASURED for cost in forecast_for(learned, arrival(3, "light"), "heavy").pairs)
     learned.learn(ran(arrival(5, "light"), alone(100), beside("heavy", 100, 2.0)), 1400)
-    (cost,) = foretold(learned, arrival(3, "light"), "heavy").pairs
+    (cost,) = forecast_for(learned, arrival(3, "light"), "heavy").pairs
     assert cost.evidence == MEASURED
     assert cost.newcomer == pytest.approx(2.0, rel=0.3)
 
@@ -84,9 +84,9 @@ def test_pair_needs_enough_time_together_and_a_rate_alone() -> None:
 def test_peak_is_unknown_beside_a_partner_on_a_full_device() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), beside("heavy", 1000, 1.0)), 1000)
-    assert foretold(learned, arrival(2, "heavy")).peak_utilization_pct is None
+    assert forecast_for(learned, arrival(2, "heavy")).peak_utilization_pct is None
     learned.learn(ran(arrival(3, "light"), beside("light", 1000, 1.1)), 2000)
-    assert foretold(learned, arrival(4, "light")).peak_utilization_pct == pytest.approx(40 / 1.1, rel=0.3)
+    assert forecast_for(learned, arrival(4, "light")).peak_utilization_pct == pytest.approx(40 / 1.1, rel=0.3)
 
 
 def test_out_of_memory_teaches_a_lower_bound_and_an_unsafe_pair() -> None:
@@ -94,7 +94,7 @@ def test_out_of_memory_teaches_a_lower_bound_and_an_unsafe_pair() -> None:
     learned.learn(ran(arrival(1, "light"), alone(100), memory=8 * GIB), 100)
     died = ran(arrival(2, "light"), beside("heavy", 50, 2.0), ending=Ending.OUT_OF_MEMORY, memory=2 * GIB)
     learned.learn(died, 200)
-    found = foretold(learned, arrival(3, "light"), "heavy")
+    found = forecast_for(learned, arrival(3, "light"), "heavy")
     assert found.peak_memory_bytes == 8 * GIB
     assert found.pairs[0].unsafe
 
@@ -102,7 +102,7 @@ def test_out_of_memory_teaches_a_lower_bound_and_an_unsafe_pair() -> None:
 def test_attempt_that_never_ran_teaches_nothing() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), Stretch((), 0.0, 0.0, 1.0), ending=Ending.OUT_OF_MEMORY), 0)
-    assert foretold(learned, arrival(2, "light")) == UNKNOWN
+    assert forecast_for(learned, arrival(2, "light")) == UNKNOWN
 
 
 def test_noise_is_that_of_repeated_runs_and_the_same_for_the_same_name() -> None:
@@ -121,7 +121,7 @@ def workload_set(kinds: int) -> World:
         (a.name, b.name): max(1.0, (a.utilization_pct + b.utilization_pct) / 100) for a in made for b in made
     }  # fmt: skip
     return World(
-        "zoo", world(devices=4).devices, {w.name: w for w in made}, {w.name: w.name for w in made}, pairs,
+        "workload set", world(devices=4).devices, {w.name: w for w in made}, {w.name: w.name for w in made}, pairs,
     )  # fmt: skip
 
 

@@ -25,8 +25,8 @@ def test_settings_hold_for_a_policy_and_without_sharing_but_for_that() -> None:
 
 
 def test_unknown_name_is_refused_with_the_known_names() -> None:
-    with pytest.raises(BadInput, match="`nobody`") as error:
-        candidate_named("nobody", SETTINGS, world())
+    with pytest.raises(BadInput, match="`missing`") as error:
+        candidate_named("missing", SETTINGS, world())
     assert "exclusive-fifo" in error.value.fix
 
 

@@ -147,6 +147,6 @@ def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
 
 
 def test_progress_is_reported_as_jobs_end() -> None:
-    told: list[float] = []
-    simulate(arrivals("light", "light", "light"), world(), Cold(), PACKED, progress=told.append)
-    assert told == pytest.approx([1 / 3, 2 / 3, 1])
+    reported: list[float] = []
+    simulate(arrivals("light", "light", "light"), world(), Cold(), PACKED, progress=reported.append)
+    assert reported == pytest.approx([1 / 3, 2 / 3, 1])

@@ -1,6 +1,6 @@
 """A test of the core reads as a script: what was forecast, what happened, what gpuq does.
 
-Drives the very functions that the daemon drives, with a clock that only moves when told. `validate` runs after each step.
+Drives the very functions that the daemon drives, with a clock that moves only by `after`. `validate` runs after each step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuq.policies.lists.packed import packed
 
 
 class Playbook:
-    """State, forecasts by signature, and time. Forgetful, each pass looks at everything anew."""
+    """State, forecasts by signature, and time. If `forgetful`, each pass starts with empty caches."""
 
     def __init__(self, limits: Limits | None = None, policy: Policy = packed, *, forgetful: bool = False) -> None:
         self.policy = policy

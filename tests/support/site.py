@@ -90,7 +90,7 @@ class Site:
     def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """(status, JSON). Status 0 when nobody answers."""
+        """(status, JSON). Status 0 if no process answers."""
         connection = _UnixConnection(str(self.home / "run" / "api.sock"))
         try:
             payload = None if body is None else json.dumps(body)

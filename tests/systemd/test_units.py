@@ -137,7 +137,7 @@ def test_only_the_worker_sees_devices(units):
 @pytest.mark.parametrize("service", SERVICES)
 def test_common_to_all(units, service):
     unit = settings(units / service)
-    assert "PrivateUsers" not in unit, "peer credentials would all read `nobody`"
+    assert "PrivateUsers" not in unit, "the user id of every peer would read 65534 (the overflow user)"
     assert unit["User"] == ["gpuq"]
     assert "GPUQ_HOME=/var/lib/gpuq" in unit["Environment"]
     assert (unit["StateDirectory"], unit["StateDirectoryMode"], unit["UMask"]) == (["gpuq"], ["0700"], ["0077"])

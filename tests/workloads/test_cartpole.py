@@ -6,7 +6,7 @@ from workloads import cartpole
 
 
 class Clock:
-    """Passes only while somebody sleeps or works."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self):
         self.now = 100.0
@@ -42,5 +42,5 @@ def test_a_late_learner_goes_on_at_once_and_catches_up_nothing(clock):
     assert pushes(clock, cartpole.Ticks(0.02), [0.05, 0.001, 0.001]) == [0, 0.05, 0.07]
 
 
-def test_without_real_time_nobody_waits(clock):
+def test_without_real_time_ticks_do_not_wait(clock):
     assert pushes(clock, cartpole.Ticks(0), [0.005] * 3) == [0, 0.005, 0.01]

@@ -70,7 +70,7 @@ def test_a_training_that_was_done_ends_before_its_first_step():
     assert steps_until_the_end(Progress(limits(steps=4), 3, resumed_at=4)) == (0, "steps")
 
 
-def test_a_loss_that_is_no_number_is_told_as_unknown():
+def test_a_loss_that_is_not_finite_is_reported_as_none():
     progress = Progress(limits(steps=2), 3)
     progress.step(float("nan"))
     progress.step(float("inf"))
@@ -103,9 +103,9 @@ def test_a_wrong_flag_is_refused_before_anything_is_loaded(flags, capsys):
     with pytest.raises(SystemExit) as ended:
         image_classification.main(list(flags))
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert "usage:" in told
-    assert flags[0] in told.splitlines()[-1]
+    printed = capsys.readouterr().err
+    assert "usage:" in printed
+    assert flags[0] in printed.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_flag_of_one_script_takes_no_negative_number(script, flag, capsys):
 
 def test_a_framework_that_is_not_there_is_said_with_the_way_to_get_one(monkeypatch):
     """Another process: Keras is loaded once for all."""
-    told = "from workloads import cnn; cnn.main(['--samples', '1', '--data', 'synthetic'])"
+    program = "from workloads import cnn; cnn.main(['--samples', '1', '--data', 'synthetic'])"
     environment = {**os.environ, "KERAS_BACKEND": "abacus"}
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("cannot load Keras with abacus: ")
     assert "pip install" in done.stderr

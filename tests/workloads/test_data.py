@@ -53,7 +53,7 @@ def test_one_word_in_ten_is_hidden():
     assert (seen == imdb.UNKNOWN).mean() == pytest.approx(0.1, abs=0.02)
 
 
-def test_the_word_to_foretell_follows_those_before_it_and_is_never_filling():
+def test_the_word_to_predict_follows_its_context_and_is_never_padding():
     words = np.zeros((2, 20), np.int32)
     words[0, :6] = range(10, 16)
     words[1] = range(100, 120)

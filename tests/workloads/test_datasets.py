@@ -157,7 +157,7 @@ def test_reviews_become_word_ids_the_most_frequent_first(tmp_path):
         {
             "aclImdb/train/neg/0_2.txt": b"Bad bad BAD film.<br /><br />Bad!",
             "aclImdb/train/pos/0_9.txt": b"Film of the year, a film",
-            "aclImdb/train/unsup/0_0.txt": b"nobody judged this",
+            "aclImdb/train/unsup/0_0.txt": b"a review without a label",
             "aclImdb/test/pos/0_10.txt": b"not for training",
             "aclImdb/imdb.vocab": b"the",
         },
@@ -279,10 +279,10 @@ def test_auto_takes_what_was_downloaded_before(cache):
 
 def test_auto_says_loudly_that_it_makes_data_up(cache, capsys):
     images, _ = gtsrb.images("auto", 10, 0)
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert len(images) == 10
-    assert "NO REAL DATA" in told
-    assert "data: synthetic" in told
+    assert "NO REAL DATA" in printed
+    assert "data: synthetic" in printed
 
 
 def served(monkeypatch, content):

@@ -43,15 +43,15 @@ def test_tensorflow_tells_the_first_alone(framework):
 
 
 @pytest.mark.parametrize(
-    ("told", "known"),
+    ("memory_stats", "known"),
     [
         ({"peak_bytes_in_use": GIB, "peak_pool_bytes": 2 * GIB, "bytes_limit": 30 * GIB}, peaks(GIB, 2 * GIB)),
         ({"peak_bytes_in_use": GIB}, peaks(GIB, None)),
         (None, peaks(None, None)),
     ],
 )
-def test_jax_tells_what_its_platform_knows(framework, told, known):
-    framework("jax", devices=lambda: [SimpleNamespace(memory_stats=lambda: told, device_kind="cpu")])
+def test_jax_peaks_are_those_that_its_platform_reports(framework, memory_stats, known):
+    framework("jax", devices=lambda: [SimpleNamespace(memory_stats=lambda: memory_stats, device_kind="cpu")])
     assert device.allocator_peaks("jax") == known
 
 

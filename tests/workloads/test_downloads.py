@@ -182,8 +182,8 @@ def test_two_jobs_may_fetch_the_same_at_the_same_time(server, kept):
 
     server.answer = both_half_first
     jobs = [job(server, "download") for _ in range(2)]
-    told = [one.communicate(timeout=60)[0].splitlines()[-1] for one in jobs]
-    assert told == [str(kept)] * 2
+    paths = [one.communicate(timeout=60)[0].splitlines()[-1] for one in jobs]
+    assert paths == [str(kept)] * 2
     assert names(kept) == ["set.zip"]
     assert (kept / "set.zip").read_bytes() == CONTENT
 

@@ -73,7 +73,7 @@ def test_a_step_that_ran_out_of_time_goes_on_with_what_it_kept(tmp_path: Path):
     assert not list(tmp_path.glob("slow.partial*"))
 
 
-def test_a_step_that_fails_is_told_tried_again_and_keeps_no_other_from_its_turn(tmp_path: Path):
+def test_a_failed_step_is_recorded_and_tried_again_and_later_steps_still_run(tmp_path: Path):
     day = Day()
     broken = day.act("broken", fault=RuntimeError("no such thing"))
     day.go([broken, day.act("fine")], tmp_path)

@@ -1,4 +1,4 @@
-"""The carts of our own move as Gymnasium's do, and both start anew when a pole falls."""
+"""The carts of our own move as Gymnasium's do, and both start a new episode when a pole falls."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_our_equations_move_a_cart_as_gymnasium_does():
 
 
 @pytest.mark.parametrize("kind", [OwnPoles, GymnasiumPoles])
-def test_a_pole_that_is_always_pushed_one_way_falls_and_starts_anew(kind):
+def test_a_pole_that_is_always_pushed_one_way_falls_and_starts_a_new_episode(kind):
     if kind is GymnasiumPoles:
         pytest.importorskip("gymnasium")
     poles, random = kind(4, 0), np.random.default_rng(0)
@@ -34,7 +34,7 @@ def test_a_pole_that_is_always_pushed_one_way_falls_and_starts_anew(kind):
     assert all(5 < length < 15 for length in poles.lengths)
 
 
-def test_a_pole_that_stands_long_enough_starts_anew_without_having_fallen():
+def test_a_pole_that_stands_long_enough_starts_a_new_episode_without_having_fallen():
     poles, random = OwnPoles(1, 0), np.random.default_rng(0)
     fallen = []
     while not poles.lengths:

@@ -120,7 +120,7 @@ def test_each_script_runs_as_a_file_and_explains_its_flags(script, monkeypatch, 
         runpy.run_path(file, run_name="__main__")
     assert ended.value.code == 0
     assert sys.path[0] == str(FOLDER.parent)
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert all(
-        flag in told for flag in ("--batch-size", "--epochs", "--steps", "--precision", "--data", "--checkpoint")
+        flag in printed for flag in ("--batch-size", "--epochs", "--steps", "--precision", "--data", "--checkpoint")
     )

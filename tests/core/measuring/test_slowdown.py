@@ -128,7 +128,7 @@ def blinks(windows: list[tuple[int, float]], *partners: AttemptId) -> Segment:
     return Segment(partners, seconds, steps, len(windows), sum(values), sum(v * v for v in values), blink=True)
 
 
-def test_blinks_come_before_all_else_and_the_others_are_told_too():
+def test_the_slowdown_by_blinks_comes_first_and_other_estimates_follow():
     paused = blinks([(8, 0.8), (8, 0.8)], PARTNER)
     measurement = Measurement(segments=(segment([12.0, 12.0]), segment([5.0, 5.0], PARTNER), paused))
     found = list(slowdowns(measurement, Rate.of([15.0, 15.0])))

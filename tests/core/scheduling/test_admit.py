@@ -51,7 +51,7 @@ def test_a_known_job_gets_an_idle_device() -> None:
     assert judge(a_forecast()).rule is Rule.IDLE
 
 
-def test_two_that_fit_share_and_the_numbers_are_told() -> None:
+def test_two_jobs_that_fit_share_and_the_verdict_has_the_numbers() -> None:
     verdict = judge(a_forecast(50), a_partner(50))
 
     assert (verdict.admitted, verdict.rule) == (True, Rule.FITS)
@@ -128,7 +128,7 @@ def test_foreign_load_counts_and_an_unknown_foreign_load_blocks_sharing() -> Non
 
 
 @pytest.mark.parametrize("missing", ["used_memory", "foreign_memory"])
-def test_a_reading_that_could_not_be_taken_admits_nobody(missing: str) -> None:
+def test_a_device_without_a_complete_reading_admits_no_job(missing: str) -> None:
     assert judge(a_forecast(), reading=a_reading(**{missing: None})).rule is Rule.STALE_READING
     assert judge(UNKNOWN, reading=None).rule is Rule.STALE_READING
 
@@ -151,7 +151,7 @@ def test_a_full_device_is_full() -> None:
     assert judge(a_forecast(10, 1), *others).rule is Rule.RESOURCES
 
 
-def test_a_device_kept_for_a_long_waiting_job_takes_nobody_else() -> None:
+def test_a_device_reserved_for_a_long_waiting_job_admits_no_other_job() -> None:
     assert judge(a_forecast(10, 1), a_partner(10, 1), reserved=True).rule is Rule.RESERVED
 
 
@@ -181,7 +181,7 @@ def test_a_declared_need_overrides_the_forecast() -> None:
     assert judge(a_forecast(10, 20), a_partner(10, 4), declared_memory=GIB).admitted
 
 
-def test_what_can_never_fit_is_told_with_the_missing_number() -> None:
+def test_verdict_of_a_job_that_can_never_fit_has_the_missing_memory() -> None:
     verdict = fits_ever(80 * GIB, 1, [a_device(gib=24), a_device("gpu1", gib=40)])
 
     assert verdict is not None

@@ -104,7 +104,7 @@ def test_forecasts_are_asked_for_the_first_candidates_only() -> None:
     apply(play.state, Submitted(job), play.now)
     cache, table = PassCache(), {}
     context = SchedulingContext(play.state, table, cache, play.limits, play.now)
-    assert context.candidates.without_forecast(job) == [], "nothing is known of it alone yet, so it shares with nobody"
+    assert context.candidates.without_forecast(job) == [], "without a forecast of the job alone, no pair is considered"
     play.collect()
     pairs = [question.beside for question in play.known.table if question.signature == "kind" and question.beside]
     assert pairs == [("resident00",), ("resident01",)]

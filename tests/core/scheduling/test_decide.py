@@ -121,13 +121,13 @@ def test_jobs_that_must_be_alone_are() -> None:
     assert play.reason(2) is Rule.EXCLUSIVE
 
 
-def test_with_no_device_everybody_waits_and_is_told_so() -> None:
+def test_without_devices_jobs_wait_with_that_reason() -> None:
     play = Playbook().happen(Submitted(a_job(1))).settle()
 
     assert play.reason(1) is Rule.NO_DEVICES
 
 
-def test_a_stale_device_admits_nobody() -> None:
+def test_a_device_with_a_stale_reading_admits_no_job() -> None:
     play = Playbook().happen(a_report(a_device())).happen(Woke(), after=60).happen(Submitted(a_job(1))).settle()
 
     assert play.reason(1) is Rule.STALE_READING
@@ -152,7 +152,7 @@ def test_a_small_device_is_passed_over_for_one_that_fits() -> None:
     assert play.launched() == {1: "zlarge"}
 
 
-def test_a_job_that_no_device_could_ever_hold_is_told_so_with_the_missing_number() -> None:
+def test_a_job_too_large_for_every_device_gets_a_verdict_with_the_missing_memory() -> None:
     play = (
         Playbook().happen(Submitted(a_job(1, declared_memory=30 * GIB))).settle().happen(a_report(a_device())).settle()
     )
@@ -192,7 +192,7 @@ def test_the_forecast_and_the_features_travel_with_the_launch() -> None:
     assert play.state.jobs[JobId(1)].attempt == 1
 
 
-def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() -> None:
+def test_forecast_of_a_job_on_two_devices_includes_the_partner_on_one_of_them() -> None:
     play = Playbook().forecast("gang", a_forecast(30, 2)).forecast("small", a_forecast(30, 2))
     beside = a_forecast(30, 2, expected_slowdown=1.05)
     play.forecast("gang", beside, beside=("small",))

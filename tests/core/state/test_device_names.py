@@ -51,9 +51,9 @@ def test_a_replaced_gpu_gives_its_name_to_the_one_that_is_reported() -> None:
     names = DeviceNames([a_gpu(old, "3"), a_gpu(new, "3")], reported=[new])
     assert (names.of(new), names.of(old)) == ("gpu3", "00000000…89ab")
     assert found(names, "gpu3") == [new]
-    nobody_reports = DeviceNames([a_gpu(old, "3"), a_gpu(new, "3")])
-    assert nobody_reports.of(new) == "11111111…89ab"
-    assert found(nobody_reports, "3") == [old, new]
+    unreported = DeviceNames([a_gpu(old, "3"), a_gpu(new, "3")])
+    assert unreported.of(new) == "11111111…89ab"
+    assert found(unreported, "3") == [old, new]
 
 
 def test_a_device_of_an_older_record_is_shown_by_its_id() -> None:

@@ -28,7 +28,7 @@ _SILENT = "import time; time.sleep(600)"
 _SHORT = "import gpuq; gpuq.step(); print('{\"steps\": 1}')"
 
 
-def contending(folder: Path, seconds: float = 0.004, model: str = "contender", size: int = 1) -> WorkloadJob:
+def contending(folder: Path, seconds: float = 0.004, model: str = "contending", size: int = 1) -> WorkloadJob:
     folder.mkdir(exist_ok=True)
     return _job(model, size, _CONTENDING, str(folder), str(seconds))
 

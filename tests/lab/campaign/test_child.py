@@ -72,11 +72,11 @@ def test_processes_of_a_killed_campaign_are_found_and_ended(child: Child, tmp_pa
 
 def test_a_signal_that_comes_while_a_child_is_started_waits_for_it():
     seen = []
-    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("told"))
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("SIGTERM"))
     try:
         with signals_held_back():
             signal.raise_signal(signal.SIGTERM)
             assert seen == []
-        assert seen == ["told"]
+        assert seen == ["SIGTERM"]
     finally:
         signal.signal(signal.SIGTERM, before)

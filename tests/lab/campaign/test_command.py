@@ -85,10 +85,10 @@ def test_a_campaign_survives_a_crash_writes_its_tables_and_is_done_when_started_
     first = campaign.run("--json", "--pairs=2")
     assert first.returncode == 0, first.stderr
     assert json.loads(first.stdout)["made"] == 5
-    assert campaign.runs()[:3] == ["contender 1", "crashing 1", "other 1"]
+    assert campaign.runs()[:3] == ["contending 1", "crashing 1", "other 1"]
     assert "crashing 1: failed: crashing 1: ended with exit code 1" in first.stderr
     assert "gpuq model characterize --data" in first.stderr
-    assert [single.job for single in read_singles(campaign.out / "singles.csv")] == ["contender 1", "other 1"]
+    assert [single.job for single in read_singles(campaign.out / "singles.csv")] == ["contending 1", "other 1"]
     pairs = read_pairs(campaign.out / "pairs.csv")
     assert len(pairs) == 2
     assert all(pair.slowdown_a and pair.slowdown_b and pair.sharing == "time-slicing" for pair in pairs)
@@ -111,7 +111,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped_and_ends_what_was_left_runni
         time.sleep(0.01)
     killed.kill()
     killed.communicate()
-    assert campaign.left_over(), "what ran has nobody left who would end it"
+    assert campaign.left_over(), "the killed campaign did not end its workloads"
     before = campaign.runs()
     after = campaign.run("--pairs=1")
     assert after.returncode == 0, after.stderr
@@ -133,7 +133,7 @@ def test_sigterm_ends_the_processes_and_keeps_earlier_runs(campaign: Campaign, n
     assert stopped.returncode == 130
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
-    assert campaign.runs() == ["contender 1"]
+    assert campaign.runs() == ["contending 1"]
     assert len(read_singles(campaign.out / "singles.csv")) == 1
 
 
@@ -144,7 +144,7 @@ def test_after_its_time_it_stops_and_prints_the_command_to_go_on(campaign: Campa
     campaign.list.write_text(as_list(contending(beats), silent()))
     done = campaign.run("--pairs=0", "--for=3s")
     assert done.returncode == 0, done.stderr
-    assert campaign.runs() == ["contender 1"]
+    assert campaign.runs() == ["contending 1"]
     assert "Left: 1 jobs alone" in done.stderr
     assert f"gpuq characterize --out={campaign.out}" in done.stderr
     assert "--for=3s" in done.stderr
@@ -169,7 +169,7 @@ def test_two_campaigns_do_not_share_a_folder(campaign: Campaign):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--only=nobody"], 2, "no workload `nobody`"),
+        (["--only=unlisted"], 2, "no workload `unlisted`"),
         (["--device=7"], 3, "There is no device `7`"),
         (["--sharing=mps"], 2, "by time-slicing"),
         (["--cores=1000"], 2, "--cores 1000"),

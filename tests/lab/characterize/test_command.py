@@ -118,7 +118,7 @@ def test_unexpected_error_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys,
         command.main(["--data", str(tables)])
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(tables: Path, tmp_path: Path):
+def test_a_folder_that_cannot_be_written_to_is_reported(tables: Path, tmp_path: Path):
     (tmp_path / "file").write_text("")
     report = command.characterize(command.read_folder(tables))
     with pytest.raises(Failure, match="cannot be written"):

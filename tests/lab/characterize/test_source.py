@@ -51,7 +51,7 @@ def test_pairs_alone_will_do(tmp_path: Path):
         ({"pairs": PAIRS.replace("mps", "magic")}, "pairs.csv:2: sharing is `magic`"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, files: dict[str, str], says: str):
+def test_unreadable_tables_are_refused_with_the_reason(tmp_path: Path, files: dict[str, str], says: str):
     with pytest.raises(BadInput, match=says) as error:
         read_folder(folder(tmp_path, **files))
     assert error.value.fix
@@ -63,13 +63,13 @@ def test_a_type_of_device_that_is_not_named_is_a_type_of_its_own(tmp_path: Path)
     assert (data.pairs[0].device_type, data.pairs[0].place_a) == ("not stated", ("a", 8.0))
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path):
+def test_error_names_the_file_that_is_not_text(tmp_path: Path):
     (tmp_path / "singles.csv").write_bytes(SINGLES.encode() + b"\xff\xfe,")
     with pytest.raises(BadInput, match=r"singles\.csv"):
         read_folder(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path):
+def test_a_missing_folder_is_reported(tmp_path: Path):
     with pytest.raises(BadInput, match="no folder"):
         read_folder(tmp_path / "missing")
 

@@ -41,7 +41,7 @@ def test_method_is_not_judged_on_questions_without_an_answer() -> None:
 
 
 class Spy:
-    """Remembers what it was shown, and foretells nothing."""
+    """Records what it was shown, and predicts nothing."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[Sequence[Directed], Sequence[tuple[SingleMeasurement, SingleMeasurement]]]] = []

@@ -115,7 +115,7 @@ def test_known_needs_let_jobs_share_but_do_not_change_the_order() -> None:
 
 def mixed(*durations: float, every_s: float = 0.0) -> Trace:
     found = (JobArrival(JobId(n), n * every_s, seconds, 1, "heavy", "ada") for n, seconds in enumerate(durations, 1))
-    return Trace("told", tuple(found))
+    return Trace("mixed", tuple(found))
 
 
 def test_fifo_takes_them_as_they_come_and_the_shortest_first_does_not() -> None:

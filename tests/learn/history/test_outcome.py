@@ -101,7 +101,7 @@ def test_resumed_or_larger_gang_attempts_have_no_duration():
         assert outcome is not None
         return outcome.duration_s
 
-    assert duration(attempt=2) == 60.0, "one that saves nothing began anew"
+    assert duration(attempt=2) == 60.0, "without checkpoints, the second attempt ran from the start"
     assert duration(preemptible=True) == 60.0
     assert duration(attempt=2, preemptible=True) is None
     assert duration(devices=2, gpus=2) == 60.0

@@ -114,7 +114,7 @@ def test_assumptions_are_named_and_widen_the_bound():
 
 def test_optimiser_and_precision_change_the_footprint():
     adam, sgd, half = answer(optimizer="adam"), answer(optimizer="sgd"), answer(precision="fp16")
-    assert adam.point == answer(optimizer=None).point, "unsaid: the most common, which keeps most"
+    assert adam.point == answer(optimizer=None).point, "the default is the most common optimizer, which keeps most"
     resnet = find("resnet50")
     assert resnet is not None
     # One tensor of the parameters' size, and the margin of a point.
@@ -265,9 +265,9 @@ def test_footprint_is_blended_into_forecasts_and_never_served_alone():
         return Predictor(History(), found, Learning()).forecast_for("new", {**asked.features, **changed}, V100)
 
     trained_on_small = train(small, Learning())
-    with_layers, by_likeness = served(trained_on_small), served(trained_on_small, image_size=None, model=None)
+    with_layers, by_similar_jobs = served(trained_on_small), served(trained_on_small, image_size=None, model=None)
     assert with_layers.evidence.endswith("; layers of vgg19")
-    assert abs((with_layers.peak_memory_bytes or 0) - truth) < abs((by_likeness.peak_memory_bytes or 0) - truth)
+    assert abs((with_layers.peak_memory_bytes or 0) - truth) < abs((by_similar_jobs.peak_memory_bytes or 0) - truth)
     assert (with_layers.upper_memory_bytes or 0) >= truth
     assert not served(None).known, "no measured job is like it: it runs alone, whatever its layers say"
 

@@ -12,7 +12,7 @@ TIMES = st.lists(st.floats(0.1, 1e4), min_size=3, max_size=3)
 
 
 def test_features_of_a_profile_add_up_to_the_step():
-    strange = OpProfile(device_us={"Conv2D": 10.0, "SomethingThatNobodyHasEverHeardOf": 30.0}, device_idle_us=10.0)
+    strange = OpProfile(device_us={"Conv2D": 10.0, "AnUnknownOperation": 30.0}, device_idle_us=10.0)
     row = op_ms([strange], [0.2], GROUPS)
     assert np.allclose(row, [[40.0, 0.0, 160.0]])
     assert scaled(row, np.array([0.2])).shape == (1, 7)

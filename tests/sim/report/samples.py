@@ -42,7 +42,7 @@ def a_run(
 ) -> SimulationRun:
     """A run of these jobs."""
     end = max((job.ended_at or 0.0 for job in jobs), default=0.0)
-    return SimulationRun("told", "small", policy, seed, devices, jobs=list(jobs), ended_at=end, **changes)
+    return SimulationRun("sample", "small", policy, seed, devices, jobs=list(jobs), ended_at=end, **changes)
 
 
 def together(slowdown: float = 1.25, **changes: Any) -> SimulationRun:

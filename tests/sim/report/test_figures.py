@@ -83,7 +83,7 @@ def test_jain_over_owners() -> None:
     """ada's job is done in its own time, bob's in twice that: (1 + 2)^2 / (2 * (1 + 4))."""
     assert figures(alone()).jain == pytest.approx(0.9)
     assert figures(together()).jain == pytest.approx(1)
-    assert figures(a_run(a_job(1, 0, 10))).jain is None, "nobody to compare with"
+    assert figures(a_run(a_job(1, 0, 10))).jain is None, "a single user: nothing to compare"
 
 
 def test_finish_time_fairness_compares_with_a_fair_share() -> None:

@@ -29,14 +29,14 @@ def a_report(*runs: SimulationRun, **changes: object) -> SimulationReport:
     played = runs or (alone(), alone(policy="packed-exclusive"), together())
     chain = CHAIN if not runs else ()
     report = SimulationReport(
-        title="told in small", main="packed", baseline="exclusive-fifo", budget=1.3, chain=chain,
+        title="small report", main="packed", baseline="exclusive-fifo", budget=1.3, chain=chain,
         summaries=tuple(summarise(figures(run, budget=1.3) for run in played)),
         plot_data=tuple(map(plot_data, played)), notes=("seed 1 <b>",),
     )  # fmt: skip
     return replace(report, **changes)  # type: ignore[arg-type]
 
 
-def told(report: SimulationReport, width: int = 100) -> str:
+def rendered(report: SimulationReport, width: int = 100) -> str:
     out = StringIO()
     show(report, Console(file=out, width=width, highlight=False))
     return out.getvalue()
@@ -49,7 +49,7 @@ def told(report: SimulationReport, width: int = 100) -> str:
 def test_the_table_fits_the_terminal_and_folds_no_name(width: int, has_pass_time: bool) -> None:
     longest = "oracle-shortest-remaining-first"
     hours = alone(policy=longest, pass_seconds=[0.0003881] * 3)
-    lines = told(a_report(alone(), hours, together()), width).splitlines()
+    lines = rendered(a_report(alone(), hours, together()), width).splitlines()
     assert max(map(len, lines)) <= width
     assert any(line.startswith(f"{longest} ") for line in lines)
     assert any(line.endswith("pass") for line in lines) == has_pass_time
@@ -101,13 +101,13 @@ def test_headline_has_unfinished_jobs_and_out_of_memory() -> None:
 
 def test_the_table_fits_a_hundred_columns_with_long_names() -> None:
     name = "oracle-shortest-remaining-first"
-    shown = told(a_report(alone(), together(), together(policy=name)))
+    shown = rendered(a_report(alone(), together(), together(policy=name)))
     assert max(len(line) for line in shown.splitlines()) <= 100
     assert name in shown
 
 
 def test_table_shows_each_step_of_the_chain() -> None:
-    shown = told(a_report())
+    shown = rendered(a_report())
     assert "order and backfill: completion x1.00" in shown
     assert "sharing: completion x0.83, waiting x0.00" in shown
 
@@ -191,7 +191,7 @@ def test_the_same_report_gives_the_same_page() -> None:
 def test_report_of_a_run_without_jobs_does_not_fail(runs: tuple[SimulationRun, ...]) -> None:
     report = a_report(*runs, baseline="packed", chain=())
     assert "packed" in page(report)
-    assert "packed" in told(report)
+    assert "packed" in rendered(report)
 
 
 # --- what the pictures are made of ---------------------------------------------------------------------------------
