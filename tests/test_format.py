@@ -50,15 +50,11 @@ def test_clean_escapes_a_lone_surrogate() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (None, "-"),
-        (0.85, "850ms"),
-        (42, "42s"),
-        (720, "12m"),
-        (12000, "3h20"),
-        (52 * 3600, "2d04h"),
-        (200 * 86400, "200d"),
+        (None, "-"), (0, "0s"), (0.00042, "0.42ms"), (0.0123, "12.3ms"), (0.85, "850ms"), (2.5, "2.5s"), (42, "42s"),
+        (99.4, "99s"), (600, "10m"), (720, "12m"), (5940, "99m"), (7260, "2h01"), (12000, "3h20"), (47 * 3600, "47h00"),
+        (49 * 3600, "2d01h"), (52 * 3600, "2d04h"), (200 * 86400, "200d"),
     ],
-)
+)  # fmt: skip
 def test_two_places(seconds: float | None, text: str) -> None:
     assert fmt.two_places(seconds) == text
 
@@ -68,3 +64,14 @@ def test_rfc3339_is_utc_to_the_millisecond_and_when_reads_it_back() -> None:
     assert fmt.when(fmt.rfc3339(1_764_000_000.125)) == 1_764_000_000.125
     assert fmt.rfc3339_or_none(None) is None
     assert fmt.when("yesterday") is None
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (0, "0%"), (0.004, "0.4%"), (0.5, "50%"), (-0.02, "-2.0%")])
+def test_share(value: float | None, text: str) -> None:
+    assert fmt.share(value) == text
+
+
+def test_count_hours_and_ratio() -> None:
+    assert (fmt.count(None), fmt.count(1234.0), fmt.count(0.5), fmt.count(0)) == ("-", "1,234", "0.5", "0")
+    assert (fmt.hours(1234), fmt.hours(0.75), fmt.hours(None)) == ("1,234", "0.75", "-")
+    assert (fmt.ratio(1.25), fmt.ratio(1234.5), fmt.ratio(None)) == ("1.25", "1,234", "-")
