@@ -1,8 +1,9 @@
-"""May this job have this device now? One function, rules in the order they are asked; the first that says no settles it.
+"""Decide whether a job may have a device now.
 
-Arrives: a job with its forecast, a device with its residents and its reading, the limits. Leaves: a verdict with numbers.
-Unknown blocks sharing: a job with no evidence, a resident with no evidence, a reading that is missing or old. Memory
-counts as the larger of promised and live, foreign processes included. A resident is never sacrificed for a newcomer.
+The rules are checked in a fixed order, and the first one that refuses decides; the verdict carries the numbers that it
+compared. What is unknown blocks sharing: a job or a resident without evidence, a reading that is missing or old. The memory
+of a resident counts as the larger of what was promised to it and what it holds now, and foreign processes count too.
+Admission never stops a resident to make room for a newcomer.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
+    """None if some host could run a job that wants `count` devices, `memory` bytes on each, while they are idle; else why
     not, with the missing number."""
     if not devices:
         return None
@@ -250,8 +251,8 @@ def _within(expected: float | None, upper: float | None, own: float | None, limi
 def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     """Slowdowns with evidence of both kinds, where there are any, against the budget of each who would suffer them.
 
-    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that nobody has
-    measured beside another is not worse off than under the load rule.
+    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that was
+    never measured beside another is treated no worse than under the load rule.
     """
     for cost in forecast.pairs:
         if cost.unsafe:

@@ -57,7 +57,7 @@ class Limits:
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
-    """A device whose last reading is older admits nobody."""
+    """A device whose last reading is older than this many seconds admits no job."""
     patience_s: Annotated[float, Range(at_least=0)] = 1800.0
     """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
     patience_ratio: float = field(default=5.0, metadata=NOT_A_SETTING)

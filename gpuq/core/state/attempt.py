@@ -31,7 +31,7 @@ class StopReason(StrEnum):
 class Ending(StrEnum):
     """How an attempt ended, in the worker's words: what it saw, not what it means for the job.
 
-    `KILLED`: by a signal that nobody of ours sent. `OUT_OF_MEMORY`: its device had none left; `HOST_OUT_OF_MEMORY`: the machine,
+    `KILLED`: by a signal that gpuq did not send. `OUT_OF_MEMORY`: its device had none left; `HOST_OUT_OF_MEMORY`: the machine,
     its cgroup or a limit of its own had none left, which on CPU cores is the device's too. `DRIVER_ERROR`: the driver would not
     serve it, here or anywhere like here; `DEVICE_FAILED`: its device broke down under it.
     """
@@ -61,8 +61,8 @@ class Attempt:
     """A resident of its devices from the moment it is ordered until its end is known.
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
-    device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that the
-    host was told never to start it, because it does not report it.
+    device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
+    the host was ordered never to start it, because it does not report it.
     """
 
     id: AttemptId

@@ -23,7 +23,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """Somebody who may asked for a job's end."""
+    """An authorised user (`by`) asked to end a job."""
 
     job: JobId
     by: str
@@ -31,7 +31,7 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class HoldRequested:
-    """Somebody who may asked that a waiting job not start."""
+    """An authorised user (`by`) asked that a waiting job not start."""
 
     job: JobId
     by: str
@@ -39,7 +39,7 @@ class HoldRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
-    """Somebody who may let a held job go on."""
+    """An authorised user (`by`) released a held job."""
 
     job: JobId
     by: str

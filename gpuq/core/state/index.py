@@ -16,7 +16,8 @@ from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 
 # Jobs that get the same answer everywhere: same forecast, same wishes.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
-# Waiting jobs of one likeness, priority and owner: a policy that orders by these and by age needs only look at heads.
+# Waiting jobs of one scheduling class, priority and owner. A policy that orders by these and by age needs only the first job
+# of each group.
 GroupKey = tuple[SchedulingClass, int, str]
 # What makes two devices get the same answers: their type, and the way of sharing.
 DeviceClass = tuple[str, str | None]
@@ -26,7 +27,7 @@ _first_come = attrgetter("submitted_at", "id")
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Waiting jobs of one likeness, priority and owner, in order of submission. Never empty; to be read only."""
+    """Waiting jobs of one scheduling class, priority and owner, in order of submission. Never empty; read-only for policies."""
 
     scheduling_class: SchedulingClass
     priority: int

@@ -1,6 +1,6 @@
-"""What must hold of the state after every `apply`; for tests, and for whoever doubts.
+"""The invariants of the state after every `apply`, for tests and for debugging.
 
-Arrives: the state. Raises AssertionError with what is wrong.
+A violation raises AssertionError with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _validate_reservations(state: State) -> None:
 
 
 def rebuilt(state: State) -> State:
-    """The same state made anew from what would be recorded of it."""
+    """The same state, with its index rebuilt from the fields that the journal records. Equal to the original if that is right."""
     return State(
         jobs=dict(state.jobs),
         attempts=dict(state.attempts),
