@@ -65,7 +65,6 @@ ELSEWHERE = {
     "gpuq/learn/training/plots.py": "tests/learn/training/test_card.py",
     "gpuq/learn/history/rows.py": "tests/lab/test_measured.py",
     "gpuq/learn/training/score.py": "tests/learn/training/test_train.py",
-    "gpuq/programs/user.py": "tests/programs/test_retrain.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     # Parts of drawing up a batch.

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""How figures of each unit are written in a report."""
 
 from __future__ import annotations
 
@@ -15,17 +15,26 @@ from gpuq.sim.report import labels
     ],
 )  # fmt: skip
 def test_durations(seconds: float | None, written: str) -> None:
-    assert labels.duration(seconds) == written
+    assert labels.BY_UNIT["s"](seconds) == written
 
 
 @pytest.mark.parametrize(
     ("value", "written"), [(None, "-"), (0, "0%"), (0.004, "0.4%"), (0.5, "50%"), (-0.02, "-2.0%")]
 )
 def test_shares(value: float | None, written: str) -> None:
-    assert labels.share(value) == written
+    assert labels.BY_UNIT["share"](value) == written
 
 
 def test_counts_hours_ratios() -> None:
-    assert (labels.count(None), labels.count(1234.0), labels.count(0.5), labels.count(0)) == ("-", "1,234", "0.5", "0")
-    assert (labels.hours(1234), labels.hours(0.75), labels.hours(None)) == ("1,234", "0.75", "-")
-    assert (labels.ratio(1.25), labels.ratio(1234.5), labels.ratio(None)) == ("1.25", "1,234", "-")
+    assert (
+        labels.BY_UNIT["count"](None),
+        labels.BY_UNIT["count"](1234.0),
+        labels.BY_UNIT["count"](0.5),
+        labels.BY_UNIT["count"](0),
+    ) == ("-", "1,234", "0.5", "0")
+    assert (labels.BY_UNIT["h"](1234), labels.BY_UNIT["h"](0.75), labels.BY_UNIT["h"](None)) == ("1,234", "0.75", "-")
+    assert (labels.BY_UNIT["ratio"](1.25), labels.BY_UNIT["ratio"](1234.5), labels.BY_UNIT["ratio"](None)) == (
+        "1.25",
+        "1,234",
+        "-",
+    )
