@@ -40,6 +40,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/words.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

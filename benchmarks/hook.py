@@ -60,12 +60,12 @@ def _rows(loop: _Loop) -> list[Row]:
         python = Path(sys.executable)  # which has it, as the trainer needs it
     if not python.exists():
         return [Row(name, None, "% of a step", _REACH_PCT, note="`make test-frameworks` makes its environment")]
-    told = _measured(loop, python)
-    cpu = [100 * (on["cpu_s"] / off["cpu_s"] - 1) for on, off in told["pairs"]]
-    wall = [100 * (on["wall_s"] / off["wall_s"] - 1) for on, off in told["pairs"]]
-    cpu_step = median(off["cpu_s"] for _, off in told["pairs"])
-    own = told["own_s"] * (cpu_step / told["every_s"] if "every_s" in told else 1)
-    own_text = f"{1e6 * told['own_s']:.1f} µs of CPU each {'look' if 'every_s' in told else 'step'}"
+    measured = _measured(loop, python)
+    cpu = [100 * (on["cpu_s"] / off["cpu_s"] - 1) for on, off in measured["pairs"]]
+    wall = [100 * (on["wall_s"] / off["wall_s"] - 1) for on, off in measured["pairs"]]
+    cpu_step = median(off["cpu_s"] for _, off in measured["pairs"])
+    own = measured["own_s"] * (cpu_step / measured["every_s"] if "every_s" in measured else 1)
+    own_text = f"{1e6 * measured['own_s']:.1f} µs of CPU each {'look' if 'every_s' in measured else 'step'}"
     return [
         Row(
             name,
@@ -89,8 +89,8 @@ def _measured(loop: _Loop, python: Path) -> dict[str, Any]:
         env = {**os.environ, **quiet, **hook_environment({}, progress)}
         done = subprocess.run([python, "-P", _LOOPS, loop.name], env=env, check=True, capture_output=True, text=True)
         counted = read_progress(progress)
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    steps_with = sum(on["steps"] for on, _ in told["pairs"])
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    steps_with = sum(on["steps"] for on, _ in measured["pairs"])
     if counted is None or counted.steps < steps_with:
         raise RuntimeError(f"{loop.text}: the hook counted {counted} of {steps_with} steps: it was not at work")
-    return told
+    return measured

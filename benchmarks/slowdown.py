@@ -66,12 +66,12 @@ def run() -> list[Row]:
     for pair in pairs:
         a, _, b = pair.partition(":")
         with _device():
-            told = asyncio.run(_judge(a, b))
-        rows += (new := [row for one in told for row in one.rows()])
+            judged = asyncio.run(_judge(a, b))
+        rows += (new := [row for one in judged for row in one.rows()])
         print(
             *(f"{row.name}: {row.value} {row.unit}, {row.note}" for row in new), sep="\n", file=sys.stderr, flush=True
         )
-        costs += [one.cost_pct for one in told if one.cost_pct is not None]
+        costs += [one.cost_pct for one in judged if one.cost_pct is not None]
     spacing = 2.02 * EARN * blink.PAUSE_S
     note = f"one pause of {blink.PAUSE_S:g} s in {spacing:.0f} s, and what else it cost; mean {fmean(costs or [0]):.2f}"
     return [

@@ -45,7 +45,7 @@ def _first_line_after(submit: Callable[[list[str]], Callable[[], object]], line:
     is_over = submit(["/bin/sh", "-c", f"date +%s.%N > {line}"])
     text = wait_for(lambda: line.read_text() if line.exists() else "", 30)
     wait_for(is_over, 30)
-    # What still happens behind an end (learning, archiving) belongs to nobody's start.
+    # Work after the end of the last job (learning, archiving) must not count as part of the next start.
     time.sleep(0.1)
     return float(text) - began
 

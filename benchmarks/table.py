@@ -1,6 +1,6 @@
-"""Rows of a benchmark: printed as one table, and kept as `build/TARGET.json` for programs.
+"""Rows of a benchmark, printed as one table and written to `build/TARGET.json` for programs.
 
-Arrives: rows. Leaves: text and a file. A row without a reach is there to explain the others and is neither ok nor not.
+A row without a reach explains the other rows, so it neither passes nor fails.
 """
 
 from __future__ import annotations

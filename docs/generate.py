@@ -1,7 +1,7 @@
-"""Writes the state diagram in docs/terms.md from the table of legal steps. Run by path: `python docs/generate.py [--check]`.
+"""Write the state diagram in docs/terms.md from the table of legal steps. Run by path: `python docs/generate.py [--check]`.
 
-Arrives: `gpuq.core.state.transitions.TRANSITIONS`. Leaves: the lines between the two marks in docs/terms.md, made anew; with
-`--check` nothing is written, and the exit code is 1 if they are not what the table says.
+The lines between the two marks in docs/terms.md are replaced by a diagram of `gpuq.core.state.transitions.TRANSITIONS`. With
+`--check` nothing is written, and the exit code is 1 if the lines differ from the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Saves a training and takes it up again where it stopped: weights, optimizer state, step count.
+"""Save a training (weights, optimizer state, step count) and resume it where it stopped.
 
-Arrives: Keras models and arrays. Leaves: `checkpoint.npz` in a folder, written whole or not at all, and readable without
-running anything that is in it. It holds plain arrays, so a training saved under one framework goes on under another.
+The state of Keras models and further arrays is written to `checkpoint.npz` in a folder. The file is replaced atomically, and
+reading it runs no code from it. It holds plain arrays, so a training saved under one framework resumes under another.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Checkpoint:
             raise ValueError("another script made it, or another version of this one")
         other = sorted(name for name in now if not _agree(name, saved.get(name), now[name]))
         if other:
-            told = ", ".join(f"--{name.replace('_', '-')} {saved.get(name)}" for name in other)
-            raise ValueError(f"it was made with {told}")
+            saved_with = ", ".join(f"--{name.replace('_', '-')} {saved.get(name)}" for name in other)
+            raise ValueError(f"it was made with {saved_with}")
 
     def _places(self) -> Iterator[tuple[str, Any]]:
         """Names, and the Keras variables or arrays that are saved under them."""

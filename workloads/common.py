@@ -1,9 +1,9 @@
 """What every workload shares: the flags, the training loop with its clean end, the log lines and the summary.
 
-Arrives: a command line, Keras models, one function that makes a batch and one that takes a step on it. Leaves: real gradient
-steps, a line every few seconds, and one line of JSON at the end. A SIGTERM while training ends it after the step under way,
-with a checkpoint if `--checkpoint` names a folder, the summary and exit code 143; before the first step there is nothing to
-keep, so the signal's own action stands. Nothing here knows about gpuq.
+A workload passes its command line, its Keras models, a function that makes a batch and a function that takes one step on it.
+The loop trains, logs a line every few seconds, and prints one line of JSON at the end. SIGTERM during training ends it after
+the current step, with a checkpoint if `--checkpoint` names a folder, the summary and exit code 143. Before the first step
+there is nothing to save, so the default action of the signal applies. This module does not depend on gpuq.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _summarise(facts: dict[str, object], options: argparse.Namespace) -> None:
 
 
 def _choose_backend() -> None:
-    """Keras' own choice, unless nobody chose and its usual framework is missing: then the first that is there."""
+    """Leave the choice to Keras, unless none was made and TensorFlow, its default, is missing: then the first installed one."""
     if "KERAS_BACKEND" in os.environ or importlib.util.find_spec("tensorflow") is not None:
         return
     found = next((name for name in BACKENDS if importlib.util.find_spec(name) is not None), None)

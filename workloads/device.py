@@ -1,7 +1,7 @@
-"""What the framework computes on, and what its memory allocator says of itself.
+"""What differs between frameworks: the device's name, the allocator's peaks, CPU threads, the random number state.
 
-Arrives: the name of a Keras backend that is loaded. Leaves: the device's name, the allocator's peaks, limited threads, the
-state of random numbers. Looks at the first device only: each of these trainings uses one.
+Each function takes the name of the Keras backend that is loaded. Only the first device is looked at, because each of these
+trainings uses one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def limit_threads(backend: str, threads: int) -> None:
-    """Keep the framework to this many CPU threads; before it has computed anything. JAX was told by NPROC."""
+    """Limit the framework to this many CPU threads. Call it before any computation. JAX reads NPROC when it is loaded."""
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -46,9 +46,9 @@ def name(backend: str) -> str:
 def allocator_peaks(backend: str) -> dict[str, int | None]:
     """The most bytes that tensors held, and the most that the allocator took from the device for them.
 
-    None where the framework does not tell: all of them on a CPU, and TensorFlow the second.
+    In bytes. None where the framework does not report it: both on a CPU, and the second for TensorFlow.
     """
-    used, reserved = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}.get(backend, _untold)()
+    used, reserved = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}.get(backend, _not_reported)()
     return {"allocator_peak_bytes": used, "allocator_reserved_bytes": reserved}
 
 
@@ -95,10 +95,10 @@ def _torch() -> tuple[int | None, int | None]:
 def _jax() -> tuple[int | None, int | None]:
     import jax
 
-    told: dict[str, Any] = jax.devices()[0].memory_stats() or {}
-    used, reserved = told.get("peak_bytes_in_use"), told.get("peak_pool_bytes")
+    statistics: dict[str, Any] = jax.devices()[0].memory_stats() or {}
+    used, reserved = statistics.get("peak_bytes_in_use"), statistics.get("peak_pool_bytes")
     return (None if used is None else int(used)), (None if reserved is None else int(reserved))
 
 
-def _untold() -> tuple[int | None, int | None]:
+def _not_reported() -> tuple[int | None, int | None]:
     return None, None

@@ -148,7 +148,7 @@ def _nasnet_mobile(x: keras.KerasTensor) -> keras.KerasTensor:
 
     if keras.backend.backend() != "torch":
         return _known("NASNetMobile")(x)
-    # Keras refuses it under PyTorch, for its pretrained weights foretell wrongly there (keras#18451). We use none.
+    # Keras refuses it under PyTorch, because its pretrained weights predict wrongly there (keras#18451); none are used here.
     from keras.src.applications.nasnet import NASNet
 
     sizes = {"penultimate_filters": 1056, "num_blocks": 4, "stem_block_filters": 32, "filter_multiplier": 2}

@@ -1,4 +1,4 @@
-"""Foretell the next word of a film review (IMDB) with the tutorial's LSTM: 100 words before it, 128 units, 10,000 words."""
+"""Predict the next word of a film review (IMDB) with the tutorial's LSTM: 100 words before it, 128 units, 10,000 words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = common.flags(__doc__ or "", batch_size=64, samples=8192, epochs=20)
     parser.add_argument("--model", choices=["lstm"], default="lstm", help="the network")
     parser.add_argument(
-        "--sequence-length", type=common.positive, default=100, metavar="N", help="words before the one to foretell"
+        "--sequence-length", type=common.positive, default=100, metavar="N", help="words before the one to predict"
     )
     options = parser.parse_args(arguments)
     length = options.sequence_length

@@ -1,8 +1,8 @@
-"""Two networks that play against each other: one forges samples, the other tells forged from real (Goodfellow et al., 2014).
+"""A generative adversarial network (Goodfellow et al., 2014): a forger makes samples, a judge tells them from real ones.
 
-Arrives: a forger, from noise to samples, and a judge, from samples to the probability that they are real. Leaves: one
-training step of both. Each trains through a Keras model of its own that contains both networks and changes only one, so the
-same few lines train them under every framework, and no sample leaves the device in between.
+The forger maps noise to samples, the judge maps samples to the probability that they are real. Each is trained through a
+Keras model of its own that contains both networks and updates only one of them. So the same few lines train them under every
+framework, and no sample leaves the device in between.
 """
 
 from __future__ import annotations

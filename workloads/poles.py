@@ -1,7 +1,7 @@
 """Poles to balance on carts, many at a time: Gymnasium's CartPole-v1, or the same equations here where it is not installed.
 
-Arrives: one action per pole, 0 to push the cart left, 1 right. Leaves: what is seen afterwards, and which poles fell. The
-equations are those of Barto, Sutton and Anderson (1983) as corrected by Florian (2007), with CartPole-v1's constants.
+A step takes one action per pole (0 pushes the cart left, 1 right) and returns what is observed afterwards and which poles
+fell. The equations are those of Barto, Sutton and Anderson (1983) as corrected by Florian (2007), with CartPole-v1's constants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ START = 0.05
 
 
 class Poles(Protocol):
-    """Poles that start anew by themselves once they fell or stood long enough."""
+    """Poles whose next episode starts by itself once they fell or stood for `LONGEST_STEPS` steps."""
 
     seen: np.ndarray
     """(N, 4): place and speed of each cart, angle and speed of each pole."""
@@ -25,7 +25,7 @@ class Poles(Protocol):
     """The steps that each ended episode lasted."""
 
     def push(self, actions: np.ndarray, random: np.random.Generator, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(seen at once afterwards, fell, counts): a step that only starts a pole anew does not count."""
+        """(observed right afterwards, fell, counts): a step that only resets a pole does not count."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state that a checkpoint can keep."""
@@ -59,7 +59,7 @@ class OwnPoles:
 
 
 class GymnasiumPoles:
-    """Gymnasium's own. Its episodes start anew when a training is resumed."""
+    """Gymnasium's own. Its episodes start over when a training is resumed."""
 
     def __init__(self, number: int, seed: int) -> None:
         import gymnasium
@@ -72,7 +72,7 @@ class GymnasiumPoles:
         self.lengths: list[int] = []
 
     def push(self, actions: np.ndarray, _: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        # An environment that ended last time ignores the action and starts anew.
+        # An environment that ended last time ignores the action and is reset.
         counts = ~self._ended
         self.seen, _reward, fell, cut, _info = self._poles.step(actions)
         self._steps[counts] += 1

@@ -1,6 +1,6 @@
-"""How far a training is: counts the steps, talks every few seconds, and says when to end and why.
+"""Progress of a training: count its steps, log a line every few seconds, and decide when it ends and why.
 
-Arrives: the limits that were asked for, and the loss of each step. Leaves: log lines and the facts of the summary.
+The limits come from the command line and the loss from each step; the figures of the summary are read from here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Outline pets (Oxford-IIIT Pet, photographs of 128x128 pixels with a map of three classes) with a U-Net.
 
-The samples lie on disk, one compressed file each, and every batch is read and unpacked anew: with slow storage this is
+The samples lie on disk, one compressed file each, and every batch is read and unpacked again: with slow storage this is
 the input-bound workload. `--storage-mbps` gives the reader the pace of slow shared storage: no more bytes per second
 than that, with half a second of reading ahead.
 """
@@ -70,7 +70,7 @@ class Reader:
                 return pets.read(stream)
         except (OSError, ValueError) as error:
             raise SystemExit(
-                f"cannot read {file}: {error}. Remove {file.parent}: the next start makes it anew."
+                f"cannot read {file}: {error}. Remove {file.parent}: the next start makes it again."
             ) from error
 
 

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all.
+"""Write files atomically: into a temporary file beside the target, which replaces it once everything is on the disk.
 
-Arrives: where a file is to be. Leaves: a stream beside it, which takes its place once everything is on the disk. A job that is
-killed meanwhile leaves a hidden `.part` file, which nothing reads; two jobs that write the same file do not disturb each other.
+A job that is killed while it writes leaves a hidden `.part` file, which nothing reads. Two jobs that write the same file do
+not disturb each other, because each has a temporary file of its own.
 """
 
 from __future__ import annotations

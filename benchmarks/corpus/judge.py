@@ -1,7 +1,7 @@
-"""Plays the table: each setting of a script predicted from one run of another of its settings, by the predictor that serves.
+"""Score the predictor on the measured table: predict each setting of a script from one run of another of its settings.
 
-Arrives: what was measured. Leaves: one `Judged` per ordered pair of settings, and figures over all and per script. Nothing is
-fitted here; what was fitted elsewhere was fitted with the script held out (see `benchmarks.corpus`).
+The result is one `Judged` per ordered pair of settings, with summary figures over all scripts and per script. Nothing is
+fitted here; the models were fitted elsewhere with the script held out (see `benchmarks.corpus`).
 """
 
 from __future__ import annotations

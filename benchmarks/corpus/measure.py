@@ -1,7 +1,8 @@
-"""Each script at each of its settings, once, through a real `gpuq up` with CPU devices of one core: what the record says of it.
+"""Run each named script once at each of its settings through a real `gpuq up` with CPU devices of one core.
 
-Arrives: names of scripts. Leaves: rows (`table.FIELDS`). A job is submitted with what the command would read of it, runs with its
-device to itself, and is read from the record afterwards. Nothing else should run meanwhile: memory stands that, durations do not.
+A job is submitted as `gpuq submit` would submit the script, runs with its device to itself, and its measurements are read
+from gpuq's record afterwards as rows (`table.FIELDS`). Run nothing else on the machine meanwhile: other load does not
+change the measured memory, but it does change durations.
 """
 
 from __future__ import annotations

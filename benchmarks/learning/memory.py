@@ -44,7 +44,7 @@ def run(data: Path) -> list[Row]:
             note="to beat; on activations, parameters",
         ),
         Row("memory, one model out: rows > 10% under, a line", _under(lines, truth), "%"),
-        *_judged("by likeness alone", truth, *_served(without)),
+        *_judged("by similarity alone", truth, *_served(without)),
         *_judged("layers alone", truth, *_footprints(ended)),
         Row("memory, one model out: served", _error(points, truth), "%", reach=8.0, note=f"{len(rows)} rows"),
         Row("memory, one model out: rows > 10% under", _under(points, truth), "%", reach=5.0),

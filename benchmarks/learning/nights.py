@@ -118,7 +118,7 @@ class _Site:
         self._score(forecast, self._end(truth, forecast), night)
 
     def together(self, pair: Together, night: Night) -> None:
-        newcomer, resident, admitted = self._foretell(pair)
+        newcomer, resident, admitted = self._predict_pair(pair)
         kind, beside = described(pair.newcomer)[0], described(pair.resident)[0]
         slow = {"slowdown": pair.newcomer_slowdown * self._noise(), "partner_kinds": [beside], "partners": [1]}
         slowed = {"slowdown": None, "partner_kinds": [kind], "partners": [1]}
@@ -129,7 +129,7 @@ class _Site:
 
     def ask(self, pair: Together, night: Night) -> None:
         """Would they be put together now, and should they be? Nothing is learnt from the question."""
-        _, _, admitted = self._foretell(pair)
+        _, _, admitted = self._predict_pair(pair)
         suits = max(pair.newcomer_slowdown, pair.resident_slowdown or 0.0) <= self.settings.admission.max_slowdown
         night.pairs += 1
         night.wrongly_admitted += admitted and not suits
@@ -151,7 +151,7 @@ class _Site:
     def add_request(self, *_: object) -> int:
         return 0
 
-    def _foretell(self, pair: Together) -> tuple[Forecast, Forecast, bool]:
+    def _predict_pair(self, pair: Together) -> tuple[Forecast, Forecast, bool]:
         """(the newcomer beside the resident, the resident, whether they would be put together)."""
         (kind, _, features), (beside, _, others) = described(pair.newcomer), described(pair.resident)
         newcomer = self.predictor.forecast_for(kind, features, pair.newcomer.device_type, (beside,))

@@ -1,6 +1,6 @@
 """ANDREAS against first-principle methods, by its own prices, in the world of measured times and powers of four types of GPU.
 
-Everybody has true forecasts and knows deadlines and priorities. The others are gpuq's FIFO, deadline and priority policies:
+Every policy has true forecasts and knows deadlines and priorities. The others are gpuq's FIFO, deadline and priority policies:
 as many GPUs as the job asks for, of the fastest type that is idle (the world lists it first). `FIFO, skipping` passes by
 what does not fit; `most GPUs` gives each job as many of those it may have as are idle on a host. The total is energy until
 the last end, idle GPUs included, and the lateness of each job by its priority.
@@ -37,7 +37,7 @@ from gpuq.sim.world import World
 SEEDS = (1, 2, 3, 4, 5)
 LOADS = (0.7, 0.9, 1.1)
 GPUS, JOBS = 32, 300
-# Nobody shares: what pairs cost was not measured here.
+# No job shares a device: the slowdown of pairs was not measured in this world.
 LIMITS = Limits(residents_per_device=1)
 REACH = 0.30
 

@@ -1,6 +1,6 @@
 """Planners on one batch: 200 waiting jobs, 32 GPUs, half of them with a resident; all on the batch's own objective.
 
-Philly jobs in worlds of measured pairs, with everything foretold rightly, so that planners alone are compared. `METHODS` is
+Philly jobs in worlds of measured pairs, with exact forecasts, so that only the planners differ. `METHODS` is
 where another method joins. Baselines: best fit (the longest waiting first, onto the fullest device that takes it) and greedy
 (most worth per device first), from which the planners start.
 

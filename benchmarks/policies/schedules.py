@@ -1,7 +1,7 @@
 """gpuq against its rivals: the same jobs, the same worlds, the same core.
 
 Philly arrivals on 64 devices, scaled to 70, 90 and 110% of exclusive capacity; what the jobs are made of comes from the measured
-pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed is another stretch of arrivals and deals the workloads anew.
+pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed has another stretch of arrivals and draw of workloads.
 All candidates whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
 slowdown budget is 1.2 for all who look at one.
 
@@ -123,7 +123,7 @@ def _kept(path: Path, code: str, data: Path) -> Iterator[Played]:
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         row = json.loads(line) if line.endswith("\n") else {}
         if row.get("code") == code:
-            task = Task(data, row["world"], row["load"], row["contender"], row["seed"])
+            task = Task(data, row["world"], row["load"], row["candidate"], row["seed"])
             whole, settled = (
                 RunFigures(**{**row[part], "seeds": tuple(row[part]["seeds"])}) for part in ("whole", "settled")
             )
@@ -259,5 +259,5 @@ class _Durations(Learned):
 
 def _plain(one: Played) -> dict[str, object]:
     task = one.task
-    names = {"world": task.world, "load": task.load, "seed": task.seed, "contender": task.candidate}
+    names = {"world": task.world, "load": task.load, "seed": task.seed, "candidate": task.candidate}
     return {**names, "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json()}

@@ -1,4 +1,4 @@
-"""How fast is the simulator, and so the core? The Philly trace on 2,500 GPUs in hosts of 8, policy `packed`, told all.
+"""How fast is the simulator, and so the core? The Philly trace on 2,500 GPUs in hosts of 8, policy `packed` with exact forecasts.
 
 Each size is the trace's first so many jobs, replayed in a process of its own on one core; seconds are those of its processor, so
 that a neighbour does not count. Jobs that want more than 8 GPUs fit no host and are left out. A kind is a virtual cluster and a

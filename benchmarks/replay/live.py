@@ -1,6 +1,6 @@
 """A real gpuq with two CPU devices: each kind of work alone, each pair together, then a mix that comes as it comes.
 
-Arrives: nothing. Leaves: a `Recording` of all of it, as gpuq's own record has it. Takes about six minutes.
+All of it is returned as one `Recording`, taken from gpuq's own record. A run takes about six minutes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def record(how: str) -> Recording:
 
 
 def _beside_each_other(gpuq: Gpuq, pair: Sequence[Job]) -> None:
-    """Both on one device, since the other one is taken by a job that does nothing and shares with nobody."""
+    """Both on one device, since the other one is taken by a job that does nothing and never shares."""
     (blocker,) = gpuq.submit({"command": ["sleep", "600"], "share": "never", "kind": "blocker"})
     wait_for(lambda: gpuq.state(blocker) == JobState.RUNNING, 30)
     _run(gpuq, pair)

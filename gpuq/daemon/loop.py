@@ -156,7 +156,7 @@ class Dispatcher:
         turn.events += self.intake.worker_events(from_workers)
         if look_at_requests:
             turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
-            # Nobody rings for the rest of a large batch: it is fetched with the next turn.
+            # No wake-up comes for the rest of a large batch, so the next turn must fetch it.
             self._turn_again = len(turn.handled) == REQUESTS_AT_ONCE
             if any(request.verb == "pause" for request in turn.handled):
                 self._policy = propose_nothing

@@ -1,8 +1,9 @@
-"""Actions become orders, and orders are sent again until they are seen to have worked.
+"""Turn actions into orders, and send orders again until the state shows that they took effect.
 
-What is due follows from the state alone: an attempt that no host reports wants its launch rung, a stopping one its stop (one
-that makes room for another, its word to save, as long as nobody wants the job ended), a voiding one its void. So nothing is
-forgotten when an order is lost, Redis is flushed or the dispatcher restarts, and an order too many finds the fence closed.
+Which orders are due follows from the state alone: a launch for an attempt that no host reports yet, a stop for one that is
+stopping (or the order to save its work, if it makes room for another job and no cancel was requested), a void for one that is
+voiding. So no order is lost when Redis drops it or is flushed, or the dispatcher restarts, and the fenced start makes an order
+that arrives twice harmless.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Shadow mode: gpuq runs every job alone, and notes once for each job where admission would have let it join another.
+"""Shadow mode: gpuq runs every job alone, and records for each job the first time that admission would have let it join another.
 
-Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same
-`needed_forecasts` and `admit` as ever, with the limits that would be in force; nothing here can start or hold up a job.
+After each pass the waiting jobs are judged with the usual `needed_forecasts` and `admit`, under the limits that would be in
+force if sharing were on. Nothing here starts or delays a job.
 
-What is counted is on the low side. A device that somebody would have joined is open to nobody else until that one would have
-ended. A job that had its chance would have run by now: it is no partner when it really runs. And since somebody is gone earlier,
-others would start earlier; `gpuq simulate` plays that, here it is left out. So are jobs that want several devices.
+The recorded chances are a lower estimate. After a job would have joined a device, no other may join it until the first would
+have ended. A job that had its chance would have run by then, so it is no partner when it really runs. Jobs that would start
+earlier because another ended earlier are left out (`gpuq simulate` plays that), and so are jobs that want several devices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def exclusively(limits: Limits) -> Limits:
 
 
 class Shadow:
-    """Remembers who had a chance, and which attempts somebody would have joined. `limits` are those that would be in force."""
+    """Remembers which jobs had a chance and which attempts they would have joined. `limits` would apply if sharing were on."""
 
     def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
         # The places tried are all there are: the best few may be taken by those who would have joined.
@@ -91,7 +91,7 @@ class Shadow:
         return job.id not in self._had and job.device_count == 1
 
     def _may_be_joined(self, attempt: Attempt, now: float) -> bool:
-        """One that runs, that would not have run before, and that nobody would be beside now."""
+        """Whether it runs, its job had no earlier chance, and no other job would be sharing its device now."""
         open_again = self._taken_until.get(attempt.id, -inf) <= now
         return attempt.started_at is not None and attempt.id.job not in self._had and open_again
 

@@ -22,7 +22,7 @@ RULES = {
     "Fits": "It fits beside the jobs on the device",
     "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
     "Resources": "Every device is taken",
-    "StaleReading": "The device has not been read lately, and an unread device admits nobody",
+    "StaleReading": "The device has not been read lately, and an unread device admits no job",
     "Unwell": "The device had an error that it must recover from first",
     "PredictedMemory": "The predicted memory does not fit beside the jobs on the device",
     "PredictedLoad": "Together, the predicted peak utilisations exceed the limit",
@@ -47,7 +47,7 @@ WHAT_HELPS = {
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
     "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
-    "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
+    "ForeignProcess": "Processes that gpuq did not start use the device; `gpuq gpus` shows how much.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
     "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
@@ -166,7 +166,7 @@ def _saves_too_little(n: Numbers) -> str:
 
 
 def _idle(n: Numbers) -> str:
-    return f"nobody else was on the device; {gib(n['needed_bytes'])} needed of {gib(n['total_bytes'])}."
+    return f"no other job was on the device; {gib(n['needed_bytes'])} needed of {gib(n['total_bytes'])}."
 
 
 def _first_run(n: Numbers) -> str:

@@ -45,7 +45,7 @@ class Values:
         self._steps = 0
 
     def of(self, node: ast.expr | None) -> Any:
-        """The value of an expression; UNKNOWN where it cannot be told."""
+        """The value of an expression; UNKNOWN where it cannot be evaluated."""
         return self.traced(node)[0]
 
     def traced(self, node: ast.expr | None) -> tuple[Any, str]:

@@ -87,7 +87,7 @@ class SimulatedCluster:
             stretches.append(Stretch(resident.beside, seconds, work, resident.slowdown))
 
     def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[RunningAttempt]:
-        """Set the pace of every attempt on these devices anew. Returns those whose pace or partners changed."""
+        """Recompute the pace of every attempt on these devices. Returns those whose pace or partners changed."""
         found = dict.fromkeys(resident for device in devices for resident in self.on[device])
         changed = [resident for resident in found if self._repace(resident, now)]
         if self.energy.known:

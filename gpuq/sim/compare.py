@@ -200,12 +200,12 @@ def _begin(shares: Any) -> None:
 
 
 def _play_there(comparison: Comparison, place: int, name: str, seed: int) -> ComparedRun:
-    told_at = 0.0
+    shown_at = 0.0
 
     def show_progress(share: float) -> None:
-        nonlocal told_at
-        if share >= 1 or time.monotonic() - told_at >= _PROGRESS_EVERY_S:
-            _shares[place], told_at = share, time.monotonic()
+        nonlocal shown_at
+        if share >= 1 or time.monotonic() - shown_at >= _PROGRESS_EVERY_S:
+            _shares[place], shown_at = share, time.monotonic()
 
     return play(comparison, name, seed, show_progress)
 

@@ -20,6 +20,6 @@ def downgrade():
 
 
 def devices():
-    """SQLite puts a column that is added behind the constraints, so there the table is made anew."""
+    """SQLite appends an added column after the constraints, so there the table is created again."""
     on_sqlite = op.get_bind().dialect.name == "sqlite"
     return op.batch_alter_table("devices", recreate="always" if on_sqlite else "never")

@@ -1,8 +1,8 @@
-"""Where a data set comes from: a folder, the makers' archives fetched once, or nowhere, and then it is made up.
+"""Find the files of a data set: in a folder, or in its publisher's archives, which are fetched once; else it is synthetic.
 
-Arrives: what `--data` says, and the archives of a set with the checksums that are published for them. Leaves: the folder to
-read, and the files in it, also those inside archives. Nothing is unpacked to disk, and nothing that was fetched is ever run.
-Whatever is wrong ends the program with one sentence that says what to do.
+`--data` chooses between these. Fetched archives are compared with their published checksums. Files inside archives are read in
+place: nothing is unpacked to disk, and nothing that was fetched is run. Every error ends the program with one sentence that
+says what to do.
 """
 
 from __future__ import annotations

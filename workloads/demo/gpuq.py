@@ -1,6 +1,7 @@
-"""A gpuq of the demo's own: started in a temporary home, asked by command and HTTP, ended with nothing left behind.
+"""A separate gpuq for the demo: started in a temporary home, used by command line and HTTP, and removed at the end.
 
-Arrives: settings as environment variables. Leaves: parsed JSON. What gpuq refuses becomes `DemoFailed` with its words.
+Its settings are passed as environment variables, and answers are returned as parsed JSON. When gpuq refuses a request,
+`DemoFailed` carries its message.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def measured(job: Json) -> bool:
 
 
 def foreign_load(verdict: Json, beside: Iterable[Json]) -> float | None:
-    """Percent of the device that other processes used when a job was admitted; None where that cannot be told.
+    """Percent of the device that other processes used when a job was admitted; None where it is unknown.
 
     That is what was committed, less what the residents were expected to use.
     """

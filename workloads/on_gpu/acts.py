@@ -66,7 +66,7 @@ def driver(plan: Plan, room: Room) -> Facts:
 
 
 def share(plan: Plan, room: Room) -> Facts:
-    """Two trainings, each alone first so that it is known, then both at once; what gpuq measured, foretold and decided."""
+    """Two trainings, each alone first so that it is known, then both at once; what gpuq measured, predicted and decided."""
     settings = {"GPUQ_DEVICES_BACKEND": plan.backend, "GPUQ_ADMISSION_MAX_SLOWDOWN": "3.0"}
     facts: Facts = {"jobs": {}}
     with Gpuq(settings) as gpuq:
@@ -99,7 +99,7 @@ def _finished(gpuq: Gpuq, jobs: Sequence[int], room: Room, look: Callable[[], No
         if all(job["state"] in _ENDED for job in found):
             return found
         if room.left() < _RESERVE_S:
-            raise OutOfTime("the jobs did not end in time; all of this step is done anew")
+            raise OutOfTime("the jobs did not end in time; all of this step is repeated")
         if look is not None:
             look()
         time.sleep(1)
@@ -124,10 +124,10 @@ def campaign(plan: Plan, room: Room, sharing: str) -> Facts:
     (room.folder / "said.txt").write_text(done.stdout + done.stderr)
     if done.returncode:
         raise RuntimeError(f"gpuq characterize ended with {done.returncode}: {done.stderr.strip()[-600:]}")
-    told: Facts = json.loads(done.stdout.splitlines()[-1])
-    if any(told["left"].values()):
-        raise OutOfTime(f"left: {told['left']}, about {told['seconds_left'] / 60:.0f} minutes")
-    return {**told, "out": str(room.folder)}
+    result: Facts = json.loads(done.stdout.splitlines()[-1])
+    if any(result["left"].values()):
+        raise OutOfTime(f"left: {result['left']}, about {result['seconds_left'] / 60:.0f} minutes")
+    return {**result, "out": str(room.folder)}
 
 
 @contextmanager
@@ -186,12 +186,12 @@ def _peaks(plan: Plan, words: Sequence[str], room: Room, backend: Backend) -> Fa
             process.kill()
             process.wait()
     summary = _summary(log.read_text())
-    told = {name: summary.get(name) for name in ("allocator_peak_bytes", "allocator_reserved_bytes", "steps_per_s")}
+    reported = {name: summary.get(name) for name in ("allocator_peak_bytes", "allocator_reserved_bytes", "steps_per_s")}
     return {
         "training": [Path(words[0]).name, *words[1:]],
         "read_peak_bytes": max(read, default=None),
         "looks": len(read),
-        **told,
+        **reported,
     }
 
 
@@ -206,8 +206,8 @@ def hook(plan: Plan, room: Room) -> Facts:
 
 
 def _pair(plan: Plan, room: Room, number: int) -> Facts:
-    """Who goes first changes from pair to pair."""
-    told: Facts = {}
+    """One run with the hook and one without. Which runs first alternates, so that a drift of the machine cancels out."""
+    rates: Facts = {}
     for name in ("with", "without") if number % 2 else ("without", "with"):
         progress = room.folder / "progress"
         progress.unlink(missing_ok=True)
@@ -218,11 +218,11 @@ def _pair(plan: Plan, room: Room, number: int) -> Facts:
             raise RuntimeError(
                 f"{Path(plan.hook_job[0]).name} made no two steps in {plan.train_s:g} s: no rate to compare"
             )
-        told[name] = summary["steps_per_s"]
+        rates[name] = summary["steps_per_s"]
         if name == "with":
             counted = read_progress(progress)
-            told |= {"steps": summary["steps"], "counted": None if counted is None else counted.steps}
-    return told
+            rates |= {"steps": summary["steps"], "counted": None if counted is None else counted.steps}
+    return rates
 
 
 # --- shared -----------------------------------------------------------------------------------------------------------

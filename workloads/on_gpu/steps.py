@@ -1,8 +1,7 @@
-"""Steps that one after the other leave one file each, and go on where they stopped when started again.
+"""Run steps in order within a time limit, and resume where they stopped at the next start.
 
-Arrives: steps, a folder, the seconds there are. Leaves: `NAME.json` for a step that is done, `NAME.partial.json` for one that
-ran out of time and has to be gone on with, `NAME.failed.json` for one that failed: it is tried again at the next start, and the
-others go on. Knows nothing of GPUs.
+Each step leaves one file in the folder: `NAME.json` when it is done, `NAME.partial.json` when it ran out of time and must be
+continued, `NAME.failed.json` when it failed. A failed step does not stop the others, and is tried again at the next start.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _do(step: Step, out: Path, room: Room) -> None:
     except OutOfTime as stopped:
         _write(_file(out, step, ".partial"), {"words": str(stopped)})
         room.say(f"{step.name}: {stopped}; start again to go on")
-    except Exception as error:  # noqa: BLE001 - nobody is there to start the other steps
+    except Exception as error:  # noqa: BLE001 - the run is unattended, so the other steps must still run
         words = f"{type(error).__name__}: {error}"
         _write(_file(out, step, ".failed"), {"words": words, "traceback": traceback.format_exc()})
         room.say(f"{step.name}: failed: {words}")

@@ -1,7 +1,7 @@
-"""What has to be brought along to a machine without a network: what gpuq and its trainings need and is not there.
+"""List the packages that gpuq and its trainings need and this machine lacks, for a machine without a network.
 
-Arrives: the project's own list of what it needs. Leaves: names with their versions, and the commands that fetch them elsewhere
-and install them there.
+The requirements are read from the project's own metadata. The result is names with versions, and the commands that download
+the wheels on another machine and install them on this one.
 """
 
 from __future__ import annotations

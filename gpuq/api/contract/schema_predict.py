@@ -13,7 +13,7 @@ from gpuq.api.contract.schema import ExpectedStart, ForecastView, VerdictView
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind that resembles the one asked about. `likeness` is from 0 to 1."""
+    """A kind that resembles the one asked about. `likeness` is the similarity, from 0 to 1."""
 
     kind: str
     likeness: float

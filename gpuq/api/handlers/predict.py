@@ -121,7 +121,7 @@ def _evidence(explained: ExplainedForecast) -> EvidenceView:
     return EvidenceView(
         text=explained.forecast.evidence,
         own_runs=explained.runs,
-        nearest=[NearKind(kind=kind, likeness=round(likeness, 3)) for kind, likeness in explained.nearest],
+        nearest=[NearKind(kind=kind, likeness=round(similarity, 3)) for kind, similarity in explained.nearest],
         model_version=explained.forecast.model_version,
         bounds_meant_to_hold=explained.quantile,
         bounds_held=None if under is None else round(1 - under, 4),

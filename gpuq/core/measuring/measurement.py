@@ -52,7 +52,7 @@ class Measurement:
     framework took a fixed part of the device at once, so the peak says what the job needs at most. `energy_joules` is its part
     of what its devices took, `idle_joules` the part of that which they would have taken anyway (gpuq/adapters/nvml/energy.py
     has the rule). `blink` says in a sentence how often a partner was paused to measure this attempt, or why none was; None where
-    nobody asked for it.
+    no pause was asked for.
 
     `foreign_load` is the mean time per second for which processes that gpuq did not start ran on the attempt's devices: cores
     for CPU devices, a share of the device for GPUs; None where it is not known. `held_back` is the mean share of its time that

@@ -1,7 +1,7 @@
-"""The slowdown that sharing caused, from what was measured: alone rate / shared rate, with a 95% interval.
+"""Compute the slowdown that sharing caused: rate alone / rate while sharing, with a 95% interval.
 
-Arrives: a `Measurement` (its segments), and what is known of the kind's rate alone on the same type of device. Leaves:
-rates, slowdowns, packing savings. What there is too little evidence for is None; nothing is guessed.
+The rates come from the segments of a `Measurement` and, where the job never ran alone, from earlier runs of its kind alone on
+the same type of device. Besides slowdowns there are rates and packing savings. A figure with too little evidence is None.
 
 The interval. Each window of a few seconds gives one rate. With the mean m, the sample variance s2 and n windows on each
 side, the ratio R = m_alone / m_shared has, by the delta method on its logarithm,

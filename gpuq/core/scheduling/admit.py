@@ -250,8 +250,8 @@ def _within(expected: float | None, upper: float | None, own: float | None, limi
 def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     """Slowdowns with evidence of both kinds, where there are any, against the budget of each who would suffer them.
 
-    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that nobody has
-    measured beside another is not worse off than under the load rule.
+    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that was
+    never measured beside another is treated no worse than under the load rule.
     """
     for cost in forecast.pairs:
         if cost.unsafe:

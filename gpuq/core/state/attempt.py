@@ -61,8 +61,8 @@ class Attempt:
     """A resident of its devices from the moment it is ordered until its end is known.
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
-    device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that the
-    host was told never to start it, because it does not report it.
+    device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
+    the host was ordered never to start it, because it does not report it.
     """
 
     id: AttemptId

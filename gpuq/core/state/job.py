@@ -32,8 +32,8 @@ class Job:
     `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
     `had_partner` tells of the last attempt. `device_count` is the fewest devices it runs on, all of one host; with
-    `most_devices` it may be given more. `preemptible`: it saves its work when told, so that a policy may stop it and start it
-    again. `served_s` counts the device-seconds of its ended attempts.
+    `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so that a policy may stop it
+    and start it again. `served_s` counts the device-seconds of its ended attempts.
     """
 
     id: JobId

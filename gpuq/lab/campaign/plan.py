@@ -146,11 +146,11 @@ class CampaignPlan:
                 for a, b, span in zip(shown[one], shown[other], spans, strict=True)
                 if a is not None and b is not None and span > 0
             )
-            return math.sqrt(math.fsum(squares)) + self._unlikeness(one, other)
+            return math.sqrt(math.fsum(squares)) + self._model_distance(one, other)
 
         return apart
 
-    def _unlikeness(self, one: str, other: str) -> float:
+    def _model_distance(self, one: str, other: str) -> float:
         a, b = self._jobs[one], self._jobs[other]
         if a.model == b.model:
             return 0.0

@@ -18,7 +18,7 @@ from gpuq.lab.measured import PairMeasurement, SingleMeasurement, read_pairs, re
 from gpuq.lab.public import alnair, number
 from gpuq.learn.history.outcome import Outcome
 
-# Only the latest kinds of a record are described: more points cannot be told apart in a plot.
+# Only the latest kinds of a record are described: more points cannot be distinguished in a plot.
 MOST_ROWS = 2000
 _UNNAMED = "not stated"
 

@@ -91,7 +91,7 @@ class NeedRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SettingsComparison:
     """What a job may need, by runs of its script with other settings.
 
     `nearest` is what differs from the run that differs least. `memory` (bytes) and `seconds` are None where no run shows any.
@@ -121,7 +121,7 @@ class ScriptRuns:
         self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
         """Batch sizes, and the bytes that were needed at each."""
         self._on_cores = device_type.startswith("cpu-")
-        self._compared: dict[tuple[object, ...], Comparison] = {}
+        self._compared: dict[tuple[object, ...], SettingsComparison] = {}
         self._seen: dict[tuple[str, int], dict[str, list[tuple[SettingChange, float]]]] = {}
 
     def alike(self, job: JobFeatures) -> list[MeasuredRun]:
@@ -129,7 +129,7 @@ class ScriptRuns:
         same = self._groups.get(job.values, []) if job.values else []
         return [run for run in same if run.complete and job.same_work(run.known)]
 
-    def compared(self, job: JobFeatures) -> Comparison:
+    def compared(self, job: JobFeatures) -> SettingsComparison:
         """What a job may need; computed once for all jobs with the same settings."""
         key = job.values, job.given, job.framework
         if key not in self._compared:
@@ -138,7 +138,7 @@ class ScriptRuns:
             self._compared[key] = self._compare(job)
         return self._compared[key]
 
-    def _compare(self, job: JobFeatures) -> Comparison:
+    def _compare(self, job: JobFeatures) -> SettingsComparison:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
         # Another model or data set may be any other work, so such runs are no evidence.
         alike = [place for place, each in enumerate(changed) if not any(is_choice(change.name) for change in each)]
@@ -154,7 +154,7 @@ class ScriptRuns:
             for row in self._rows
         ]
         grown = [together(of_a_step(changed[place])).most for place in near]
-        return Comparison(
+        return SettingsComparison(
             nearest=min(changed, key=len, default=()),
             memory=self._needs("memory", nearest, memories),
             seconds=self._needs("time", nearest, durations),

@@ -46,7 +46,7 @@ class _Mean:
 
 
 @dataclass
-class KindDrift:
+class KindDeviation:
     """The figures of one kind on one type of device, or of all. Ratios are measured memory / bound before any widening."""
 
     half_life: float
@@ -80,8 +80,8 @@ class Drift:
         self._quantile = quantile
         self._newest = (0, 0)
         self._version: str | None = None
-        self._kinds: OrderedDict[tuple[str, str], KindDrift] = OrderedDict()
-        self._all = KindDrift(TOTAL_HALF_LIFE, 4 * _WINDOW)
+        self._kinds: OrderedDict[tuple[str, str], KindDeviation] = OrderedDict()
+        self._all = KindDeviation(TOTAL_HALF_LIFE, 4 * _WINDOW)
         self._report: dict[str, Any] | None = None
 
     def learn(self, outcome: Outcome) -> None:
@@ -93,7 +93,7 @@ class Drift:
         if outcome.attempt is None or outcome.attempt >= self._newest:
             self._newest, self._version = outcome.attempt or self._newest, forecast.model_version
         key = (outcome.kind, outcome.device_type)
-        watched = self._kinds.setdefault(key, KindDrift(KIND_HALF_LIFE, _WINDOW))
+        watched = self._kinds.setdefault(key, KindDeviation(KIND_HALF_LIFE, _WINDOW))
         self._kinds.move_to_end(key)
         if len(self._kinds) > KINDS_KEPT:
             self._kinds.popitem(last=False)
@@ -140,17 +140,17 @@ class Drift:
             ],
         }
 
-    def _chance(self, watched: KindDrift) -> float:
+    def _chance(self, watched: KindDeviation) -> float:
         """The probability of as many failures, or more, if the bound held as often as promised."""
         ratios = watched.ratios(self._version)
         return binomial_tail(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
 
-    def _alarm(self, watched: KindDrift) -> bool:
+    def _alarm(self, watched: KindDeviation) -> bool:
         """Whether the memory bound fails more often than promised by more than chance explains."""
         return self._chance(watched) < _ALARM
 
     @staticmethod
-    def _figures(watched: KindDrift) -> dict[str, Any]:
+    def _figures(watched: KindDeviation) -> dict[str, Any]:
         return {
             "attempts": watched.attempts,
             "memory_coverage": watched.covered.value,
@@ -161,7 +161,7 @@ class Drift:
         }
 
 
-def _score(watched: KindDrift, outcome: Outcome) -> None:
+def _score(watched: KindDeviation, outcome: Outcome) -> None:
     forecast = outcome.forecast
     assert forecast is not None
     watched.attempts += 1
@@ -178,7 +178,7 @@ def _score(watched: KindDrift, outcome: Outcome) -> None:
     _score_slowdown(watched, outcome)
 
 
-def _score_slowdown(watched: KindDrift, outcome: Outcome) -> None:
+def _score_slowdown(watched: KindDeviation, outcome: Outcome) -> None:
     """Counts a slowdown only where the job met exactly the partner that its forecast was made for."""
     forecast = outcome.forecast
     assert forecast is not None

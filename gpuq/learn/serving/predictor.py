@@ -340,7 +340,7 @@ class Predictor:
         )
 
     def _changed_memory(
-        self, siblings: growth.ScriptRuns, found: growth.Comparison, runs: list[MeasuredRun], known: JobFeatures
+        self, siblings: growth.ScriptRuns, found: growth.SettingsComparison, runs: list[MeasuredRun], known: JobFeatures
     ) -> tuple[int | None, int | None, bool]:
         """(point, upper, whether the job is too far from what was measured for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))

@@ -28,7 +28,7 @@ _MOST_DAMAGED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class TrainingResult:
+class NightlyResult:
     """A candidate, its judgement, and the attempts that it was judged on."""
 
     candidate: Model
@@ -42,12 +42,12 @@ def train(
     learning: Learning,
     limits: Limits,
     profiles: Sequence[OpProfile] = (),
-) -> TrainingResult:
+) -> NightlyResult:
     """Fit on the earlier attempts and judge on the held-out ones. `attempts` must have no `obstacle`."""
     earlier, held_out = split(attempts.outcomes)
     candidate = fit(earlier, learning, profiles)
     rival = _rival(serving, candidate, earlier)
-    return TrainingResult(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
+    return NightlyResult(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
 
 
 def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outcome]]:

@@ -13,7 +13,7 @@ from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
 _MOST_PRIORITY = 1000
-# The owner of jobs without one.
+# The owner of jobs that name none. Kinds and reports contain this name.
 _DEFAULT_USER = "somebody"
 
 

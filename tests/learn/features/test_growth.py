@@ -9,8 +9,8 @@ import pytest
 
 from gpuq.learn.features import growth
 from gpuq.learn.features.growth import (
-    Comparison,
     ScriptRuns,
+    SettingsComparison,
     bounded,
     busier,
     seconds,
@@ -34,7 +34,7 @@ def ran(gib: float, seconds_: float = 600.0, first_step_s: float | None = None, 
     )  # fmt: skip
 
 
-def compared(runs: list[MeasuredRun], device_type: str = GPU, **values: Value) -> Comparison:
+def compared(runs: list[MeasuredRun], device_type: str = GPU, **values: Value) -> SettingsComparison:
     return ScriptRuns(runs, device_type).compared(known(**values))
 
 
