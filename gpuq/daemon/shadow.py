@@ -109,7 +109,7 @@ def _most_urgent(job: Job) -> tuple[int, float, int]:
 
 
 def _chance(job: Job, snapshot: DeviceSnapshot, forecast: Forecast, rule: str, now: float) -> Chance:
-    """With one resident, as ever in shadow mode, there is one pair at most."""
+    """The record of this opportunity. Jobs run alone in shadow mode, so there is one resident and at most one pair."""
     cost = forecast.pairs[0] if forecast.pairs else None
     slowdown = cost.newcomer if cost else forecast.expected_slowdown
     lasts_s = forecast.duration_p50_s

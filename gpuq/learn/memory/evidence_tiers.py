@@ -5,7 +5,7 @@ The tiers, best first:
 - `sizes`: kinds of the same script and the same model (or none shown), so that only sizes and options differ;
 - `template`: kinds of the same script with other models;
 - `owner`: kinds of the same project, or of the same owner where the job has no project;
-- `cluster`: the cluster of the most similar kinds (see `clusters`), whoever's they are; else kinds of its model's family.
+- `cluster`: the cluster of the most similar kinds (see `clusters`), of any owner; else kinds of its model's family.
 
 All tiers are answered by the same regression, which weighs everything that is shared. The tier names the best of that
 evidence, and each tier's bounds are calibrated apart, on rows left out so that they had no nearer evidence either. A job
