@@ -87,7 +87,7 @@ def run(tmp_path: Path) -> Run:
             shims.close()
             if folder.shim() is not None and folder.ended() is None:
                 process.kill_tree(folder.shim())
-            wait_for(lambda: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims")
+            wait_for(lambda: all(shim.is_gone() for shim in shims._serving), what="the end of the shims")
         log = folder.log_path.read_text() if folder.log_path.exists() else ""  # it may have said nothing
         return Done(end.exit_code, log, folder.path / "progress")
 

@@ -38,7 +38,7 @@ def _dismiss() -> Iterator[None]:
     for context in run_job._contexts:
         context.shims.close()
         wait_for(
-            lambda shims=context.shims: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims"
+            lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
         )
 
 

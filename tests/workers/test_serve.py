@@ -42,7 +42,7 @@ def _no_job_outlives_its_test(settings: Settings) -> Iterator[None]:
     for context in run_job._contexts:
         context.shims.close()
         wait_for(
-            lambda shims=context.shims: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims"
+            lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
         )
 
 

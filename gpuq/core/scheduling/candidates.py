@@ -108,29 +108,28 @@ class Candidates:
         conclusions = self._cache.of(job)
         if self.none_is_new(conclusions):
             return []
-        missing: list[DeviceSnapshot] = []
         if job.device_count == 1:
-            self._count(job, conclusions, self._shared_that_fit(job, conclusions, self._open[1]), missing, inf)
-            return missing
+            return self._without_forecast_single(job, conclusions)
+        # Of each host all usable devices, not only as many as the job needs: a planner may choose others than the first.
+        missing: list[DeviceSnapshot] = []
         complete = 0
         for host in self._hosts(job, None):
-            devices = self._usable(job, conclusions, host)
-            complete += self._count(job, conclusions, devices, missing, job.device_count)
+            candidates = 0
+            for snapshot in self._usable(job, conclusions, host):
+                if snapshot.residents and not self._cache.is_settled(job, snapshot):
+                    missing.append(snapshot)
+                    candidates += 1
+                else:
+                    candidates += self._admits(job, conclusions, snapshot.device.id)
+            complete += candidates >= job.device_count
             if complete == self._limits.candidates_per_job:
                 break
         return missing
 
-    def _count(
-        self,
-        job: Job,
-        conclusions: ClassConclusions,
-        walk: Iterator[DeviceSnapshot],
-        missing: list[DeviceSnapshot],
-        wanted: float,
-    ) -> bool:
-        """Look for candidates and note those without a forecast; whether as many were found as are `wanted`."""
+    def _without_forecast_single(self, job: Job, conclusions: ClassConclusions) -> list[DeviceSnapshot]:
+        missing: list[DeviceSnapshot] = []
         candidates = refusals = 0
-        for snapshot in walk:
+        for snapshot in self._shared_that_fit(job, conclusions, self._open[1]):
             if snapshot.residents and not self._cache.is_settled(job, snapshot):
                 missing.append(snapshot)
                 candidates += 1
@@ -138,11 +137,9 @@ class Candidates:
                 candidates += 1
             else:
                 refusals += 1
-            if candidates >= wanted:
-                return True
-            if wanted == inf and (candidates == self._limits.candidates_per_job or refusals == self._most_refusals):
+            if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
                 break
-        return False
+        return missing
 
     def _admits(self, job: Job, conclusions: ClassConclusions, device: DeviceId) -> bool:
         judged = conclusions.judged.get(device)

@@ -57,7 +57,7 @@ class MemoryPlace:
         self.server.flush()
 
     def forget_group(self):
-        self.server.handed_out.clear()
+        self.server.delivered.clear()
 
     def put_raw(self, raw):
         self.server.put(raw)
