@@ -183,11 +183,11 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
-from gpuq_workers.serve import Parts, serve
+from gpuq_workers.serve import WorkerDependencies, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
 sampler = StillSampler()
-asyncio.run(serve(Parts(settings, sampler.devices, sampler, Inbox(acknowledges=False), None)))
+asyncio.run(serve(WorkerDependencies(settings, sampler.devices, sampler, Inbox(acknowledges=False), None)))
 """
 
 
@@ -220,7 +220,7 @@ def test_a_second_service_on_one_home_ends_with_conflict(settings: Settings) -> 
         fcntl.flock(lock, fcntl.LOCK_EX)
         environment = {**os.environ, "GPUQ_HOME": str(settings.home.root)}
         asked = subprocess.run(
-            [sys.executable, "-m", "workers"], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "gpuq_workers"], env=environment, capture_output=True, text=True, check=False
         )
     assert asked.returncode == 6
     assert "already runs" in asked.stderr
