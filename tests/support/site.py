@@ -142,10 +142,11 @@ class Site:
         return [pid for pid, words in self._commands() if name in words[1:3] or f"/{name}" in words[0]]
 
     def kill(self, part: str) -> bool:
-        """SIGKILL one part; whether it was there."""
+        """SIGKILL one part, and wait until it answers no connection any more; whether it was there."""
         pids = self.pids(part)
         for pid in pids:
             kill(pid)
+        wait_for(lambda: all(_is_dead(pid) for pid in pids), 10)
         return bool(pids)
 
     def processes(self) -> Iterator[int]:
@@ -170,6 +171,14 @@ class Site:
             except OSError:
                 continue
             yield pid, [word for word in words if word not in {"-P", "-m"}]
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether the process is gone, or a zombie that its parent has not yet waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return True
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
