@@ -1,15 +1,16 @@
-"""The dispatcher: one shell around the core, in real time.
+"""The dispatcher: the core, run in real time against the database, Redis and the hosts.
 
-main.py     wiring and the process's life
-loop.py     the ring and nothing else
-intake.py   messages and requests become events
-record.py   what one turn changes becomes one commit
-outcome.py  what really happened to an attempt, beside its forecast
-perform.py  actions become orders, sent again until they are seen to work
-restore.py  the state, rebuilt from the record
-journal.py  what is worth a line, and a journal replayed
-view.py     the live picture that the API serves
-up.py       `gpuq up`: everything for one user
-retrain.py  the nightly training, a process of its own
-tasks.py    the only place where background tasks are made
+main.py             starts and ends the process
+loop.py             the cycle: events in, actions out
+inbox.py            messages and requests become events
+learner.py          forecasts, and learning from attempts that ended
+record.py           what one cycle changes becomes one commit
+outcome.py          what was measured of an attempt that ended
+perform.py          actions become orders, sent again until they have taken effect
+restore.py          rebuilds the state from the database
+journal.py          which events and actions are recorded, and how a journal is replayed
+view.py             the live view that the API serves
+start_estimates.py  when waiting jobs will probably start
+shadow.py           shadow mode: what sharing would have done
+tasks.py            the only place where background tasks are made
 """

@@ -1,9 +1,9 @@
-"""The ring: one coroutine, one consumer, no lock.
+"""The dispatcher's loop: one coroutine, one consumer, no lock.
 
-    inbox ▶ apply ▶ ask ▶ [predictor answers] ▶ decide ▶ apply the actions ▶ commit ▶ perform
+    inbox ▶ apply ▶ collect forecasts ▶ decide ▶ apply the actions ▶ commit ▶ perform
 
-Nothing is performed before it is committed, and nothing is acknowledged before it is committed. When the database is
-away the ring stands still and tries again; jobs run on meanwhile.
+No action is performed, and no message acknowledged, before the commit. While the database is away the loop waits and tries
+again; jobs run on meanwhile.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _PASS_SHARE = 0.25
 
 
 @dataclass
-class Parts:
-    """What the ring works with."""
+class DispatcherDependencies:
+    """What the dispatcher works with; tests pass their own."""
 
     store: Store
     stream: Stream
@@ -71,8 +71,8 @@ class Parts:
 
 
 @dataclass
-class Turn:
-    """What one turn took in and what it leads to."""
+class Cycle:
+    """What one cycle received, and the actions that it leads to."""
 
     now: float
     messages: list[tuple[str, Message]] = field(default_factory=list)
@@ -82,27 +82,27 @@ class Turn:
 
 
 class Dispatcher:
-    """Holds the state between turns."""
+    """The state, and the cycles that change it. `beat` is when the last cycle ended, for the watchdog."""
 
-    def __init__(self, parts: Parts, state: State, journal: Journal, intake: EventInbox) -> None:
+    def __init__(self, parts: DispatcherDependencies, state: State, journal: Journal, inbox: EventInbox) -> None:
         self.parts = parts
         self.state = state
         self.journal = journal
         self._cache = PassCache()
         self._forecasts = ForecastTable()
         self._policy: Policy = parts.policy
-        self.intake = intake
+        self.inbox = inbox
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
-        self._acknowledged: dict[str, int] = dict(intake.taken)
+        self._acknowledged: dict[str, int] = dict(inbox.taken)
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
-        self._turn_again = True
-        self._inbox: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
+        self._cycle_again = True
+        self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
 
     async def listen(self) -> None:
-        """Feed the inbox from the stream, for ever."""
+        """Read messages from the stream into the inbox until cancelled."""
         while True:
             try:
                 messages = await self.parts.stream.read(_TICK_S, _READ_AT_ONCE)
@@ -111,60 +111,60 @@ class Dispatcher:
                 await asyncio.sleep(_RETRY_S)
                 continue
             if messages:
-                await self._inbox.put(list(messages))
+                await self._messages.put(list(messages))
 
-    async def turn_for_ever(self) -> None:
-        """Take in what has come, or the time that has passed, and turn the ring."""
+    async def run(self) -> None:
+        """Run cycles until cancelled: one for each batch of messages, and at least one a second."""
         self.journal.begin(self.state, self.parts.clock())
         ticked_at = float("-inf")
         while True:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
             rung = any(isinstance(message, WakeUp) for _, message in messages)
-            await self.turn(messages, look_at_requests=ticked or rung or self._turn_again or not messages)
+            await self.cycle(messages, read_requests=ticked or rung or self._cycle_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
 
-    async def turn(self, messages: Sequence[tuple[str, Message]], *, look_at_requests: bool) -> None:
-        """One turn of the ring."""
-        turn = Turn(self.parts.clock(), list(messages))
-        self._turn_again = False
-        await self._take_in(turn, look_at_requests)
-        changed = [event for event in turn.events if self._apply(event, turn.now)]
-        await self._learn(turn)
-        if self._pass_is_due(changed, turn.now):
-            await self._decide(turn)
-        await self._commit(turn)
-        await self._after_commit(turn)
+    async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
+        """Run one cycle. With `read_requests` the requests in the database are read too."""
+        cycle = Cycle(self.parts.clock(), list(messages))
+        self._cycle_again = False
+        await self._take_in(cycle, read_requests)
+        changed = [event for event in cycle.events if self._apply(event, cycle.now)]
+        await self._learn(cycle)
+        if self._pass_is_due(changed, cycle.now):
+            await self._decide(cycle)
+        await self._commit(cycle)
+        await self._after_commit(cycle)
         self.beat = self.parts.clock()
 
     async def _next_messages(self) -> list[tuple[str, Message]]:
         messages: list[tuple[str, Message]] = []
-        if self._inbox.empty() and not self._turn_again:
+        if self._messages.empty() and not self._cycle_again:
             try:
-                messages = await asyncio.wait_for(self._inbox.get(), _TICK_S)
+                messages = await asyncio.wait_for(self._messages.get(), _TICK_S)
             except TimeoutError:
                 return []
-        while not self._inbox.empty():
-            messages.extend(self._inbox.get_nowait())
+        while not self._messages.empty():
+            messages.extend(self._messages.get_nowait())
         return messages
 
     # --- in ------------------------------------------------------------------------------------------------------
 
-    async def _take_in(self, turn: Turn, look_at_requests: bool) -> None:
-        from_workers = [message for _, message in turn.messages if isinstance(message, Spooled | HostReport)]
-        turn.events += self.intake.worker_events(from_workers)
-        if look_at_requests:
-            turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
-            # No wake-up comes for the rest of a large batch, so the next turn must fetch it.
-            self._turn_again = len(turn.handled) == REQUESTS_AT_ONCE
-            if any(request.verb == "pause" for request in turn.handled):
+    async def _take_in(self, cycle: Cycle, read_requests: bool) -> None:
+        from_workers = [message for _, message in cycle.messages if isinstance(message, Spooled | HostReport)]
+        cycle.events += self.inbox.worker_events(from_workers)
+        if read_requests:
+            cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
+            # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
+            self._cycle_again = len(cycle.handled) == REQUESTS_AT_ONCE
+            if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
             for job, record in records.items():
                 self.parts.learner.register(job, record)
-            turn.events += events
-        if not turn.events:
-            turn.events.append(Woke())
+            cycle.events += events
+        if not cycle.events:
+            cycle.events.append(Woke())
 
     def _apply(self, item: Event | Action, now: float) -> bool:
         self.recorder.before(item, self.state)
@@ -182,26 +182,26 @@ class Dispatcher:
         urgent = any(not isinstance(event, HostReported) for event in changed)
         return urgent or now >= self._next_pass_at
 
-    async def _decide(self, turn: Turn) -> None:
+    async def _decide(self, cycle: Cycle) -> None:
         started = self.parts.clock()
-        self._forecasts.collect(self.state, self._cache, self.parts.limits, turn.now, self.parts.learner.answer)
-        turn.actions = self._pass(turn.now)
-        turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
+        cycle.actions = self._pass(cycle.now)
+        cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
         if self.parts.shadow is not None:
-            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, cycle.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
-            self.parts.starts.refresh(self.state, self._forecasts.table, self.parts.limits, turn.now)
+            self.parts.starts.refresh(self.state, self._forecasts.table, self.parts.limits, cycle.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
-        self._next_pass_at = turn.now + max(_TICK_S / 2, took / _PASS_SHARE)
-        if any(isinstance(action, Launch | Requeue) for action in turn.actions):
-            # The rest of the queue deserves another look at once: a device is given once in a pass.
-            self._next_pass_at, self._turn_again = turn.now, True
+        self._next_pass_at = cycle.now + max(_TICK_S / 2, took / _PASS_SHARE)
+        if any(isinstance(action, Launch | Requeue) for action in cycle.actions):
+            # A pass gives each device to one job at most, so there may be more to start at once.
+            self._next_pass_at, self._cycle_again = cycle.now, True
 
     def _pass(self, now: float) -> list[Action]:
-        """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
-        is stopped: a queue that cannot schedule must still obey."""
+        """The actions of one pass. If even the default policy fails, no job starts, but ended jobs are archived and cancelled
+        ones stopped: users must be able to cancel even if scheduling is broken."""
         state, forecasts, limits = self.state, self._forecasts.table, self.parts.limits
         try:
             return decide(state, forecasts, self._cache, limits, self._policy, now)
@@ -213,55 +213,55 @@ class Dispatcher:
 
     # --- out -----------------------------------------------------------------------------------------------------
 
-    async def _commit(self, turn: Turn) -> None:
+    async def _commit(self, cycle: Cycle) -> None:
         commit = self.recorder.take()
         commit.entries = self.journal.take()
-        commit.handled = [request.id for request in turn.handled]
+        commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
             host: (self.state.hosts[host].boot_id if host in self.state.hosts else "", seq)  # type: ignore[index]
-            for host, seq in self.intake.taken.items()
+            for host, seq in self.inbox.taken.items()
             if self._acknowledged.get(host) != seq
         }
         if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
-    async def _after_commit(self, turn: Turn) -> None:
-        orders = self.parts.performer.due(self.state, turn.now)
+    async def _after_commit(self, cycle: Cycle) -> None:
+        orders = self.parts.performer.due(self.state, cycle.now)
         if orders:
-            await self.parts.run_blocking(self.parts.performer.ring, orders, self.journal.seq, turn.now)
+            await self.parts.run_blocking(self.parts.performer.ring, orders, self.journal.seq, cycle.now)
         try:
-            await self._tell_redis(turn)
+            await self._tell_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
 
-    async def _tell_redis(self, turn: Turn) -> None:
+    async def _tell_redis(self, cycle: Cycle) -> None:
         stream = self.parts.stream
-        if turn.messages:
-            await stream.acknowledge([message_id for message_id, _ in turn.messages])
-        reported = {message.host for _, message in turn.messages if isinstance(message, HostReport | Spooled)}
+        if cycle.messages:
+            await stream.acknowledge([message_id for message_id, _ in cycle.messages])
+        reported = {message.host for _, message in cycle.messages if isinstance(message, HostReport | Spooled)}
         for host in reported:
-            # Said again with every report: a flushed Redis forgets it.
-            self._acknowledged[host] = self.intake.taken.get(host, 0)
+            # Written again with every report, because a flushed Redis loses it.
+            self._acknowledged[host] = self.inbox.taken.get(host, 0)
             await stream.set_acknowledged(host, self._acknowledged[host])
-        if turn.actions or turn.now >= self._next_view_at:
-            self._next_view_at = turn.now + _VIEW_EVERY_S
+        if cycle.actions or cycle.now >= self._next_view_at:
+            self._next_view_at = cycle.now + _VIEW_EVERY_S
             await self._show_queue()
             learner = self.parts.learner
             about = DispatcherStatus(model_version=learner.model_version, policy=self._policy_status())
-            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts)
+            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     def _policy_status(self) -> PolicyStatus:
-        """Which policy was chosen, which proposes, and why that is another."""
+        """The chosen policy, the one that proposes, and the fault of the chosen one if they differ."""
         policy = self.parts.policy
         fault = None if policy.fault is None else PolicyReplacement(policy.fault.reason, policy.fault.at)
         return PolicyStatus(policy.chosen, policy.serving, fault)
 
     async def _show_queue(self) -> None:
-        """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""
+        """Write the ids of the waiting jobs to Redis, in the order in which they will probably start, if that has changed."""
         starts = self.parts.starts
         rank = {job: number for number, job in enumerate(starts.order)} if starts else {}
-        # Who came since the order was last worked out stands behind those of the same priority.
+        # Jobs that came since the order was last computed stand behind those of the same priority.
         ordered = sorted(self._waiting(), key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id))
         order = [job.id for job in ordered]
         if order != await self.parts.stream.waiting():
@@ -277,9 +277,9 @@ class Dispatcher:
         kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
         return outcome_of(event.measurement, device, self.parts.learner.kinds, kind_alone, event.memory_cause)
 
-    async def _learn(self, turn: Turn) -> None:
-        """Before the next decision: a published model serves, and an attempt that ended counts at once."""
-        if any(isinstance(event, ModelPublished) for event in turn.events):
+    async def _learn(self, cycle: Cycle) -> None:
+        """Use a newly published model, and learn from attempts that ended, before the next decision."""
+        if any(isinstance(event, ModelPublished) for event in cycle.events):
             await self._until_it_works(self.parts.learner.load_model)
             self._forget()
         for end in self.recorder.ends():
@@ -292,7 +292,7 @@ class Dispatcher:
             self.parts.shadow.forget()
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
-        """Run blocking work in the database thread; while the database is away, wait and try again."""
+        """The result of blocking work in the database thread; while the database is away, wait and try again."""
         while True:
             try:
                 result: T = await self.parts.run_blocking(work)

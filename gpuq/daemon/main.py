@@ -26,7 +26,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
-from gpuq.daemon.loop import Dispatcher, Parts
+from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.daemon.shadow import Shadow, exclusively
@@ -77,7 +77,7 @@ async def _run(settings: Settings) -> None:
         dispatcher = await run_blocking(_assemble, settings, store, policy, run_blocking)
         tasks = Tasks()
         tasks.start("listen", dispatcher.listen())
-        tasks.start("turn", dispatcher.turn_for_ever())
+        tasks.start("cycle", dispatcher.run())
         tasks.start("watchdog", _tell_systemd(dispatcher))
         log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
         try:
@@ -95,7 +95,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store, time.time(), learner.register)
     key = private_secret(settings.home.order_key_file)
-    parts = Parts(
+    parts = DispatcherDependencies(
         store=store,
         stream=RedisStream(settings.effective_redis_url),
         performer=Performer(RqOrderSender(settings.effective_redis_url), key, limits.start_grace_s),
@@ -107,8 +107,8 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
-    intake = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
-    return Dispatcher(parts, state, Journal(last_seq), intake)
+    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
+    return Dispatcher(parts, state, Journal(last_seq), inbox)
 
 
 async def _tell_systemd(dispatcher: Dispatcher) -> None:

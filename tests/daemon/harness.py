@@ -22,7 +22,7 @@ from gpuq.core.state.validate import validate
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
-from gpuq.daemon.loop import Dispatcher, Parts
+from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
@@ -70,7 +70,7 @@ class Harness:
         state = restore(self.store, self.now)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
-        parts = Parts(
+        parts = DispatcherDependencies(
             store=self.store,
             stream=self.stream,
             performer=Performer(self.bell, KEY, Limits().start_grace_s),
@@ -80,8 +80,8 @@ class Harness:
             clock=lambda: self.now,
             run_blocking=run_here,
         )
-        intake = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
-        self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), intake)
+        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
         self.dispatcher.journal.begin(state, self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
@@ -100,7 +100,7 @@ class Harness:
         return self.store.add_jobs([record])[0]
 
     async def turn(self, *messages: Message) -> None:
-        await self.dispatcher.turn([(str(next(self.message_ids)), m) for m in messages], look_at_requests=True)
+        await self.dispatcher.cycle([(str(next(self.message_ids)), m) for m in messages], read_requests=True)
         validate(self.dispatcher.state)
 
     async def live(self, world: World, turns: int = 12, seconds: float = 1.0) -> None:

@@ -236,7 +236,7 @@ async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
     assert first is not None
     harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
 
-    turning = asyncio.create_task(harness.dispatcher.turn_for_ever())
+    turning = asyncio.create_task(harness.dispatcher.run())
     async with asyncio.timeout(30):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
             await asyncio.sleep(0.01)
@@ -259,7 +259,7 @@ async def test_the_rest_of_a_large_batch_is_fetched_also_while_hosts_talk(
 
     monkeypatch.setattr(loop, "_TICK_S", 3600.0)
     monkeypatch.setattr(harness.dispatcher, "_next_messages", always_a_report)
-    turning = asyncio.create_task(harness.dispatcher.turn_for_ever())
+    turning = asyncio.create_task(harness.dispatcher.run())
     async with asyncio.timeout(30):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
             await asyncio.sleep(0)

@@ -69,7 +69,7 @@ async def test_events_after_a_gap_wait_until_the_host_sends_again(harness: Harne
     await harness.live(world, 3)
     world.end(AttemptId(job, 1))
     last = world.spool[-1]
-    harness.dispatcher.intake.taken["host"] = 0
+    harness.dispatcher.inbox.taken["host"] = 0
 
     await harness.turn(last)
     assert harness.states() == {job: "RUNNING"}
