@@ -123,29 +123,30 @@ class AttemptFolder:
 
     def mark(self, marker: Marker) -> None:
         """Remember what was spooled."""
-        self._write("spooled.json", msgspec.json.encode(marker))
+        write_private(self.path / "spooled.json", msgspec.json.encode(marker))
 
     def write_order(self, order: OrderFile) -> None:
         """Write what to run, for the owner's eyes only: the environment may hold secrets."""
         # Not forced to the disk: after a power cut there is nothing left to start.
-        self._write("order.json", msgspec.json.encode(order), durable=False)
+        write_private(self.path / "order.json", msgspec.json.encode(order), durable=False)
 
     def write_stdin(self, text: str) -> None:
         """Write what the job is to read on its standard input. Raises OSError."""
-        self._write(self.stdin_path.name, text.encode(), durable=False)
+        write_private(self.stdin_path, text.encode(), durable=False)
 
     def write_stop(self, reason: str, at: float, *, save: bool = False) -> None:
         """Ask the shim to end the attempt, with `save` only after the job had time to save its work. On a full disk the file
         stays empty: that it is there is enough to end it."""
+        path = self.path / "stop.json"
         try:
-            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
+            write_private(path, msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
         except OSError:
-            (self.path / "stop.json").touch(mode=0o600)
+            path.touch(mode=0o600)
 
     def ask_blink(self, number: int, seconds: float, until: float) -> None:
         """Ask the shim to pause the job, if it comes to it by `until` (CLOCK_MONOTONIC). Raises OSError."""
         asked = {"id": number, "seconds": seconds, "until": until}
-        self._write("blink.json", msgspec.json.encode(asked), durable=False)
+        write_private(self.path / "blink.json", msgspec.json.encode(asked), durable=False)
 
     def blinked(self) -> BlinkAnswer | None:
         """What came of the last blink."""
@@ -183,9 +184,6 @@ class AttemptFolder:
             return msgspec.json.decode((self.path / name).read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-
-    def _write(self, name: str, content: bytes, *, durable: bool = True) -> None:
-        write_private(self.path / name, content, durable=durable)
 
 
 def promised_bytes(order: OrderFile) -> int | None:

@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -30,6 +29,7 @@ from gpuq_workers.attempts import AttemptFolder, BlinkAnswer
 from gpuq_workers.measuring.peers import why_not_alone
 from gpuq_workers.measuring.progress import Progress, read_progress
 from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
+from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.shim.blink import EARN, LONGEST_S
 
 log = logging.getLogger(__name__)
@@ -51,22 +51,6 @@ Glance = tuple[float, Progress]
 """(CLOCK_MONOTONIC seconds, the step counter at that time)."""
 
 
-class Meters(Protocol):
-    """The part of `gpuq_workers.measuring.sampler_thread.SamplerThread` that blinks need."""
-
-    async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """Count nothing of these attempts until `resume`."""
-        ...
-
-    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """Count these attempts again, and add what was measured."""
-        ...
-
-    async def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Record why no partner is paused to measure this attempt."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PausedPair:
     """The partner to pause and the job to measure meanwhile; they share one device."""
@@ -82,7 +66,7 @@ class Blinker:
     allowed: bool
     residents: Callable[[], Sequence[WatchedResident]]
     devices: Callable[[], Sequence[Device]]
-    meters: Meters
+    meters: SamplerThread
     chance: random.Random
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
