@@ -77,7 +77,7 @@ def classify(evidence: Evidence) -> JobEnd:
         return JobEnd(EXITED, 0, "ended with exit code 0")
     if code == 128 + signal.SIGKILL and _within(evidence.oom_kill_s, _AT_ONCE_S):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
-    killed = _was_killed(evidence)
+    killed = code - 128 not in _OWN_FAULTS if evidence.signalled else code in _PASSED_ON
     tail = read(evidence.tail)
     # What a killed process printed earlier is not how it ended, unless an exception was the last thing it printed.
     found = _first_match(tail) if not killed or (tail.raised and tail.after == 0) else None
@@ -85,7 +85,8 @@ def classify(evidence: Evidence) -> JobEnd:
         return _by_pattern(evidence, *found)
     if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(LOST_PROCESS, tail.raised):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
-    last = b"" if killed else _last_exception(tail)
+    # The first line of the exception that the program ended with, `ConnectionError: ...`.
+    last = tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised and not killed else b""
     return JobEnd(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
 
 
@@ -93,12 +94,6 @@ def exit_code_of(status: int) -> int:
     """The exit code of a status from waitpid; 128+n for signal n."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
-
-
-def _was_killed(evidence: Evidence) -> bool:
-    if evidence.signalled:
-        return evidence.exit_code - 128 not in _OWN_FAULTS
-    return evidence.exit_code in _PASSED_ON
 
 
 def _by_pattern(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
@@ -123,11 +118,6 @@ def _first_match(tail: OutputTail) -> tuple[str, bytes] | None:
         if line is not None:
             return ending, line
     return None
-
-
-def _last_exception(tail: OutputTail) -> bytes:
-    """The first line of the exception that the program ended with, `ConnectionError: ...`; empty without one."""
-    return tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised else b""
 
 
 def _matching(pattern: bytes, texts: list[bytes]) -> bytes | None:

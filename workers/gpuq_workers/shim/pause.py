@@ -133,18 +133,18 @@ class Frozen:
             return "frozen 1" in file.read()
 
 
-def _refusal(tree: list[Process]) -> str | None:
+def _refusal(processes: list[Process]) -> str | None:
     """Why these processes are not to be paused now; None if they may be."""
-    return next((reason for pid, _ in tree if (reason := _busy(pid))), None) if tree else "the job has ended"
-
-
-def _busy(pid: int) -> str | None:
-    """Why this process is not to be paused now; None if it may be."""
-    if tree.state(pid) in _HALTED:
-        return "another program has stopped it"
-    if tree.pending(pid) & _mask(_CALLS):
-        return "a signal waits for it"
-    return "a debugger is attached to it" if tree.is_traced(pid) else None
+    if not processes:
+        return "the job has ended"
+    for pid, _ in processes:
+        if tree.state(pid) in _HALTED:
+            return "another program has stopped it"
+        if tree.pending(pid) & _mask(_CALLS):
+            return "a signal waits for it"
+        if tree.is_traced(pid):
+            return "a debugger is attached to it"
+    return None
 
 
 def _stands_still(pid: int) -> bool:
