@@ -53,13 +53,15 @@ def read_progress(path: Path) -> Progress | None:
         return None
     # Slots that overlap in time are ranks of one training and count the same steps; slots one after the other are several
     # trainings of one job, whose steps add up.
-    slots = sorted(_slots(raw), key=lambda slot: slot.first_step_at)
+    slots = sorted((progress for _, progress in _used(raw)), key=lambda slot: slot.first_step_at)
     if not slots:
         return None
     groups = [slots[0]]
     for slot in slots[1:]:
-        if slot.first_step_at <= groups[-1].last_step_at:
-            groups[-1] = _together(groups[-1], slot)
+        group = groups[-1]
+        if slot.first_step_at <= group.last_step_at:
+            last = max(group.last_step_at, slot.last_step_at)
+            groups[-1] = Progress(max(group.steps, slot.steps), group.first_step_at, last, group.processes + 1)
         else:
             groups.append(slot)
     steps, most = sum(group.steps for group in groups), max(group.processes for group in groups)
@@ -91,16 +93,6 @@ def why_not_counted(path: Path) -> str:
     if saw & _SAW_JAX:
         return "it uses JAX without optax or Keras; let it call gpuq.step()"
     return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
-
-
-def _together(one: Progress, other: Progress) -> Progress:
-    """Merge the counts of processes that ran at the same time: ranks of one training, which count the same steps."""
-    last = max(one.last_step_at, other.last_step_at)
-    return Progress(max(one.steps, other.steps), one.first_step_at, last, one.processes + other.processes)
-
-
-def _slots(raw: bytes) -> Iterator[Progress]:
-    return (progress for _, progress in _used(raw))
 
 
 def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
