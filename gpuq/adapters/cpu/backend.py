@@ -26,8 +26,9 @@ from typing import NamedTuple
 import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
-from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
+from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
+from gpuq.adapters.process import read_proc
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
