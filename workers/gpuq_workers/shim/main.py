@@ -255,13 +255,11 @@ class Shim:
         if ending == endings.EXITED:
             visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
             return classify.classify(
-                classify.Evidence(
-                    self._exit_code,
-                    self._log.tail,
-                    signalled=self._signalled,
-                    oom_kill_s=self._oom_kill_s,
-                    has_gpu=None if visible is None else visible != "",
-                )
+                self._exit_code,
+                self._log.tail,
+                signalled=self._signalled,
+                oom_kill_s=self._oom_kill_s,
+                has_gpu=None if visible is None else visible != "",
             )
         if self._killed:
             reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
