@@ -8,6 +8,7 @@ bytes, and what is unknown is None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import msgspec
@@ -101,6 +102,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """A shell pattern, as in `sweep-*`; so are `kind` and `project`."""
     kind: str | None = None
     project: str | None = None
+
+    def matches(self, name: str | None, kind: str, project: str | None) -> bool:
+        """Whether these match the patterns."""
+        pairs = ((self.name, name), (self.kind, kind), (self.project, project))
+        return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in pairs)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -57,7 +56,19 @@ class MemoryStore(Store):
                 if job is None:
                     last += 1
                     job = JobId(last)
-                    self._add_job(job, record)
+                    new = to_core(job, record)
+                    self.job_rows[job] = JobRow(
+                        id=job,
+                        record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
+                        state=new.state,
+                        state_since=new.since,
+                        attempt=new.attempt,
+                        alone=new.alone,
+                        cancel_requested=new.cancel_requested,
+                        verdict=None,
+                        reason=None,
+                    )
+                    self.add_request("submit", job, record.owner, record.submitted_at, {})
                     if key:
                         self._job_of_key[key] = job
                 ids.append(job)
@@ -206,21 +217,6 @@ class MemoryStore(Store):
     def close(self) -> None:
         """There is nothing to let go of; what was written can still be read."""
 
-    def _add_job(self, job: JobId, record: JobRecord) -> None:
-        new = to_core(job, record)
-        self.job_rows[job] = JobRow(
-            id=job,
-            record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
-            state=new.state,
-            state_since=new.since,
-            attempt=new.attempt,
-            alone=new.alone,
-            cancel_requested=new.cancel_requested,
-            verdict=None,
-            reason=None,
-        )
-        self.add_request("submit", job, record.owner, record.submitted_at, {})
-
     def _finished(self, since: float) -> list[tuple[AttemptRow, float, float]]:
         """(attempt, started_at, ended_at) of attempts that started and ended at `since` or later, oldest end first."""
         found = [
@@ -315,16 +311,11 @@ class MemoryStore(Store):
 def _is_selected(row: JobRow, wanted: Selection) -> bool:
     """Whether a job meets every condition."""
     submitted = row.record.submission
-    patterns = (
-        (wanted.name, submitted.name),
-        (wanted.kind, row.record.kind),
-        (wanted.project, submitted.project),
-    )
     return (
         (wanted.ids is None or any(first <= row.id <= last for first, last in wanted.ids))
         and (wanted.states is None or row.state in wanted.states)
         and (wanted.owner is None or row.record.owner == wanted.owner)
-        and all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in patterns)
+        and wanted.matches(submitted.name, row.record.kind, submitted.project)
     )
 
 

@@ -6,12 +6,11 @@ one of them is a condition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, between, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, between, or_, select
 
 from gpuq.adapters.store.contract import Selection
 from gpuq.adapters.store.schema import job_records, jobs
@@ -39,22 +38,23 @@ _names = msgspec.json.Decoder(_Names)
 
 def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, JobState]:
     """The state of each selected job, by id."""
-    matches = _patterns(selection)
-    columns: list[ColumnElement[Any]] = [jobs.c.id, jobs.c.state]
-    query = select(*columns) if matches is None else select(*columns, job_records.c.record)
-    if matches is not None:
-        query = query.join(job_records, job_records.c.job == jobs.c.id)
+    by_names = not (selection.name is None and selection.kind is None and selection.project is None)
+    query: Select[Any] = select(jobs.c.id, jobs.c.state)
+    if by_names:
+        query = query.add_columns(job_records.c.record).join(job_records, job_records.c.job == jobs.c.id)
     if selection.owner is not None:
         query = query.where(jobs.c.owner == selection.owner)
     if selection.states is not None:
         query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
-    found = {
-        JobId(job): JobState(state)
-        for condition in _in_ranges(selection.ids)
-        for job, state, *record in connection.execute(query.where(*condition).order_by(jobs.c.id))
-        # Patterns are matched here and not with SQL: the names stand in the record's JSON, which both databases read differently.
-        if matches is None or matches(record[0])
-    }
+    found = {}
+    for condition in _in_ranges(selection.ids):
+        for job, state, *record in connection.execute(query.where(*condition).order_by(jobs.c.id)):
+            if by_names:
+                # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
+                names = _names.decode(record[0])
+                if not selection.matches(names.submission.name, names.kind, names.submission.project):
+                    continue
+            found[JobId(job)] = JobState(state)
     return dict(sorted(found.items()))
 
 
@@ -67,20 +67,3 @@ def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[Column
     valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
     for start in range(0, len(valid), _RANGES):
         yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]
-
-
-def _patterns(selection: Selection) -> Callable[[str], bool] | None:
-    """A function that tells whether a record's JSON matches the selection's patterns; None if it has none."""
-    if selection.name is None and selection.kind is None and selection.project is None:
-        return None
-
-    def matches(record: str) -> bool:
-        found = _names.decode(record)
-        pairs = (
-            (selection.name, found.submission.name),
-            (selection.kind, found.kind),
-            (selection.project, found.submission.project),
-        )
-        return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in pairs)
-
-    return matches
