@@ -79,7 +79,7 @@ def descendants(pid: int) -> list[int]:
     """The pids of all processes below `pid`, parents before children, zombies included."""
     by_parent: dict[int, list[int]] = {}
     if not kernel_lists_children():
-        for other in _all_pids():
+        for other in all_pids():
             if (fields := _stat(other)) is not None:
                 by_parent.setdefault(int(fields[_PARENT]), []).append(other)
     found: list[int] = []
@@ -122,7 +122,7 @@ def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
     """Our own user's living processes that were started with all of `wanted` in their environment, except this one."""
     entries = {f"{name}={value}".encode() for name, value in wanted.items()}
     found = []
-    for pid in _all_pids():
+    for pid in all_pids():
         known = identify(pid)
         with suppress(OSError):  # it has ended, or may not be inspected
             if known is None or pid == os.getpid() or (_PROC / str(pid)).stat().st_uid != os.getuid():
@@ -199,5 +199,6 @@ def _stat(pid: int) -> list[str] | None:
     return fields or None
 
 
-def _all_pids() -> list[int]:
+def all_pids() -> list[int]:
+    """The pids of all processes."""
     return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit()]
