@@ -148,7 +148,7 @@ class NvmlBackend:
         watched = {name: self._events.register(handle) for name, handle in wholes.items()}
         for gpu in gpus:
             gpu.health.watched = watched[address(gpu.whole)]
-            gpu.health.start(time.time())
+            gpu.health.read_recovery(time.time())
 
     def devices(self) -> tuple[Device, ...]:
         """The GPUs and slices in the driver's order; `sharing` is as of the latest look."""
@@ -182,7 +182,6 @@ class NvmlBackend:
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
             share = shares[device] = GpuShares(look, found, here, gpu.baseline)
-            share.divide_energy()
             gpu.remember(share)
         readings = {
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
