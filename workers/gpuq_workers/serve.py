@@ -67,11 +67,7 @@ class WorkerService:
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = SamplerThread(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(
-            settings.home.attempts,
-            self._spool,
-            self._watch.finish,
-            settings.worker.grace_s,
-            looked=self._watch.looked,
+            settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s, looked=self._watch.looked
         )
         self._blinker = Blinker(
             settings.worker.blink,
@@ -80,9 +76,8 @@ class WorkerService:
             self._watch,
             random.SystemRandom(),
         )
-        self._delivery = Delivery(
-            self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
-        )
+        key = private_secret(settings.home.order_key_file)
+        self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host, key)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""

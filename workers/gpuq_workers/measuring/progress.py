@@ -106,7 +106,10 @@ def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The file's bytes; empty if it does not exist or is not a regular file."""
+    """The header and the slots in use; empty if the file does not exist or is not a regular file.
+
+    It is read until two reads agree on the slots' sequence numbers. A job that counts too fast for that may be read torn.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -114,21 +117,16 @@ def _read_regular_file(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return b""
-        return _read_steady(descriptor)
+        used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
+        size = _HEADER_SIZE + used * _SLOT_SIZE
+        raw = os.pread(descriptor, size, 0)
+        for _ in range(_MOST_LOOKS):
+            again = os.pread(descriptor, size, 0)
+            if again[_HEADER_SIZE::_SLOT_SIZE] == raw[_HEADER_SIZE::_SLOT_SIZE]:
+                break  # nothing was written during the first of the two, so that is the one to return
+            raw = again
+        return raw
     except OSError:
         return b""
     finally:
         os.close(descriptor)
-
-
-def _read_steady(descriptor: int) -> bytes:
-    """The slots in use, read until two reads agree on their sequence numbers. A job that counts too fast may be read torn."""
-    used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
-    size = _HEADER_SIZE + used * _SLOT_SIZE
-    raw = os.pread(descriptor, size, 0)
-    for _ in range(_MOST_LOOKS):
-        again = os.pread(descriptor, size, 0)
-        if raw[_HEADER_SIZE::_SLOT_SIZE] == again[_HEADER_SIZE::_SLOT_SIZE]:
-            return raw
-        raw = again
-    return raw
