@@ -30,6 +30,7 @@ import math
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
+from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq_workers.measuring.foreign import ForeignLoad
@@ -47,24 +48,18 @@ _LEAST_QUIET = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are of its busiest device.
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; `usage` and `busy_pct` are of its busiest device.
 
-    `memory_is_estimate`, `foreign_load` and `held_back` are as in `gpuq.adapters.devices.Usage`.
+    `total_memory_bytes` is the memory of its smallest GPU, None for an attempt on CPU devices.
     """
 
     at: float
     clock: float
-    memory_bytes: int | None
-    utilization_pct: float | None
+    usage: ResidentUsage
     busy_pct: float | None
     partners: tuple[AttemptId, ...]
     progress: Progress | None
-    energy_joules: float | None = None
-    idle_joules: float | None = None
     total_memory_bytes: int | None = None
-    memory_is_estimate: bool = False
-    foreign_load: float | None = None
-    held_back: float | None = None
 
 
 @dataclass(slots=True)
@@ -153,19 +148,19 @@ class Meter:
         """Add one look."""
         if self._paused:
             return
-        state = self.state
-        if look.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
-            if look.memory_is_estimate:
-                state.estimated_memory_bytes = max(look.memory_bytes, state.estimated_memory_bytes or 0)
+        state, usage = self.state, look.usage
+        if usage.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
+            if usage.memory_is_estimate:
+                state.estimated_memory_bytes = max(usage.memory_bytes, state.estimated_memory_bytes or 0)
             else:
-                state.peak_memory_bytes = max(look.memory_bytes, state.peak_memory_bytes or 0)
+                state.peak_memory_bytes = max(usage.memory_bytes, state.peak_memory_bytes or 0)
             if look.total_memory_bytes and state.pool_bytes is None:
-                state.pool_bytes = self._pool.look(look.memory_bytes, look.total_memory_bytes)
-        state.energy_joules = _added(state.energy_joules, look.energy_joules)
-        state.idle_joules = _added(state.idle_joules, look.idle_joules)
+                state.pool_bytes = self._pool.look(usage.memory_bytes, look.total_memory_bytes)
+        state.energy_joules = _added(state.energy_joules, usage.energy_joules)
+        state.idle_joules = _added(state.idle_joules, usage.idle_joules)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
-        state.foreign.add(look.foreign_load, look.held_back)
-        self._window_foreign.add(look.foreign_load, look.held_back)
+        state.foreign.add(usage.foreign_load, usage.held_back)
+        self._window_foreign.add(usage.foreign_load, usage.held_back)
         if look.progress is not None:
             self._take_progress(look, look.progress)
         self._take_utilization(look)
@@ -185,7 +180,7 @@ class Meter:
         """Add a segment measured in a pause: `steps` within `seconds` while `partners`, all of them, stood still."""
         now = ForeignLoad()
         if self._last is not None:
-            now.add(self._last.foreign_load, self._last.held_back)
+            now.add(self._last.usage.foreign_load, self._last.usage.held_back)
         self._add(_segment(partners, seconds, steps, now, blink=True))
         count = sum(segment.windows for segment in self.state.segments if segment.blink)
         self.state.blink = "once" if count == 1 else f"{count} times"
@@ -242,14 +237,14 @@ class Meter:
         if self._mean is None:
             self._mean = _Mean(look.clock)
             return
-        mean = self._mean
+        mean, usage = self._mean, look.usage
         # With 0 bytes the job is not on its device yet, or no more.
-        if look.utilization_pct is not None and look.memory_bytes != 0:
-            mean.total += look.utilization_pct
+        if usage.utilization_pct is not None and usage.memory_bytes != 0:
+            mean.total += usage.utilization_pct
             mean.busy += look.busy_pct or 0.0
             mean.count += 1
             mean.shared = mean.shared or bool(look.partners)
-            mean.foreign.add(look.foreign_load, look.held_back)
+            mean.foreign.add(usage.foreign_load, usage.held_back)
         # A look may come a little early, and five looks at one a second shall make one window.
         if look.clock - mean.since < 0.9 * WINDOW_S:
             return

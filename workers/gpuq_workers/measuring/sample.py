@@ -111,8 +111,8 @@ class Sampler:
             reports.append(
                 ResidentReport(
                     attempt=resident.attempt,
-                    memory_bytes=look.memory_bytes,
-                    utilization_pct=look.utilization_pct,
+                    memory_bytes=look.usage.memory_bytes,
+                    utilization_pct=look.usage.utilization_pct,
                     steps=None if progress is None else progress.steps,
                     rate=meter.rate(),
                     started_at=resident.started_at,
@@ -178,17 +178,11 @@ class Sampler:
         return Look(
             at=now,
             clock=self._clock(),
-            memory_bytes=usage.memory_bytes,
-            utilization_pct=usage.utilization_pct,
+            usage=replace(usage, foreign_load=load, held_back=held_back),
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
             progress=read_progress(resident.folder / "progress"),
-            energy_joules=usage.energy_joules,
-            idle_joules=usage.idle_joules,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
-            memory_is_estimate=usage.memory_is_estimate,
-            foreign_load=load,
-            held_back=held_back,
         )
 
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Measured]:
