@@ -153,7 +153,7 @@ class AttemptFolder:
         return self._read("blinked.json", BlinkAnswer)
 
     def is_wanted_back(self) -> bool:
-        """Whether it is being stopped, asked to save its work, or over."""
+        """Whether it is over, or was ordered to stop or to save its work."""
         return any((self.path / name).exists() for name in ("stop.json", "exit.json"))
 
     def shim(self) -> Identity | None:

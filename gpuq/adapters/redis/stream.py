@@ -74,7 +74,7 @@ class Stream(Protocol):
         ...
 
     async def acknowledged(self, host: str) -> int | None:
-        """The highest number of this host's events that is committed; None if Redis does not know."""
+        """The highest number of this host's events that is committed; None if Redis has lost it."""
         ...
 
     async def ping(self) -> None:

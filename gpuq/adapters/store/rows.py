@@ -33,7 +33,7 @@ ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, *_JSON_AT
 
 
 def to_json(value: object) -> str:
-    """Any noun or plain value as JSON text."""
+    """Any value as JSON text."""
     return _ENCODER.encode(value).decode()
 
 
@@ -56,7 +56,7 @@ def from_optional_json(text: str | None) -> Any:
 
 
 def clean(text: str | None) -> str | None:
-    """Text that PostgreSQL can hold: it knows no NUL, and a reason may quote whatever a program said."""
+    """Text that PostgreSQL can hold: without NUL, which may be in a reason that quotes what a program printed."""
     return None if text is None else text.replace("\x00", "\ufffd")
 
 

@@ -206,7 +206,7 @@ def _age(at: float, progress: Progress, known: float) -> float:
 
 def pause_length(progress: Progress) -> tuple[float, float] | None:
     """(seconds of the pause, seconds to drop at its begin) for a few steps of this job; None if no pause may be so long."""
-    # A single step has no length: the counter knows only when steps end.
+    # A single step has no length: the counter records only when steps end.
     if progress.steps < 2 or progress.last_step_at <= progress.first_step_at:
         return None
     step_s = (progress.last_step_at - progress.first_step_at) / (progress.steps - 1)
