@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from systemd_watchdog import WatchDog
@@ -22,7 +22,7 @@ from systemd_watchdog import WatchDog
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
-from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
@@ -46,26 +46,14 @@ _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
-@dataclass(frozen=True)
-class WorkerDependencies:
-    """What the service is made of; tests pass their own. `orders` is the RQ worker to supervise, None for none."""
-
-    settings: Settings
-    devices: Callable[[], tuple[Device, ...]]
-    sampler: Sampler
-    inbox: Stream
-    orders: ChildSpec | None
-
-
 class WorkerService:
-    """Samples, reports and delivers until it is stopped."""
+    """Samples, reports and delivers until it is stopped. `orders` is the RQ worker to supervise, None for none."""
 
-    def __init__(self, parts: WorkerDependencies) -> None:
-        self._parts = parts
-        settings = parts.settings
+    def __init__(self, settings: Settings, sampler: Sampler, inbox: Stream, orders: ChildSpec | None) -> None:
+        self._settings, self._orders = settings, orders
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
-        self._watch = SamplerThread(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
             settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s, looked=self._watch.looked
         )
@@ -77,7 +65,7 @@ class WorkerService:
             random.SystemRandom(),
         )
         key = private_secret(settings.home.order_key_file)
-        self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host, key)
+        self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
@@ -94,7 +82,7 @@ class WorkerService:
             periodic = [
                 _every(_LOOK_EVERY_S, self._residents.look),
                 _every(_LOOK_EVERY_S, self._delivery.poll),
-                _every(self._parts.settings.worker.sample_every_s, self._sample),
+                _every(self._settings.worker.sample_every_s, self._sample),
                 _every(_REPORT_EVERY_S, lambda: self._delivery.report(self.report())),
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
@@ -104,8 +92,8 @@ class WorkerService:
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(one) for one in periodic]
-                    if self._parts.orders is not None:
-                        group.create_task(supervise(self._parts.orders, stop, lambda crash: log.warning("%s", crash)))
+                    if self._orders is not None:
+                        group.create_task(supervise(self._orders, stop, lambda crash: log.warning("%s", crash)))
                     await stop.wait()
                     for task in tasks:
                         task.cancel()
@@ -113,9 +101,9 @@ class WorkerService:
                 self._watch.close()
 
     async def _prune(self) -> None:
-        settings = self._parts.settings
-        await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
-        await asyncio.to_thread(shorten, settings.home.logs / "shims.log")
+        home = self._settings.home
+        await asyncio.to_thread(prune, home.attempts, self._settings.worker.keep_attempts_days, time.time())
+        await asyncio.to_thread(shorten, home.logs / "shims.log")
 
     async def _sample(self) -> None:
         await self._watch.look(self._residents.watched())
@@ -147,12 +135,12 @@ async def _every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
-async def serve(parts: WorkerDependencies) -> None:
+async def serve(service: WorkerService) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await WorkerService(parts).run(stop)
+    await service.run(stop)
 
 
 def main() -> int:
@@ -185,7 +173,7 @@ async def _open_and_serve(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     try:
-        await serve(WorkerDependencies(settings, backend.devices, sampler, stream, orders))
+        await serve(WorkerService(settings, sampler, stream, orders))
     finally:
         await stream.close()
         sampler.close()

@@ -21,7 +21,7 @@ from gpuq.adapters.devices import Backend, ResidentProcess, ResidentUsage, Snaps
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.device import DeviceId, Reading
+from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import write_private
@@ -91,6 +91,10 @@ class Sampler:
         self._clock = clock
         self._window_s = window_s
         self._watched: dict[AttemptId, _Measured] = {}
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of this host."""
+        return self._backend.devices()
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""

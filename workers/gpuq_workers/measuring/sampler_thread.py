@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gpuq.core.measuring.measurement import Measurement
@@ -27,8 +27,8 @@ _SAMPLES_A_READING_LIVES = 3.0
 class SamplerThread:
     """A sampler in its thread, and its newest sample."""
 
-    def __init__(self, sampler: Sampler, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
-        self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
+    def __init__(self, sampler: Sampler, every_s: float) -> None:
+        self._sampler, self._every_s = sampler, every_s
         self.devices: tuple[Device, ...] = ()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._newest: tuple[float, Sample] | None = None
@@ -52,7 +52,7 @@ class SamplerThread:
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
 
     def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
-        self.devices = self._list_devices()
+        self.devices = self._sampler.devices()
         return time.monotonic(), self._sampler.sample(time.time(), residents)
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
