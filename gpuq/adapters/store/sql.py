@@ -7,7 +7,6 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -38,7 +37,7 @@ from gpuq.messages.codec import noun
 from gpuq.messages.submission import JobRecord
 
 _JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
-_ATTEMPTS = select(*ATTEMPT_COLUMNS)
+_ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
     select(*JOB_COLUMNS, *ATTEMPT_COLUMNS)
     .join(job_records, job_records.c.job == jobs.c.id)
@@ -105,14 +104,13 @@ class SqlStore(Store):
             query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
         queries = [query.where(*condition) for condition in _in_ranges(selection.ids)]
         found = {}
-        with self._database.reading() as connection:
-            for job, state, *record in chain.from_iterable(connection.execute(each) for each in queries):
-                if by_names:
-                    # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
-                    names = _NAMES.decode(record[0])
-                    if not selection.matches(names.submission.name, names.kind, names.submission.project):
-                        continue
-                found[JobId(job)] = JobState(state)
+        for job, state, *record in self._rows(*queries):
+            if by_names:
+                # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
+                names = _NAMES.decode(record[0])
+                if not selection.matches(names.submission.name, names.kind, names.submission.project):
+                    continue
+            found[JobId(job)] = JobState(state)
         return dict(sorted(found.items()))
 
     def job(self, job: JobId) -> JobRow | None:
@@ -137,24 +135,23 @@ class SqlStore(Store):
             conditions.append(_in_states(states, conditions, order, limit))
         query = _JOBS.where(*conditions).order_by(order)
         if ids is None:
-            return self._read_jobs([query.limit(limit)])
+            return [job_row(row) for row in self._rows(query.limit(limit))]
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
-        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)])[:limit]
+        rows = self._rows(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))
+        return [job_row(row) for row in rows[:limit]]
 
     def count_by_state(self) -> dict[JobState, int]:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        with self._database.reading() as connection:
-            return {JobState(state): count for state, count in connection.execute(query)}
+        return {JobState(state): count for state, count in self._rows(query)}
 
     def attempts(self, job: JobId) -> list[AttemptRow]:
         if not _is_id(job):
             return []
-        return self._read_attempts(_ATTEMPTS.where(attempts.c.job == job))
+        return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.job == job))]
 
     def devices(self) -> list[Device]:
         query = select(devices).order_by(devices.c.host, devices.c.id)
-        with self._database.reading() as connection:
-            return [Device(**row._mapping) for row in connection.execute(query)]
+        return [Device(**row._mapping) for row in self._rows(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         with self._database.reading() as connection:
@@ -166,19 +163,17 @@ class SqlStore(Store):
 
     def requests(self, limit: int) -> list[Request]:
         query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)
-        with self._database.reading() as connection:
-            return [request_row(row) for row in connection.execute(query)]
+        return [request_row(row) for row in self._rows(query)]
 
     def commit(self, commit: Commit) -> None:
         with self._database.writing() as connection:
             cycle.write(connection, commit)
 
     def live_attempts(self) -> list[AttemptRow]:
-        return self._read_attempts(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))
+        return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))]
 
     def hosts(self) -> dict[str, tuple[str, int]]:
-        with self._database.reading() as connection:
-            return {row.host: (row.boot_id, row.spooled) for row in connection.execute(select(hosts))}
+        return {row.host: (row.boot_id, row.spooled) for row in self._rows(select(hosts))}
 
     def last_seq(self) -> int:
         with self._database.reading() as connection:
@@ -192,26 +187,23 @@ class SqlStore(Store):
         columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
         query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
         query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
-        with self._database.reading() as connection:
-            return [
-                Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
-                for owner, job, started, ended, names in connection.execute(query.order_by(attempts.c.ended_at))
-            ]
+        return [
+            Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
+            for owner, job, started, ended, names in self._rows(query.order_by(attempts.c.ended_at))
+        ]
 
     # --- for learning
 
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
         query = _FINISHED.where(attempts.c.ended_at >= since).limit(limit)
         split = len(JOB_COLUMNS)
-        with self._database.reading() as connection:
-            return [(job_row(row[:split]), attempt_row(row[split:])) for row in connection.execute(query)]
+        return [(job_row(row[:split]), attempt_row(row[split:])) for row in self._rows(query)]
 
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
         query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
-        with self._database.reading() as connection:
-            return [chance_row(row) for row in connection.execute(query)]
+        return [chance_row(row) for row in self._rows(query)]
 
     # --- for the workers
 
@@ -245,14 +237,10 @@ class SqlStore(Store):
     def close(self) -> None:
         self._database.close()
 
-    def _read_jobs(self, queries: Sequence[Select[Any]]) -> list[JobRow]:
+    def _rows(self, *queries: Select[Any]) -> list[Any]:
+        """The rows that these queries give, in one transaction."""
         with self._database.reading() as connection:
-            return [job_row(row) for query in queries for row in connection.execute(query)]
-
-    def _read_attempts(self, query: Select[Any]) -> list[AttemptRow]:
-        ordered = query.order_by(attempts.c.job, attempts.c.number)
-        with self._database.reading() as connection:
-            return [attempt_row(row) for row in connection.execute(ordered)]
+            return [row for query in queries for row in connection.execute(query)]
 
 
 def _is_id(job: int) -> bool:
