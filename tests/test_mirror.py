@@ -97,7 +97,6 @@ ELSEWHERE = {
     "gpuq/sim/extensions.py": "tests/sim/test_scenario.py",
     "gpuq/lab/worlds/memory.py": "tests/lab/worlds/test_named.py",
     "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
-    "workers/gpuq_workers/attempts.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
     "workers/gpuq_workers/shim/child.py": "tests/workers/shim/test_main.py",

@@ -6,7 +6,9 @@ is read as None. The shim writes its own files (`shim/record.py`), because it mu
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,10 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import write_private
 from gpuq_workers.shim.record import OnceFile
+
+log = logging.getLogger(__name__)
+_DAY_S = 86_400.0
+T = TypeVar("T")
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +89,6 @@ class Marker(msgspec.Struct, frozen=True):
 
     started: int | None = None
     exited: int | None = None
-
-
-T = TypeVar("T")
 
 
 class AttemptFolder:
@@ -210,3 +213,21 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal():
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+
+
+def prune(root: Path, keep_days: float, now: float) -> int:
+    """Delete the folders under `root` of attempts that ended long ago, logs included; returns how many. `now` is Unix seconds.
+
+    Only attempts whose end was reported are deleted. A late order for one of them cannot start it again, because the attempt has
+    ended in the database.
+    """
+    gone = 0
+    for folder in list(folders_in(root)):
+        end = folder.ended()
+        if end is None or folder.marker().exited is None or now - end.at < keep_days * _DAY_S:
+            continue
+        shutil.rmtree(folder.path, ignore_errors=True)
+        gone += 1
+    if gone:
+        log.info("deleted the folders of %d attempts older than %g days", gone, keep_days, extra={"action": "prune"})
+    return gone

@@ -29,11 +29,11 @@ from gpuq.home import private_secret
 from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
+from gpuq_workers.attempts import prune
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
-from gpuq_workers.prune import prune
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
