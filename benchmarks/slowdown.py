@@ -259,7 +259,7 @@ async def _blinking(a: str, b: str, longer: float) -> Blinked:
     """The first alone, both together with blinks, the second alone; watched by the worker service's own parts."""
     here: list[Job] = []
     sampler = Sampler(_NoUsage(), window_s=_WINDOW_S)
-    watch = SamplerThread(sampler, lambda: _DEVICES, 0.2)
+    watch = SamplerThread(sampler, 0.2)
     await watch.look([])
     blinker = blink.Blinker(True, lambda: [j.watched() for j in here], lambda: _DEVICES, watch, random.Random(1))
     blinking = asyncio.Event()

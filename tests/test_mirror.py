@@ -18,8 +18,8 @@ ELSEWHERE = {
     "gpuq/adapters/nvml/gpm.py": "tests/adapters/nvml/test_backend.py",
     "gpuq/adapters/nvml/processes.py": "tests/adapters/nvml/test_backend.py",
     # The contract's tests run on it and on the databases.
+    "gpuq/adapters/store/contract.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/memory.py": "tests/adapters/store/test_sql.py",
-    "gpuq/adapters/store/select.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
     # Through HTTP, as callers meet them.
@@ -97,7 +97,6 @@ ELSEWHERE = {
     "gpuq/sim/extensions.py": "tests/sim/test_scenario.py",
     "gpuq/lab/worlds/memory.py": "tests/lab/worlds/test_named.py",
     "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
-    "workers/gpuq_workers/attempts.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
     "workers/gpuq_workers/shim/child.py": "tests/workers/shim/test_main.py",

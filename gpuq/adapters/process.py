@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -77,11 +77,16 @@ def send_signal(identity: Identity, number: signal.Signals) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """The pids of all processes below `pid`, parents before children, zombies included."""
+    by_parent: dict[int, list[int]] = {}
+    if not kernel_lists_children():
+        for other in all_pids():
+            if (fields := _stat(other)) is not None:
+                by_parent.setdefault(int(fields[_PARENT]), []).append(other)
     found: list[int] = []
     waiting = [pid]
-    children = _children_by_kernel if kernel_lists_children() else _children_by_scan()
     while waiting:
-        below = children(waiting.pop())
+        parent = waiting.pop()
+        below = _children(parent) if kernel_lists_children() else by_parent.get(parent, [])
         found += below
         waiting += below
     return found
@@ -117,18 +122,14 @@ def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
     """Our own user's living processes that were started with all of `wanted` in their environment, except this one."""
     entries = {f"{name}={value}".encode() for name, value in wanted.items()}
     found = []
-    for pid in _all_pids():
+    for pid in all_pids():
         known = identify(pid)
-        if known is not None and pid != os.getpid() and entries <= _environment(pid) and is_alive(known):
-            found.append(known)
+        with suppress(OSError):  # it has ended, or may not be inspected
+            if known is None or pid == os.getpid() or (_PROC / str(pid)).stat().st_uid != os.getuid():
+                continue
+            if entries.issubset(started_with(pid)[0].split(b"\0")) and is_alive(known):
+                found.append(known)
     return found
-
-
-def _environment(pid: int) -> set[bytes]:
-    with suppress(OSError):
-        if (_PROC / str(pid)).stat().st_uid == os.getuid():
-            return set(started_with(pid)[0].split(b"\0"))
-    return set()
 
 
 def started_with(pid: int) -> tuple[bytes, bytes]:
@@ -141,13 +142,13 @@ def started_with(pid: int) -> tuple[bytes, bytes]:
     deadline = time.monotonic() + _EXEC_WITHIN_S
     while True:
         words = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
-        if any(words) or not _runs_a_program(folder) or time.monotonic() > deadline:
+        if any(words) or not _has_executable(folder) or time.monotonic() > deadline:
             return words
         time.sleep(0.001)
 
 
-def _runs_a_program(folder: Path) -> bool:
-    """Whether the process has an executable: zombies and kernel threads have none."""
+def _has_executable(folder: Path) -> bool:
+    """Whether the process of this folder in /proc runs a program: zombies and kernel threads have none."""
     try:
         (folder / "exe").readlink()
     except OSError:
@@ -155,13 +156,30 @@ def _runs_a_program(folder: Path) -> bool:
     return True
 
 
-def _stat(pid: int) -> list[str] | None:
+def read_proc(path: str) -> bytes:
+    """The content of a /proc file, empty if it is gone. Plain system calls, because it is called dozens of times a second."""
     try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
-    # The command's name is in brackets and may hold anything, brackets included.
-    return text[text.rindex(")") + 2 :].split()
+        return b""
+    try:
+        content = b""
+        # The kernel gives at most one page of a list, such as that of a process's children, at a time.
+        while part := os.read(descriptor, 65536):
+            content += part
+        return content
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def threads(pid: int) -> list[str]:
+    """The ids of the process's threads; none if it is gone."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
+    except OSError:
+        return []
 
 
 @lru_cache(maxsize=1)
@@ -170,23 +188,17 @@ def kernel_lists_children() -> bool:
     return (_PROC / f"self/task/{os.getpid()}/children").exists()
 
 
-def _children_by_kernel(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):
-        for task in (_PROC / str(pid) / "task").iterdir():
-            with suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
+def _children(pid: int) -> list[int]:
+    lists = (read_proc(f"/proc/{pid}/task/{thread}/children") for thread in threads(pid))
+    return [int(child) for children in lists for child in children.split()]
 
 
-def _children_by_scan() -> Callable[[int], list[int]]:
-    below: dict[int, list[int]] = {}
-    for pid in _all_pids():
-        fields = _stat(pid)
-        if fields is not None:
-            below.setdefault(int(fields[_PARENT]), []).append(pid)
-    return lambda pid: below.get(pid, [])
+def _stat(pid: int) -> list[str] | None:
+    # The command's name is in brackets and may hold anything, brackets included.
+    fields = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+    return fields or None
 
 
-def _all_pids() -> list[int]:
+def all_pids() -> list[int]:
+    """The pids of all processes."""
     return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit()]

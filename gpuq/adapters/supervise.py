@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -74,27 +75,32 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
 
     Shortens its log every ten seconds. Calls `crashed` for each unrequested end.
     """
-    status = _Status(spec)
+    crashes: deque[float] = deque(maxlen=_CRASHES_KEPT)
+    crash: Crash | None = None
     in_a_row, pause = 0, _FIRST_PAUSE_S
     while not stop.is_set():
         started = time.monotonic()
         log_began = spec.log.stat().st_size if spec.log.exists() else 0
         child = await start(spec)
-        status.started()
+        _write_status(spec, time.time(), crashes, crash)
         await _ended_or_stopped(child, stop, spec.log)
         if stop.is_set():
             await end(child, spec)
             break
         in_a_row = 1 if time.monotonic() - started > _HEALTHY_AFTER_S else in_a_row + 1
-        assert child.returncode is not None
+        code = child.returncode
+        assert code is not None
         said, fix = last_words(spec.log, log_began)
-        crash = Crash(spec.name, child.returncode, _how(child.returncode), in_a_row, said, fix, str(spec.log))
-        status.crashed(crash)
+        crash = Crash(spec.name, code, _how(code), in_a_row, said, fix, str(spec.log))
+        crashes.append(time.time())
+        _write_status(spec, None, crashes, crash)
         crashed(crash)
         # A single crash restarts almost at once; one that repeats must not use a core for restarting.
         pause = _FIRST_PAUSE_S if in_a_row == 1 else min(2 * pause, _LONGEST_PAUSE_S)
-        await _sleep_unless(stop, pause)
-    status.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+    if spec.status is not None:
+        spec.status.unlink(missing_ok=True)
 
 
 async def _ended_or_stopped(child: asyncio.subprocess.Process, stop: asyncio.Event, log: Path) -> None:
@@ -111,42 +117,23 @@ async def _ended_or_stopped(child: asyncio.subprocess.Process, stop: asyncio.Eve
 def _how(code: int) -> str:
     try:
         return signal.Signals(-code).name
-    except ValueError:
+    except ValueError:  # a real-time signal has no name
         return f"exit code {code}"
 
 
-class _Status:
-    """The child's status file for `gpuq doctor`. A full disk must not stop the supervision, so write errors are ignored."""
-
-    def __init__(self, spec: ChildSpec) -> None:
-        self._spec = spec
-        self._crashes: list[float] = []
-        self._last: Crash | None = None
-
-    def started(self) -> None:
-        self._write(started_at=time.time())
-
-    def crashed(self, crash: Crash) -> None:
-        self._crashes = [*self._crashes, time.time()][-_CRASHES_KEPT:]
-        self._last = crash
-        self._write(started_at=None)
-
-    def close(self) -> None:
-        if self._spec.status is not None:
-            self._spec.status.unlink(missing_ok=True)
-
-    def _write(self, started_at: float | None) -> None:
-        if self._spec.status is None:
-            return
-        body = {
-            "name": self._spec.name,
-            "supervisor": os.getpid(),
-            "started_at": started_at,
-            "crashes": self._crashes,
-            "last_crash": self._last and asdict(self._last),
-        }
-        with contextlib.suppress(OSError):
-            write_private(self._spec.status, json.dumps(body).encode(), durable=False)
+def _write_status(spec: ChildSpec, started_at: float | None, crashes: Iterable[float], last: Crash | None) -> None:
+    """Write the child's status file for `gpuq doctor`. A full disk must not stop the supervision: write errors are ignored."""
+    if spec.status is None:
+        return
+    body = {
+        "name": spec.name,
+        "supervisor": os.getpid(),
+        "started_at": started_at,
+        "crashes": list(crashes),
+        "last_crash": last and asdict(last),
+    }
+    with contextlib.suppress(OSError):
+        write_private(spec.status, json.dumps(body).encode(), durable=False)
 
 
 async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
@@ -181,10 +168,3 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def _die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

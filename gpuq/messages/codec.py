@@ -22,12 +22,12 @@ _CLASSES: dict[str, type[Event | Action]] = {
 
 
 def to_plain(item: Event | Action) -> tuple[str, Any]:
-    """The noun's name, and its body in JSON types."""
+    """The item's name, and its body in JSON types."""
     return _TAGS.get(type(item), type(item).__name__), msgspec.to_builtins(item)
 
 
 def from_plain(name: str, body: Any) -> Event | Action:
-    """The noun of that name and body. Raises ValueError with the place of the fault."""
+    """The item of that name and body. Raises ValueError with the place of the fault."""
     if name not in _CLASSES:
         raise ValueError(f"unknown noun {name!r}")
     try:
@@ -38,12 +38,12 @@ def from_plain(name: str, body: Any) -> Event | Action:
 
 
 def plain(noun: Any) -> Any:
-    """Any frozen noun in JSON types."""
+    """Any frozen core type in JSON types."""
     return msgspec.to_builtins(noun)
 
 
 def noun(body: Any, cls: type[T]) -> T:
-    """The noun of class `cls` from JSON types. Raises ValueError with the place of the fault."""
+    """The value of class `cls` from JSON types. Raises ValueError with the place of the fault."""
     try:
         return msgspec.convert(body, cls, strict=False)
     except msgspec.ValidationError as error:

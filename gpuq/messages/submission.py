@@ -27,7 +27,7 @@ NO_NUL = r"^[^\x00]*$"
 NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
 # An argument may be empty: `--tag ''`.
 Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)]
-# An environment knows its variables by what stands before the first `=`.
+# In an environment the name of a variable ends at the first `=`.
 VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^(?![\s\S]*[\x00=])")]
 
 

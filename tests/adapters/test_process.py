@@ -124,3 +124,9 @@ def proc_entry(proc: Path, *, program: bool) -> Path:
     if program:
         (folder / "exe").symlink_to(sys.executable)
     return folder
+
+
+def test_a_proc_file_is_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "children").write_bytes(b"1234567 " * 20_000)
+    assert len(process.read_proc(str(tmp_path / "children"))) == 160_000
+    assert process.read_proc(str(tmp_path / "gone")) == b""

@@ -19,7 +19,7 @@ import pytest
 from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import sampler_thread
-from gpuq_workers.serve import WorkerDependencies, WorkerService
+from gpuq_workers.serve import WorkerService
 
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
@@ -51,7 +51,7 @@ async def serving(
     settings: Settings, inbox: Inbox, sampler: StillSampler | None = None, orders: ChildSpec | None = None
 ) -> AsyncIterator[WorkerService]:
     sampler = sampler or StillSampler()
-    service = WorkerService(WorkerDependencies(settings, sampler.devices, sampler, inbox, orders))
+    service = WorkerService(settings, sampler, inbox, orders)
     stop = asyncio.Event()
     running = asyncio.create_task(service.run(stop))
     try:
@@ -183,11 +183,11 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
-from gpuq_workers.serve import WorkerDependencies, serve
+from gpuq_workers.serve import WorkerService, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
 sampler = StillSampler()
-asyncio.run(serve(WorkerDependencies(settings, sampler.devices, sampler, Inbox(acknowledges=False), None)))
+asyncio.run(serve(WorkerService(settings, sampler, Inbox(acknowledges=False), None)))
 """
 
 

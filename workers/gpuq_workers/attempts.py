@@ -6,7 +6,9 @@ is read as None. The shim writes its own files (`shim/record.py`), because it mu
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,10 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import write_private
 from gpuq_workers.shim.record import OnceFile
+
+log = logging.getLogger(__name__)
+_DAY_S = 86_400.0
+T = TypeVar("T")
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +91,6 @@ class Marker(msgspec.Struct, frozen=True):
     exited: int | None = None
 
 
-T = TypeVar("T")
-
-
 class AttemptFolder:
     """One attempt's folder."""
 
@@ -123,36 +126,37 @@ class AttemptFolder:
 
     def mark(self, marker: Marker) -> None:
         """Remember what was spooled."""
-        self._write("spooled.json", msgspec.json.encode(marker))
+        write_private(self.path / "spooled.json", msgspec.json.encode(marker))
 
     def write_order(self, order: OrderFile) -> None:
         """Write what to run, for the owner's eyes only: the environment may hold secrets."""
         # Not forced to the disk: after a power cut there is nothing left to start.
-        self._write("order.json", msgspec.json.encode(order), durable=False)
+        write_private(self.path / "order.json", msgspec.json.encode(order), durable=False)
 
     def write_stdin(self, text: str) -> None:
         """Write what the job is to read on its standard input. Raises OSError."""
-        self._write(self.stdin_path.name, text.encode(), durable=False)
+        write_private(self.stdin_path, text.encode(), durable=False)
 
     def write_stop(self, reason: str, at: float, *, save: bool = False) -> None:
         """Ask the shim to end the attempt, with `save` only after the job had time to save its work. On a full disk the file
         stays empty: that it is there is enough to end it."""
+        path = self.path / "stop.json"
         try:
-            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
+            write_private(path, msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
         except OSError:
-            (self.path / "stop.json").touch(mode=0o600)
+            path.touch(mode=0o600)
 
     def ask_blink(self, number: int, seconds: float, until: float) -> None:
         """Ask the shim to pause the job, if it comes to it by `until` (CLOCK_MONOTONIC). Raises OSError."""
         asked = {"id": number, "seconds": seconds, "until": until}
-        self._write("blink.json", msgspec.json.encode(asked), durable=False)
+        write_private(self.path / "blink.json", msgspec.json.encode(asked), durable=False)
 
     def blinked(self) -> BlinkAnswer | None:
         """What came of the last blink."""
         return self._read("blinked.json", BlinkAnswer)
 
     def is_wanted_back(self) -> bool:
-        """Whether it is being stopped, asked to save its work, or over."""
+        """Whether it is over, or was ordered to stop or to save its work."""
         return any((self.path / name).exists() for name in ("stop.json", "exit.json"))
 
     def shim(self) -> Identity | None:
@@ -184,9 +188,6 @@ class AttemptFolder:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
-    def _write(self, name: str, content: bytes, *, durable: bool = True) -> None:
-        write_private(self.path / name, content, durable=durable)
-
 
 def promised_bytes(order: OrderFile) -> int | None:
     """The memory promised to it on each of its devices, the least of them."""
@@ -212,3 +213,21 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal():
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+
+
+def prune(root: Path, keep_days: float, now: float) -> int:
+    """Delete the folders under `root` of attempts that ended long ago, logs included; returns how many. `now` is Unix seconds.
+
+    Only attempts whose end was reported are deleted. A late order for one of them cannot start it again, because the attempt has
+    ended in the database.
+    """
+    gone = 0
+    for folder in list(folders_in(root)):
+        end = folder.ended()
+        if end is None or folder.marker().exited is None or now - end.at < keep_days * _DAY_S:
+            continue
+        shutil.rmtree(folder.path, ignore_errors=True)
+        gone += 1
+    if gone:
+        log.info("deleted the folders of %d attempts older than %g days", gone, keep_days, extra={"action": "prune"})
+    return gone

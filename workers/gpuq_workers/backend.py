@@ -13,26 +13,16 @@ _log = logging.getLogger(__name__)
 
 def open_backend(settings: Settings) -> Backend:
     """The backend of `devices.backend`; `auto` is NVML where it works, else CPU. Raises BadSettings; Unreachable for `nvml`."""
-    match settings.devices.backend:
-        case "cpu":
-            return _open_cpu(settings)
-        case "nvml":
-            return _open_nvml(settings)
-        case "auto":
-            try:
-                return _open_nvml(settings)
-            except Unreachable as error:
-                _log.info("using CPU devices, because no NVIDIA GPU is usable: %s", error.message)
-                return _open_cpu(settings)
+    wanted = settings.devices.backend
+    if wanted != "cpu":
+        from gpuq.adapters.nvml.backend import open_backend as open_nvml
 
+        try:
+            return open_nvml(settings)
+        except Unreachable as error:
+            if wanted == "nvml":
+                raise
+            _log.info("using CPU devices, because no NVIDIA GPU is usable: %s", error.message)
+    from gpuq.adapters.cpu.backend import open_backend as open_cpu
 
-def _open_cpu(settings: Settings) -> Backend:
-    from gpuq.adapters.cpu.backend import open_backend
-
-    return open_backend(settings)
-
-
-def _open_nvml(settings: Settings) -> Backend:
-    from gpuq.adapters.nvml.backend import open_backend
-
-    return open_backend(settings)
+    return open_cpu(settings)

@@ -10,11 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq_workers.spool import Spool
+
+if TYPE_CHECKING:  # importing it would load the Redis library
+    from gpuq.adapters.redis.stream import Stream
 
 log = logging.getLogger(__name__)
 
@@ -23,23 +26,11 @@ _AT_ONCE = 200
 _ANSWER_WITHIN_S = 5.0
 
 
-class Inbox(Protocol):
-    """The part of the Redis stream that a worker service uses. Calls raise `gpuq.errors.Unreachable`."""
-
-    async def add(self, *messages: wire.Message) -> None:
-        """Put messages into the dispatcher's inbox, in order."""
-        ...
-
-    async def acknowledged(self, host: str) -> int | None:
-        """The highest number of this host's events that is committed; None if Redis does not know."""
-        ...
-
-
 class Delivery:
     """Sends the events of one host's spool. Signs them with the order key. Never raises for an unreachable inbox."""
 
     def __init__(
-        self, spool: Spool, inbox: Inbox, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
+        self, spool: Spool, inbox: Stream, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._spool, self._inbox, self._host, self._key = spool, inbox, host, key
         self._monotonic = monotonic
@@ -62,7 +53,14 @@ class Delivery:
 
     async def _exchange(self) -> None:
         # Acknowledgements first: what they remove need not be sent again.
-        self._forget(await self._inbox.acknowledged(self._host) or 0)
+        acknowledged = await self._inbox.acknowledged(self._host) or 0
+        try:
+            self._spool.forget(acknowledged)
+        except OSError as error:
+            log.warning(
+                "acknowledged events cannot be removed from the spool: %s", error, extra={"action": "clear_spool"}
+            )
+        self._sent = {seq: at for seq, at in self._sent.items() if seq > acknowledged}
         for message in self._due():
             await self._inbox.add(wire.seal(message, self._key))
             self._sent[message.seq] = self._monotonic()
@@ -85,15 +83,6 @@ class Delivery:
             if not self._reachable:
                 log.info("the dispatcher's inbox is reachable again", extra={"action": "deliver"})
             self._reachable = True
-
-    def _forget(self, acknowledged: int) -> None:
-        try:
-            self._spool.forget(acknowledged)
-        except OSError as error:
-            log.warning(
-                "acknowledged events cannot be removed from the spool: %s", error, extra={"action": "clear_spool"}
-            )
-        self._sent = {seq: at for seq, at in self._sent.items() if seq > acknowledged}
 
     def _due(self) -> list[wire.Spooled]:
         pending = self._spool.unacknowledged()

@@ -7,7 +7,7 @@ devices while it ran.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,17 +55,20 @@ def classify_exit(
 
     Never raises for what it finds in the folder.
     """
-    # The driver's own report outweighs what the program printed about it; a device that fell silent comes next.
-    fault = device_fault(end, read_xids(folder))
-    if fault is not None:
-        return ClassifiedExit(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
-    silent = silent_devices(end, order, seen)
-    if silent:
-        reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
-        return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600], unwell=True)
+    if end.ending in _FAILURES and end.exit_code != 0:
+        # The driver's own report outweighs what the program printed about it; a device that fell silent comes next.
+        since, until = end.at - _BEFORE_S, end.at + _AFTER_S
+        faults = [xid for xid, at in read_xids(folder) if xid in DEVICE_FAULTS and since <= at <= until]
+        if faults:
+            reason = f"the driver reported XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]}); {end.reason}"
+            return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600])
+        silent = _silent_devices(order, seen)
+        if silent:
+            reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
+            return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600], unwell=True)
     on_cores = order is not None and order.cores is not None
     if end.ending is Ending.OUT_OF_MEMORY or (end.ending is Ending.HOST_OUT_OF_MEMORY and on_cores):
-        cause = memory_cause(end, attempt, order, seen)
+        cause = _memory_cause(end, attempt, order, seen)
         explanation = "" if cause is None else f"; {cause}"
         return ClassifiedExit(end.ending, f"{end.reason}{explanation}", cause)
     return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
@@ -82,23 +85,15 @@ def read_xids(folder: Path) -> list[tuple[int, float]]:
     return found
 
 
-def device_fault(end: EndFile, xids: Iterable[tuple[int, float]]) -> str | None:
-    """The driver's error that ended the attempt, as text; None where it succeeded, gpuq ended it, or there was no such error."""
-    if end.ending not in _FAILURES or end.exit_code == 0:
-        return None
-    faults = [xid for xid, at in xids if xid in DEVICE_FAULTS and end.at - _BEFORE_S <= at <= end.at + _AFTER_S]
-    return f"XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]})" if faults else None
-
-
-def silent_devices(end: EndFile, order: OrderFile | None, seen: HostObservation | None) -> list[str]:
-    """The attempt's devices without a reading in the latest sample; empty unless it failed by itself."""
-    if end.ending not in _FAILURES or end.exit_code == 0 or order is None or seen is None:
+def _silent_devices(order: OrderFile | None, seen: HostObservation | None) -> list[str]:
+    """The attempt's devices without a reading in the latest sample."""
+    if order is None or seen is None:
         return []
     known, read = {device.id for device in seen.devices}, dict(seen.sample.readings)
     return [device for device in order.devices if device in known and device not in read]
 
 
-def memory_cause(
+def _memory_cause(
     end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: HostObservation | None
 ) -> MemoryCause | None:
     """Who used up the device's memory: the attempt furthest beyond its promise, the allocation that failed included.
@@ -108,12 +103,19 @@ def memory_cause(
     if order is None or seen is None or attempt not in seen.promised:
         return None
     used = {row.attempt: row.memory_bytes for row in seen.sample.residents}
-    excess = {one: (used.get(one) or 0) - promised for one, promised in seen.promised.items()}
+    excess = {one: (used.get(one) or 0) - promise for one, promise in seen.promised.items()}
     excess[attempt] += asked_bytes(end.reason)
     worst = max(excess, key=lambda one: excess[one])
     if excess[worst] > 0:
         return MemoryCause.OWN if worst == attempt else MemoryCause.PARTNER
-    return MemoryCause.FOREIGN if _foreign_holds_promised(order, seen) else None
+    readings = dict(seen.sample.readings)
+    promised = sum(seen.promised.values())
+    foreign_holds_promised = any(
+        (readings[device.id].foreign_memory or 0) > max(0, device.total_memory - promised)
+        for device in seen.devices
+        if device.id in order.devices and device.id in readings
+    )
+    return MemoryCause.FOREIGN if foreign_holds_promised else None
 
 
 def asked_bytes(reason: str) -> int:
@@ -124,12 +126,3 @@ def asked_bytes(reason: str) -> int:
             number, unit = found.groups()
             return int(float(number.replace(",", "")) * 1024 ** _UNITS[unit if unit in _UNITS else unit[0]])
     return 0
-
-
-def _foreign_holds_promised(order: OrderFile, seen: HostObservation) -> bool:
-    readings = dict(seen.sample.readings)
-    promised = sum(seen.promised.values())
-    theirs = [
-        (device, readings[device.id]) for device in seen.devices if device.id in order.devices and device.id in readings
-    ]
-    return any((reading.foreign_memory or 0) > max(0, device.total_memory - promised) for device, reading in theirs)

@@ -18,7 +18,7 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import label
-from gpuq.core.state.events import Event, Exited, Started
+from gpuq.core.state.events import Exited, Started
 from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
@@ -34,6 +34,7 @@ _SETTLED_NS = 1_000_000_000
 # A device that failed under a job, as the job reported, takes no new jobs for so long, so that an operator can look at it.
 # Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
+_SUPERVISOR = "its supervisor, gpuq's shim process"
 
 
 @dataclass
@@ -116,21 +117,19 @@ class Residents:
             return
         self._stamp = stamp
         for folder in folders_in(self.root):
-            if folder.attempt not in self._live and folder.attempt not in self._done:
-                self._take_up(folder)
-
-    def _take_up(self, folder: AttemptFolder) -> None:
-        known = folder.marker()
-        marker = Marker(
-            started=known.started or self._spooled.get(("Started", folder.attempt)),
-            exited=known.exited or self._spooled.get(("Exited", folder.attempt)),
-        )
-        if marker != known:
-            folder.mark(marker)
-        if marker.exited is not None:
-            self._done.add(folder.attempt)
-        else:
-            self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+            if folder.attempt in self._live or folder.attempt in self._done:
+                continue
+            known = folder.marker()
+            marker = Marker(
+                started=known.started or self._spooled.get(("Started", folder.attempt)),
+                exited=known.exited or self._spooled.get(("Exited", folder.attempt)),
+            )
+            if marker != known:
+                folder.mark(marker)
+            if marker.exited is not None:
+                self._done.add(folder.attempt)
+            else:
+                self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
@@ -138,45 +137,42 @@ class Residents:
         live.order = live.order or live.folder.order()
         live.start = live.start or live.folder.started()
         if live.start is not None and live.marker.started is None:
-            self._spool_start(live, live.start)
+            start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
+            live.marker = Marker(started=self._write(start), exited=None)
+            live.folder.mark(live.marker)
         if end is None and self._is_abandoned(live):
             self._sweep(live)
             end = live.folder.ended()
         if end is not None:
             await self._spool_end(live, end)
 
-    def _spool_start(self, live: _Live, start: StartFile) -> None:
-        event = Started(live.folder.attempt, start.at, start.pid, str(live.folder.log_path))
-        self._mark(live, Marker(started=self._write(event, live), exited=None))
-
     async def _spool_end(self, live: _Live, end: EndFile) -> None:
         attempt = live.folder.attempt
         seen = self._seen(live)
+        # The sample was read first: this waits for the sampler, and a sample taken meanwhile shows nothing of the attempt.
         measurement = await self.measure(live.folder)
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
-        event = Exited(
-            attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause
+        seq = self._write(
+            Exited(attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
         )
-        seq = self._write(event, live)
         del self._live[attempt]
         self._done.add(attempt)
-        self._mark(live, Marker(started=live.marker.started, exited=seq))
+        live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
     def _seen(self, live: _Live) -> HostObservation | None:
-        """The last look, and what was promised to it and its partners."""
+        """The last look, and what was promised to the attempt and its partners."""
         looked = self.looked()
         if looked is None or live.order is None:
             return None
-        own = set(live.order.devices)
-        there = ((other.folder.attempt, other.order) for other in self._live.values())
-        promised = {
-            attempt: promised_bytes(order) for attempt, order in there if order and own.intersection(order.devices)
-        }
-        return HostObservation(
-            *looked, {attempt: promise for attempt, promise in promised.items() if promise is not None}
-        )
+        promised = {}
+        for other in self._live.values():
+            if other.order is not None and not set(live.order.devices).isdisjoint(other.order.devices):
+                promise = promised_bytes(other.order)
+                if promise is not None:
+                    promised[other.folder.attempt] = promise
+        return HostObservation(*looked, promised)
 
     def _hold(self, order: OrderFile, reason: str) -> None:
         looked = self.looked()
@@ -186,14 +182,10 @@ class Residents:
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
-    def _write(self, event: Event, live: _Live) -> int:
+    def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)
-        log.info("attempt %s: %s, spooled as %s", live.folder.attempt, type(event).__name__, seq)
+        log.info("attempt %s: %s, spooled as %s", event.attempt, type(event).__name__, seq)
         return seq
-
-    def _mark(self, live: _Live, marker: Marker) -> None:
-        live.marker = marker
-        live.folder.mark(marker)
 
     # --- attempts without a shim ---
 
@@ -217,13 +209,12 @@ class Residents:
         # The folder may have been deleted. It is the fence of the start, so it has to be there.
         live.folder.path.mkdir(mode=0o700, exist_ok=True)
         if live.start is None and live.kill_at is None:
-            live.folder.close_abandoned(
-                Ending.NEVER_STARTED,
-                "its supervisor, gpuq's shim process, ended before it started the job",
-                self.clock(),
-            )
+            ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
+        elif live.shim is not None and live.shim.boot_id != boot_id():
+            ending, reason = Ending.LOST, "the machine was restarted while it ran"
         else:
-            live.folder.close_abandoned(Ending.LOST, _why_lost(live), self.clock())
+            ending, reason = Ending.LOST, f"{_SUPERVISOR}, was killed; gpuq ended what was left of the job"
+        live.folder.close_abandoned(ending, reason, self.clock())
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
@@ -255,9 +246,3 @@ def _left_of(live: _Live) -> list[Identity]:
         if is_alive(one):
             found.update(identities(descendants(one.pid)))
     return [one for one in found if is_alive(one)]
-
-
-def _why_lost(live: _Live) -> str:
-    if live.shim is not None and live.shim.boot_id != boot_id():
-        return "the machine was restarted while it ran"
-    return "its supervisor, gpuq's shim process, was killed; gpuq ended what was left of the job"

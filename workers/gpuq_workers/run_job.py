@@ -13,12 +13,12 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from gpuq.adapters.devices import Placement
+from gpuq.adapters.devices import Backend, Placement
 from gpuq.adapters.process import Identity, boot_id, send_signal
+from gpuq.adapters.store.contract import Store
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.device import DeviceId
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq.messages.submission import JobRecord
@@ -32,30 +32,14 @@ from gpuq_workers.shim_pool import ShimPool
 log = logging.getLogger("gpuq.run_job")
 
 
-class Claims(Protocol):
-    """The part of the record that a start needs."""
-
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
-        """The fenced start; None if this order is not to be followed."""
-        ...
-
-
-class Placements(Protocol):
-    """The part of a device backend that a start needs."""
-
-    def placement(self, devices: tuple[DeviceId, ...]) -> Placement:
-        """How to put a job on these devices."""
-        ...
-
-
 @dataclass(frozen=True)
 class OrderContext:
     """What the task needs besides the order; `serve_orders` sets it once per process."""
 
     settings: Settings
     key: str
-    store: Claims
-    backend: Placements
+    store: Store
+    backend: Backend
     shims: ShimPool
     clock: Callable[[], float] = time.time
 
@@ -159,8 +143,16 @@ def environment(
     settings: Settings, submitted: Mapping[str, str], attempt: Attempt, placement: Placement
 ) -> dict[str, str]:
     """The job's whole environment: the submitter's variables, our defaults where they set none, and what only the host knows."""
-    theirs = {name: value for name, value in submitted.items() if not name.startswith("GPUQ_")}
-    env = {**_defaults(), **theirs}
+    user = pwd.getpwuid(os.getuid())
+    env = {
+        "HOME": user.pw_dir,
+        "LOGNAME": user.pw_name,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PYTHONUNBUFFERED": "1",
+        "USER": user.pw_name,
+        **AS_NEEDED,
+        **{name: value for name, value in submitted.items() if not name.startswith("GPUQ_")},
+    }
     # Set with or without the hook: it also marks the processes of this attempt.
     progress_file = settings.home.attempt(*attempt.id) / "progress"
     env.update(
@@ -179,18 +171,6 @@ def environment(
         limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(attempt.promised)]
         env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return env
-
-
-def _defaults() -> Mapping[str, str]:
-    user = pwd.getpwuid(os.getuid())
-    return {
-        "HOME": user.pw_dir,
-        "LOGNAME": user.pw_name,
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "PYTHONUNBUFFERED": "1",
-        "USER": user.pw_name,
-        **AS_NEEDED,
-    }
 
 
 # --- preempt, stop, void -----------------------------------------------------------------------------------------------------

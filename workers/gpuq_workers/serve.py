@@ -14,27 +14,31 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
-from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
-from gpuq_workers.deliver import Delivery, Inbox
+from gpuq_workers.attempts import prune
+from gpuq_workers.deliver import Delivery
 from gpuq_workers.measuring.blink import Blinker
-from gpuq_workers.measuring.sample import Sample
-from gpuq_workers.measuring.sampler_thread import SamplerLike, SamplerThread
-from gpuq_workers.prune import prune
+from gpuq_workers.measuring.sample import Sampler
+from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
+
+if TYPE_CHECKING:
+    from gpuq.adapters.redis.stream import Stream
 
 log = logging.getLogger(__name__)
 
@@ -42,32 +46,16 @@ _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
-@dataclass(frozen=True)
-class WorkerDependencies:
-    """What the service is made of; tests pass their own. `orders` is the RQ worker to supervise, None for none."""
-
-    settings: Settings
-    devices: Callable[[], tuple[Device, ...]]
-    sampler: SamplerLike
-    inbox: Inbox
-    orders: ChildSpec | None
-
-
 class WorkerService:
-    """Samples, reports and delivers until it is stopped."""
+    """Samples, reports and delivers until it is stopped. `orders` is the RQ worker to supervise, None for none."""
 
-    def __init__(self, parts: WorkerDependencies) -> None:
-        self._parts = parts
-        settings = parts.settings
+    def __init__(self, settings: Settings, sampler: Sampler, inbox: Stream, orders: ChildSpec | None) -> None:
+        self._settings, self._orders = settings, orders
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
-        self._watch = SamplerThread(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
-            settings.home.attempts,
-            self._spool,
-            self._watch.finish,
-            settings.worker.grace_s,
-            looked=self._watch.looked,
+            settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s, looked=self._watch.looked
         )
         self._blinker = Blinker(
             settings.worker.blink,
@@ -76,68 +64,62 @@ class WorkerService:
             self._watch,
             random.SystemRandom(),
         )
-        self._delivery = Delivery(
-            self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
-        )
+        key = private_secret(settings.home.order_key_file)
+        self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
-            await self._run(stop, WatchDog(link))
+            systemd = WatchDog(link)
 
-    async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
-        await self._delivery.catch_up()
-        await self._residents.look()
-        with suppress(TimeoutError):  # the first report should have devices in it
-            await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
-        periodic = [
-            self._every(_LOOK_EVERY_S, self._residents.look),
-            self._every(_LOOK_EVERY_S, self._delivery.poll),
-            self._every(self._parts.settings.worker.sample_every_s, self._sample),
-            self._every(_REPORT_EVERY_S, self._report),
-            self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
-            self._every(_BLINK_EVERY_S, self._blinker.poll),
-            self._every(_PRUNE_EVERY_S, self._prune),
-        ]
-        systemd.ready()
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in periodic]
-                if self._parts.orders is not None:
-                    group.create_task(supervise(self._parts.orders, stop, _warn))
-                await stop.wait()
-                for task in tasks:
-                    task.cancel()
-        finally:
-            self._watch.close()
+            async def ping() -> None:
+                systemd.ping()
+
+            await self._delivery.catch_up()
+            await self._residents.look()
+            with suppress(TimeoutError):  # the first report should have devices in it
+                await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
+            periodic = [
+                _every(_LOOK_EVERY_S, self._residents.look),
+                _every(_LOOK_EVERY_S, self._delivery.poll),
+                _every(self._settings.worker.sample_every_s, self._sample),
+                _every(_REPORT_EVERY_S, lambda: self._delivery.report(self.report())),
+                _every(_PING_EVERY_S, ping),
+                _every(_BLINK_EVERY_S, self._blinker.poll),
+                _every(_PRUNE_EVERY_S, self._prune),
+            ]
+            systemd.ready()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(one) for one in periodic]
+                    if self._orders is not None:
+                        group.create_task(supervise(self._orders, stop, lambda crash: log.warning("%s", crash)))
+                    await stop.wait()
+                    for task in tasks:
+                        task.cancel()
+            finally:
+                self._watch.close()
 
     async def _prune(self) -> None:
-        settings = self._parts.settings
-        await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
-        await asyncio.to_thread(shorten, settings.home.logs / "shims.log")
-
-    async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
-        while True:
-            began = time.monotonic()
-            await act()
-            await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+        home = self._settings.home
+        await asyncio.to_thread(prune, home.attempts, self._settings.worker.keep_attempts_days, time.time())
+        await asyncio.to_thread(shorten, home.logs / "shims.log")
 
     async def _sample(self) -> None:
         await self._watch.look(self._residents.watched())
-
-    async def _report(self) -> None:
-        await self._delivery.report(self.report())
 
     def report(self) -> wire.HostReport:
         """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""
         sample = self._watch.sample
         rows = {row.attempt: row for row in sample.residents} if sample else {}
+        held = self._residents.held()
+        readings = sample.readings if sample else ()
         event = HostReported(
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=self._readings(sample) if sample else (),
+            readings=tuple((id_, replace(one, unwell=one.unwell or held.get(id_))) for id_, one in readings),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
                 for attempt, started_at in self._residents.present().items()
@@ -145,28 +127,20 @@ class WorkerService:
         )
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
-    def _readings(self, sample: Sample) -> tuple[tuple[DeviceId, Reading], ...]:
-        held = self._residents.held()
-        return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
+
+async def _every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        began = time.monotonic()
+        await act()
+        await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
-def _warn(crash: Crash) -> None:
-    log.warning("%s", crash)
-
-
-def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
-    async def acted() -> object:
-        return act()
-
-    return acted
-
-
-async def serve(parts: WorkerDependencies) -> None:
+async def serve(service: WorkerService) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await WorkerService(parts).run(stop)
+    await service.run(stop)
 
 
 def main() -> int:
@@ -186,7 +160,6 @@ async def _open_and_serve(settings: Settings) -> None:
     from gpuq.adapters.redis.stream import RedisStream
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
-    from gpuq_workers.measuring.sample import Sampler
 
     backend = open_backend(settings)
     if settings.devices.mps:
@@ -200,7 +173,7 @@ async def _open_and_serve(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     try:
-        await serve(WorkerDependencies(settings, backend.devices, sampler, stream, orders))
+        await serve(WorkerService(settings, sampler, stream, orders))
     finally:
         await stream.close()
         sampler.close()

@@ -39,7 +39,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.logs import report, start_log
 from gpuq.messages import wire
-from gpuq.settings import Settings, load
+from gpuq.settings import load
 from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
 from gpuq_workers.shim_pool import ShimPool
@@ -137,25 +137,22 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
         """Follow one message, then delete it."""
         self._following = True
         try:
-            if job.refusal is None:
-                self._try(job)
-            else:
+            if job.refusal is not None:
                 log.warning("message %.100s was refused: %s", job.id, job.refusal)
+            else:
+                try:
+                    with UnixSignalDeathPenalty(ORDER_TIMEOUT_S, JobTimeoutException):
+                        self._follow(job.argument)
+                except JobTimeoutException:
+                    log.error("message %s took longer than %s s and was given up", job.id, ORDER_TIMEOUT_S)
+                except Exception:
+                    log.exception("message %s failed", job.id)
             with self.connection.pipeline(transaction=False) as pipe:
                 pipe.delete(job.key)
                 pipe.lrem(queue.intermediate_queue_key, 1, job.id)
                 pipe.execute()
         finally:
             self._following = False
-
-    def _try(self, job: Message) -> None:
-        try:
-            with UnixSignalDeathPenalty(ORDER_TIMEOUT_S, JobTimeoutException):
-                self._follow(job.argument)
-        except JobTimeoutException:
-            log.error("message %s took longer than %s s and was given up", job.id, ORDER_TIMEOUT_S)
-        except Exception:
-            log.exception("message %s failed", job.id)
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
         """Finish the current message, then end."""
@@ -227,7 +224,13 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        context = _context(settings)
+        context = run_job.OrderContext(
+            settings=settings,
+            key=private_secret(settings.home.order_key_file),
+            store=open_store(settings.database_url),
+            backend=open_backend(settings),
+            shims=ShimPool(settings.home.logs / "shims.log"),
+        )
         run_job.configure(context)
         context.shims.warm()
         OrderService(settings.effective_redis_url, settings.worker.host, run_job.run).run()
@@ -235,16 +238,6 @@ def main() -> int:
     except GpuqError as error:
         return report(error)
     return 0
-
-
-def _context(settings: Settings) -> run_job.OrderContext:
-    return run_job.OrderContext(
-        settings=settings,
-        key=private_secret(settings.home.order_key_file),
-        store=open_store(settings.database_url),
-        backend=open_backend(settings),
-        shims=ShimPool(settings.home.logs / "shims.log"),
-    )
 
 
 if __name__ == "__main__":

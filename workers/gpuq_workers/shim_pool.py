@@ -71,7 +71,7 @@ class ShimPool:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
         self._waiting: WaitingShim | None = None
         self._serving: list[WaitingShim] = []
@@ -79,7 +79,9 @@ class ShimPool:
     def warm(self) -> None:
         """Start a waiting shim if there is none, and reap those that have ended. Raises OSError."""
         with self._lock:
-            self._warm()
+            self._serving = [shim for shim in self._serving if not shim.is_gone()]
+            if self._waiting is None or self._waiting.is_gone():
+                self._waiting = WaitingShim(self._log)
 
     def warm_soon(self) -> None:
         """The same after 0.1 s: an interpreter that starts now would slow down the job that has just been handed over."""
@@ -91,7 +93,7 @@ class ShimPool:
     def take(self) -> WaitingShim:
         """A shim for one attempt. Raises OSError if none can be started."""
         with self._lock:
-            self._warm()
+            self.warm()
             shim, self._waiting = self._waiting, None
             assert shim is not None
             self._serving.append(shim)
@@ -106,11 +108,6 @@ class ShimPool:
             if self._waiting is not None:
                 self._waiting.end()
                 self._waiting = None
-
-    def _warm(self) -> None:
-        self._serving = [shim for shim in self._serving if not shim.is_gone()]
-        if self._waiting is None or self._waiting.is_gone():
-            self._waiting = WaitingShim(self._log)
 
     def _try_to_warm(self) -> None:
         # Without a waiting shim, `take` starts one for the next attempt and raises what is wrong.

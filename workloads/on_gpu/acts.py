@@ -57,7 +57,7 @@ def driver(plan: Plan, room: Room) -> Facts:
     """What the driver answers to every question of ours; on a CPU, that there is none."""
     if plan.backend == "cpu":
         return {"skipped": "CPU devices have no driver"}
-    done = _python(["-m", "gpuq.adapters.nvml.record"], room, os.environ)
+    done = _python(["-m", "workloads.on_gpu.record_driver"], room, os.environ)
     found: Facts = json.loads(done.stdout)
     return found
 

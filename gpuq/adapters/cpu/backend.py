@@ -26,13 +26,14 @@ from typing import NamedTuple
 import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
-from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
+from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
+from gpuq.adapters.process import read_proc
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.errors import BadSettings, NotFound
-from gpuq.settings import Devices, Settings
+from gpuq.settings import Settings
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _FOREIGN_MEAN_S = 20.0
@@ -42,30 +43,22 @@ _FOREIGN_FROM = HELD_BACK_LIMIT / 2
 
 def open_backend(settings: Settings) -> CpuBackend:
     """The cores that this process may use, as devices. Raises BadSettings if there are too few for the settings."""
-    shares = _share_out(sorted(os.sched_getaffinity(0)), settings.devices)
-    total = machine_memory().total
-    promised = int(total * settings.devices.cpu_memory_fraction)
-    host = HostId(settings.worker.host)
-    cores = {
-        Device(
-            DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares), index=str(index)
-        ): share
-        for index, share in enumerate(shares)
-    }
-    return CpuBackend(cores, total - promised)
-
-
-def _share_out(cores: Sequence[int], settings: Devices) -> list[tuple[int, ...]]:
-    each = settings.cpu_cores or len(cores) // max(1, settings.cpu_count)
-    if settings.cpu_count < 1 or each < 1 or each * settings.cpu_count > len(cores):
+    usable, wanted, host = sorted(os.sched_getaffinity(0)), settings.devices, HostId(settings.worker.host)
+    count, each = wanted.cpu_count, wanted.cpu_cores or len(usable) // wanted.cpu_count
+    if each < 1 or each * count > len(usable):
         raise BadSettings(
-            f"{settings.cpu_count} CPU devices of {settings.cpu_cores or 'at least 1'} cores do not fit "
-            f"the {len(cores)} cores this process may use.",
+            f"{count} CPU devices of {wanted.cpu_cores or 'at least 1'} cores do not fit the {len(usable)} cores this "
+            "process may use.",
             fix="Change `cpu_count` or `cpu_cores` under [devices].",
         )
-    if not 0 < settings.cpu_memory_fraction <= 1:
-        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {settings.cpu_memory_fraction}.")
-    return [tuple(cores[index * each : (index + 1) * each]) for index in range(settings.cpu_count)]
+    total = machine_memory().total
+    promised = int(total * wanted.cpu_memory_fraction)
+    cores = {}
+    for index in range(count):
+        id_ = DeviceId(f"{host}/cpu{index}")
+        device = Device(id_, host, "cpu", f"cpu-{each}", promised // count, index=str(index))
+        cores[device] = tuple(usable[index * each : (index + 1) * each])
+    return CpuBackend(cores, total - promised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,12 +294,8 @@ def _core_ticks() -> dict[int, CoreTicks]:
             break
         if name != b"cpu":
             ticks = [int(value) for value in values[:8]]
-            waiting, stolen, total = (
-                ticks[3] + ticks[4],
-                ticks[7],
-                sum(ticks),
-            )  # idle, and idle while waiting for a disk
-            cores[int(name[3:])] = CoreTicks(total - waiting - stolen, stolen, total)
+            idle, waiting_for_disk, stolen, total = ticks[3], ticks[4], ticks[7], sum(ticks)
+            cores[int(name[3:])] = CoreTicks(total - idle - waiting_for_disk - stolen, stolen, total)
     return cores
 
 

@@ -15,38 +15,31 @@ class Rapl:
     """The sum over all packages, between two calls."""
 
     def __init__(self, root: Path = _POWERCAP) -> None:
-        self._zones = [
-            zone for zone in sorted(root.glob("intel-rapl:*")) if zone.name.count(":") == 1 and _is_package(zone)
-        ]
+        zones = (zone for zone in sorted(root.glob("intel-rapl:*")) if zone.name.count(":") == 1)
+        self._zones = [zone for zone in zones if _read(zone / "name").startswith("package")]
         self._before: dict[Path, int] = {}
 
     def spent(self) -> float | None:
         """Joules since the last call; None at the first call and where a package cannot be read."""
-        now = {zone: _number(zone / "energy_uj") for zone in self._zones}
-        known = {zone: value for zone, value in now.items() if value is not None}
-        before, self._before = self._before, known
-        if not known or len(known) < len(now) or before.keys() != known.keys():
+        texts = {zone: _read(zone / "energy_uj").strip() for zone in self._zones}
+        now = {zone: int(text) for zone, text in texts.items() if text.isdecimal()}
+        before, self._before = self._before, now
+        if not now or len(now) < len(self._zones) or before.keys() != now.keys():
             return None
-        parts = [_since(zone, before[zone], value) for zone, value in known.items()]
-        return None if None in parts else sum(part for part in parts if part is not None) / 1e6
+        microjoules = 0
+        for zone, value in now.items():
+            microjoules += value - before[zone]
+            if value < before[zone]:
+                most = _read(zone / "max_energy_range_uj").strip()
+                if not most.isdecimal():
+                    return None
+                microjoules += int(most)
+        return microjoules / 1e6
 
 
-def _is_package(zone: Path) -> bool:
+def _read(path: Path) -> str:
+    """The file's text; empty if it cannot be read."""
     try:
-        return (zone / "name").read_text().startswith("package")
+        return path.read_text()
     except OSError:
-        return False
-
-
-def _since(zone: Path, before: int, now: int) -> int | None:
-    if now >= before:
-        return now - before
-    most = _number(zone / "max_energy_range_uj")
-    return None if most is None else now - before + most
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
+        return ""

@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import psutil
+from gpuq.adapters.process import descendants, read_proc, threads
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _EXACT_EVERY_S = 5.0
@@ -60,7 +59,7 @@ class Trees:
 
     def read(self, root: int, at: float) -> TreeUsage | None:
         """The tree of the process `root` at monotonic time `at`; None if the root is gone."""
-        found = [(pid, process) for pid in _descendants(root) if (process := _read_process(pid)) is not None]
+        found = [(pid, process) for pid in [root, *descendants(root)] if (process := _read_process(pid)) is not None]
         if not found or found[0][0] != root:
             return None
         self._seen.add(root)
@@ -82,8 +81,8 @@ class Trees:
         """
         now = {
             int(thread): int(fields[1])
-            for pid in _descendants(root)
-            for thread in _threads(pid)
+            for pid in [root, *descendants(root)]
+            for thread in threads(pid)
             if len(fields := read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()) == 3
         }
         before, self._delays[root] = self._delays.get(root), now
@@ -116,33 +115,6 @@ class Trees:
         return self._exact[root]
 
 
-def _descendants(root: int) -> Iterator[int]:
-    """The process and all below it, parents first."""
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting.extend(_children(pid))
-
-
-def _children(pid: int) -> list[int]:
-    if not _KERNEL_LISTS_CHILDREN:
-        try:
-            return [child.pid for child in psutil.Process(pid).children()]
-        except psutil.Error:
-            return []
-    return [
-        int(child) for thread in _threads(pid) for child in read_proc(f"/proc/{pid}/task/{thread}/children").split()
-    ]
-
-
-def _threads(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
-    except OSError:
-        return []
-
-
 def _read_process(pid: int) -> tuple[int, int, float] | None:
     """(start ticks, bytes, CPU seconds with reaped children); None if the process is gone."""
     fields = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
@@ -167,19 +139,4 @@ def _kilobytes(text: bytes, name: bytes) -> int:
     return int(text[start + len(name) :].split(None, 1)[0]) * 1024 if start >= 0 else 0
 
 
-def read_proc(path: str) -> bytes:
-    """The content of a /proc file, empty if it is gone. Plain system calls, because it is called dozens of times a second."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
-
-
-_KERNEL_LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
 KERNEL_COUNTS_WAITING = len(_own := read_proc("/proc/thread-self/schedstat").split()) == 3 and int(_own[2]) > 0

@@ -35,7 +35,7 @@ from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usag
 from gpuq.adapters.nvml.vitals import read_vitals
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.device_names import label
-from gpuq.errors import BadSettings, NotFound, Unreachable
+from gpuq.errors import NotFound, Unreachable
 from gpuq.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _UNSEEN_LOOKS = 3
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
-    """The GPUs of this host. Raises Unreachable without a driver or without a GPU, BadSettings for a wrong MPS share."""
+    """The GPUs of this host. Raises Unreachable without a driver or without a GPU."""
     try:
         pynvml.nvmlInit()
         gpus = list(_find_gpus(HostId(settings.worker.host)))
@@ -60,18 +60,12 @@ def open_backend(settings: Settings) -> NvmlBackend:
         )
     if not in_host_pid_namespace():
         _log.warning("this container has its own pid namespace: the usage of jobs that share a GPU may stay unknown")
-    return NvmlBackend(gpus, _client_environment(settings))
-
-
-def _client_environment(settings: Settings) -> dict[str, str]:
-    """Variables that make a job a client of our MPS; empty without `mps` in the settings. Raises BadSettings."""
-    if not settings.devices.mps:
-        return {}
-    share = settings.devices.mps_thread_pct
-    if not 0 <= share <= 100:
-        raise BadSettings(f"`mps_thread_pct` must be 0 to 100, not {share}.")
-    limit = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share else {}
-    return {"CUDA_MPS_PIPE_DIRECTORY": str(settings.home.mps_pipes), **limit}
+    mps = {}
+    if settings.devices.mps:
+        mps["CUDA_MPS_PIPE_DIRECTORY"] = str(settings.home.mps_pipes)
+        if settings.devices.mps_thread_pct:
+            mps["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(settings.devices.mps_thread_pct)
+    return NvmlBackend(gpus, mps)
 
 
 @dataclass(slots=True)
@@ -107,41 +101,33 @@ class _Gpu:
 
 
 def _find_gpus(host: HostId) -> Iterator[_Gpu]:
+    """The GPUs that answer, and in place of a GPU in MIG mode its slices."""
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
-            if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-                yield from _find_slices(handle, index, host)
-            else:
+            if not mode or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
                 yield _gpu(handle, None, str(index), host)
+                continue
+            for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+                if slice_ := ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number):
+                    yield _gpu(slice_, handle, f"{index}:{number}", host)
         except (Failed, pynvml.NVMLError) as error:
             _log.warning("GPU %d is left out: %s", index, error, extra={"action": "skip_gpu"})
 
 
-def _find_slices(parent: object, gpu: int, host: HostId) -> Iterator[_Gpu]:
-    for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
-        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, number)
-        if handle:
-            yield _gpu(handle, parent, f"{gpu}:{number}", host)
-
-
 def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
-    whole = handle if parent is None else parent
-    # Without its instance id a slice's counters cannot be read, and the whole GPU's are not its own.
-    instance = None if parent is None else ask_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle)
-    gpm = Gpm(whole if parent is None or instance is not None else None, instance)
-    processes = Processes(handle, parent is not None)
-    return _Gpu(_describe(handle, index, host), handle, parent, instance, processes, gpm, Health(whole))
-
-
-def _describe(handle: object, index: str, host: HostId) -> Device:
     memory = _memory(handle)
     if memory is None:
         raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - getattr(memory, "reserved", 0)
-    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing, index)
+    device = Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing, index)
+    whole = handle if parent is None else parent
+    # Without its instance id a slice's counters cannot be read, and the whole GPU's are not its own.
+    instance = None if parent is None else ask_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle)
+    gpm = Gpm(whole if parent is None or instance is not None else None, instance)
+    return _Gpu(device, handle, parent, instance, Processes(handle, parent is not None), gpm, Health(whole))
 
 
 def _memory(handle: object) -> Any:
@@ -162,7 +148,7 @@ class NvmlBackend:
         watched = {name: self._events.register(handle) for name, handle in wholes.items()}
         for gpu in gpus:
             gpu.health.watched = watched[address(gpu.whole)]
-            gpu.health.start(time.time())
+            gpu.health.read_recovery(time.time())
 
     def devices(self) -> tuple[Device, ...]:
         """The GPUs and slices in the driver's order; `sharing` is as of the latest look."""
@@ -196,7 +182,6 @@ class NvmlBackend:
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
             share = shares[device] = GpuShares(look, found, here, gpu.baseline)
-            share.divide_energy()
             gpu.remember(share)
         readings = {
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()

@@ -63,9 +63,11 @@ class Health:
     _why: str | None = None
     _since: float | None = None
 
-    def start(self, now: float) -> None:
-        """Read whether the driver wants a recovery already."""
-        self._take_action(recovery_action(self.handle), now)
+    def read_recovery(self, now: float) -> None:
+        """The device is unwell from `now` on if its driver wants a recovery."""
+        action = recovery_action(self.handle)
+        if action:
+            self._why, self._since = f"its driver wants {_RECOVERIES.get(action, 'a recovery')}", now
 
     def note(self, xid: int, now: float) -> None:
         """Count one more error of this number."""
@@ -73,7 +75,7 @@ class Health:
         if xid in FATAL:
             self._why, self._since = f"XID {xid}: {FATAL[xid]}", now
         elif xid == _RECOVERY_CHANGED:
-            self._take_action(recovery_action(self.handle), now)
+            self.read_recovery(now)
 
     def unwell(self, now: float) -> str | None:
         """Why the device gets no new jobs; None if it is well."""
@@ -86,10 +88,6 @@ class Health:
     def counts(self) -> tuple[tuple[int, int], ...] | None:
         """(XID, count) of each number; None if the driver does not report errors."""
         return tuple(sorted(self.xids.items())) if self.watched else None
-
-    def _take_action(self, action: int | None, now: float) -> None:
-        if action:
-            self._why, self._since = f"its driver wants {_RECOVERIES.get(action, 'a recovery')}", now
 
 
 def recovery_action(handle: object) -> int | None:
@@ -124,10 +122,8 @@ class Events:
     def take(self) -> Iterator[tuple[int, int, int | None]]:
         """(GPU as its `address`, XID, MIG instance or None) of each error since the last call."""
         for _ in range(_MOST_EVENTS if self._set is not None else 0):
-            event = ask_or_none(
-                pynvml.nvmlEventSetWait_v2, self._set, 0
-            )  # does not block: a timeout is the usual answer
-            if event is None:
+            event = ask_or_none(pynvml.nvmlEventSetWait_v2, self._set, 0)  # does not block
+            if event is None:  # most often a timeout
                 return
             if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
                 instance = None if event.gpuInstanceId == _NO_INSTANCE else int(event.gpuInstanceId)

@@ -49,14 +49,26 @@ class Gpm:
         """The activity since the last look; all None at the first look and without GPM."""
         if self._question is None or (self._at is not None and 0 <= now - self._at < _LEAST_S):
             return self._latest
-        first = self._at is None
+        first, self._latest = self._at is None, NOTHING
         older, newer = self._samples
-        if self._take(older) is None:  # the older buffer is overwritten and becomes the newer one
-            self._at, self._latest = None, NOTHING
+        if self._instance is None:
+            taken = ask_or_none(pynvml.nvmlGpmSampleGet, self._handle, older)
+        else:
+            taken = ask_or_none(pynvml.nvmlGpmMigSampleGet, self._handle, self._instance, older)
+        if taken is None:
+            self._at = None
             return NOTHING
-        self._samples = [newer, older]
+        self._samples = [newer, older]  # the older buffer was overwritten and is now the newer one
         self._at = now
-        self._latest = NOTHING if first else self._subtract()
+        if not first:
+            question = self._question
+            question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+            question.numMetrics = len(METRICS)
+            question.sample1, question.sample2 = self._samples
+            for index, metric in enumerate(METRICS):
+                question.metrics[index].metricId = metric
+            if ask_or_none(pynvml.nvmlGpmMetricsGet, question) is not None:
+                self._latest = Activity(*(_percent(question.metrics[index]) for index in range(len(METRICS))))
         return self._latest
 
     def close(self) -> None:
@@ -64,23 +76,6 @@ class Gpm:
         for sample in self._samples:
             ask_or_none(pynvml.nvmlGpmSampleFree, sample)
         self._samples, self._question = [], None
-
-    def _take(self, sample: object) -> Any:
-        if self._instance is None:
-            return ask_or_none(pynvml.nvmlGpmSampleGet, self._handle, sample)
-        return ask_or_none(pynvml.nvmlGpmMigSampleGet, self._handle, self._instance, sample)
-
-    def _subtract(self) -> Activity:
-        question = self._question
-        assert question is not None
-        question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        question.numMetrics = len(METRICS)
-        question.sample1, question.sample2 = self._samples
-        for index, metric in enumerate(METRICS):
-            question.metrics[index].metricId = metric
-        if ask_or_none(pynvml.nvmlGpmMetricsGet, question) is None:
-            return NOTHING
-        return Activity(*(_percent(question.metrics[index]) for index in range(len(METRICS))))
 
 
 def _percent(metric: Any) -> float | None:

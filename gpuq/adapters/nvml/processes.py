@@ -9,7 +9,7 @@ percentage are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pynvml
 
 from gpuq.adapters.devices import ResidentProcess
 from gpuq.adapters.nvml.calls import ask, ask_newest
+from gpuq.adapters.process import read_proc
 from gpuq.core.state.attempt import AttemptId
 
 _GRAPHICS_EVERY_S = 10.0
@@ -41,7 +42,6 @@ class Computing:
 
     processes: Sequence[Any] | None
     clients: Sequence[Any] | None
-
     servers: frozenset[int]
 
     @property
@@ -55,7 +55,10 @@ class Computing:
 def computing(handle: object) -> Computing:
     """The processes that compute on this GPU now. Raises Failed."""
     processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
-    servers = frozenset(process.pid for process in processes or () if _is_mps_server(process.pid))
+    programs = {
+        process.pid: read_proc(f"/proc/{process.pid}/cmdline").partition(b"\0")[0] for process in processes or ()
+    }
+    servers = frozenset(pid for pid, program in programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
     return Computing(processes, clients, servers)
 
 
@@ -64,14 +67,6 @@ def _list(what: str, handle: object) -> Any:
     return ask_newest(
         [getattr(pynvml, f"nvmlDeviceGet{what}RunningProcesses_v{version}") for version in (3, 2)], handle
     )
-
-
-def _is_mps_server(pid: int) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
-    except OSError:
-        return False
-    return command.rpartition(b"/")[2] == _MPS_SERVER
 
 
 @dataclass(slots=True)
@@ -132,19 +127,11 @@ def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping
     same_namespace = in_host_pid_namespace()
     found: dict[int, AttemptId | None] = {}
     for pid in pids:
-        ancestors = list(_ancestry(pid))
+        ancestors, parent = [], pid
+        while parent > 1 and (stat := read_proc(f"/proc/{parent}/stat")):
+            ancestors.append(parent)
+            parent = int(stat.rpartition(b")")[2].split()[1])
         owner = next((roots[parent] for parent in ancestors if parent in roots), None)
         if owner is not None or (ancestors and same_namespace):
             found[pid] = owner
     return found
-
-
-def _ancestry(pid: int) -> Iterator[int]:
-    """The process and its ancestors up to but not including pid 1; nothing for a process that cannot be read."""
-    while pid > 1:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
-        except OSError:
-            return
-        yield pid
-        pid = int(stat.rpartition(b")")[2].split()[1])

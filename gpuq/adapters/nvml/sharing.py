@@ -54,8 +54,8 @@ class GpuShares:
         self,
         seen: GpuObservation,
         found: Mapping[int, AttemptId | None],
-        residents: Sequence[AttemptId] = (),
-        before: Baseline | None = None,
+        residents: Sequence[AttemptId],
+        before: Baseline | None,
     ) -> None:
         """`found`: the attempt of each readable process, None for one that is not ours. `residents`: our attempts on this GPU.
         `before`: the baseline before they started, None if unknown."""
@@ -66,7 +66,13 @@ class GpuShares:
         self._hidden = bool(residents) and not self._ours and not self._others
         foreign = [pid for pid in pids if pid not in self._ours and pid not in seen.servers]
         self._foreign = [] if self._hidden else foreign
-        self._spent: Mapping[AttemptId | None, EnergyPart] = {}
+        self.spent: Mapping[AttemptId | None, EnergyPart] = {}
+        """Each attempt's part of the energy, if it is known; the others are one party with the key None."""
+        if seen.spent is not None:
+            parties: dict[AttemptId | None, float | None] = {one: self.utilization_of(one) for one in residents}
+            if self._foreign:
+                parties[None] = self._foreign_utilization()
+            self.spent = share_out(seen.spent, parties)
 
     @property
     def baseline(self) -> Baseline | None:
@@ -90,28 +96,11 @@ class GpuShares:
         used, before = self._seen.used, self._before
         return False if self._hidden and used and before and used > (before.used or 0) else None
 
-    def divide_energy(self) -> None:
-        """Divide the energy among our attempts and the others, who are one party with the key None."""
-        if self._seen.spent is None:
-            return
-        parties: dict[AttemptId | None, float | None] = {one: self.utilization_of(one) for one in self._residents}
-        if self._foreign:
-            parties[None] = self._foreign_utilization()
-        self._spent = share_out(self._seen.spent, parties)
-
-    def reading(self, now: float, processes_visible: bool | None = None) -> Reading:
+    def reading(self, now: float, processes_visible: bool | None) -> Reading:
         """The reading of the whole GPU. `processes_visible` is concluded from several looks, so the caller passes it."""
         seen = self._seen
-        return Reading(
-            now,
-            seen.used,
-            seen.utilization,
-            self._foreign_memory(),
-            self._foreign_utilization(),
-            seen.unwell,
-            seen.vitals,
-            processes_visible,
-        )
+        foreign = self._foreign_memory(), self._foreign_utilization()
+        return Reading(now, seen.used, seen.utilization, *foreign, seen.unwell, seen.vitals, processes_visible)
 
     def memory_of(self, attempt: AttemptId) -> int | None:
         """Bytes of one attempt on this GPU; 0 before it has used the GPU, None if unknown."""
@@ -139,10 +128,6 @@ class GpuShares:
         if self._others:
             return 0 if self._others <= self._before.others else None
         return max(now - before, 0) if len(self._residents) == 1 else None
-
-    def spent_by(self, attempt: AttemptId) -> EnergyPart | None:
-        """One attempt's part of the energy; None if unknown."""
-        return self._spent.get(attempt)
 
     def _foreign_memory(self) -> int | None:
         """Bytes in use that are not ours; small remains of the driver count too. None if unknown."""
@@ -182,7 +167,7 @@ def usage_of(resident: ResidentProcess, shares: Mapping[DeviceId, GpuShares]) ->
     here = [shares[device] for device in resident.devices if device in shares]
     if not here or len(here) < len(resident.devices):
         return ResidentUsage(None, None)
-    spent = [share.spent_by(resident.attempt) for share in here]
+    spent = [share.spent.get(resident.attempt) for share in here]
     return ResidentUsage(
         _highest_known([share.memory_of(resident.attempt) for share in here]),
         _highest_known([share.utilization_of(resident.attempt) for share in here]),

@@ -6,7 +6,7 @@ the dispatcher sends the order again under a new id.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -41,12 +41,11 @@ class RqOrderSender:
     def __init__(self, url: str) -> None:
         self._url = url
         self._client = blocking_client(url)
-        self._queues: dict[str, Any] = {}
 
     def send(self, order: wire.Order, key: str) -> None:
         """See OrderSender. One round trip: RQ's own enqueue takes two, because it does not pipeline both of its steps."""
         with reaching(self._url), self._client.pipeline(transaction=True) as pipe:
-            self._queue(order.host).enqueue_call(
+            Queue(wire.queue_name(order.host), connection=self._client, serializer=JSONSerializer).enqueue_call(
                 wire.TASK,
                 args=(wire.sign(order, key),),
                 job_id=order.rq_id,
@@ -62,9 +61,3 @@ class RqOrderSender:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _queue(self, host: str) -> Any:
-        if host not in self._queues:
-            name = wire.queue_name(host)
-            self._queues[host] = Queue(name, connection=self._client, serializer=JSONSerializer)
-        return self._queues[host]

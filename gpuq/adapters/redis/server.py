@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import select
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from gpuq.adapters.process import all_pids, identities, is_alive, send_signal
 from gpuq.adapters.redis.link import async_client, reaching, shown
 from gpuq.adapters.supervise import ChildSpec
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
@@ -26,6 +25,7 @@ from gpuq.home import Home, write_private
 # A Unix socket address has 108 bytes with its closing zero; Redis truncates a longer path without an error.
 LONGEST_SOCKET_PATH = 107
 _PING_EVERY_S = 0.02
+_LOOK_EVERY_S = 0.01
 
 
 def prepare(home: Home) -> ChildSpec:
@@ -59,19 +59,29 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
     server of another home has our socket.
     """
     _check_socket_path(home.redis_socket)
-    stale = list(_servers_in(home.redis_data))
-    until = time.monotonic() + within_s
-    # All get the signal at once and share one deadline.
-    try:
-        _signal_all(stale, signal.SIGTERM)
-        if not _all_ended(stale, until):
-            _signal_all(stale, signal.SIGKILL)
-            _all_ended(stale, time.monotonic() + within_s)
-    finally:
-        for process in stale:
-            os.close(process)
-    _clear_socket(home.redis_socket)
-    return len(stale)
+    data = home.redis_data.resolve()
+    # The identity is taken first: if the pid is reused before the check, the signal does not hit the new process.
+    stale = [one for one in identities(all_pids()) if _is_server_in(Path(f"/proc/{one.pid}"), data)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        # All get the signal at once and share one deadline.
+        for one in stale:
+            send_signal(one, number)
+        until = time.monotonic() + within_s
+        while any(map(is_alive, stale)) and time.monotonic() < until:
+            time.sleep(_LOOK_EVERY_S)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(home.redis_socket))
+        except (ConnectionRefusedError, FileNotFoundError):
+            home.redis_socket.unlink(missing_ok=True)
+            return len(stale)
+        except OSError:
+            pass  # there is a listener, but it is busy
+    raise Conflict(
+        f"Another server listens on {home.redis_socket}, and its data is not in this home.",
+        fix="End that server, or set GPUQ_HOME to another folder.",
+    )
 
 
 async def wait_ready(url: str, within_s: float) -> None:
@@ -148,57 +158,11 @@ def _check_socket_path(path: Path) -> None:
         )
 
 
-def _servers_in(folder: Path) -> Iterator[int]:
-    """Process descriptors (pidfd) of the Redis servers that work in `folder`; the caller closes them."""
-    data = folder.resolve()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or not _is_server_in(entry, data):
-            continue
-        try:
-            process = os.pidfd_open(int(entry.name))
-        except ProcessLookupError:
-            continue
-        # Checked again now that the descriptor pins the process: the pid may have been reused in between.
-        if _is_server_in(entry, data):
-            yield process
-        else:
-            os.close(process)
-
-
 def _is_server_in(process: Path, data: Path) -> bool:
     try:
         return (process / "cwd").readlink() == data and (process / "exe").readlink().name.startswith("redis-server")
     except OSError:  # gone, or another user's
         return False
-
-
-def _signal_all(processes: list[int], number: signal.Signals) -> None:
-    for process in processes:
-        try:
-            signal.pidfd_send_signal(process, number)
-        except ProcessLookupError:
-            continue
-
-
-def _all_ended(processes: list[int], until: float) -> bool:
-    """Wait until all have ended; False at the deadline `until`. A pidfd becomes readable when its process ends."""
-    return all(select.select([one], [], [], max(0.0, until - time.monotonic()))[0] for one in processes)
-
-
-def _clear_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return
-        except OSError:
-            pass  # there is a listener, but it is busy
-    raise Conflict(
-        f"Another server listens on {path}, and its data is not in this home.",
-        fix="End that server, or set GPUQ_HOME to another folder.",
-    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
@@ -73,7 +74,7 @@ class Stream(Protocol):
         ...
 
     async def acknowledged(self, host: str) -> int | None:
-        """The highest number of this host's events that is committed; None if Redis does not know."""
+        """The highest number of this host's events that is committed; None if Redis has lost it."""
         ...
 
     async def ping(self) -> None:
@@ -85,7 +86,7 @@ class Stream(Protocol):
         ...
 
 
-class RedisStream:
+class RedisStream(Stream):
     """A `Stream` on a Redis server. One object per process and event loop."""
 
     def __init__(self, url: str) -> None:
@@ -95,7 +96,6 @@ class RedisStream:
         self._redeliver_after: str | None = "0"
 
     async def add(self, *messages: wire.Message) -> None:
-        """See Stream."""
         with reaching(self._url):
             async with self._client.pipeline(transaction=False) as pipe:
                 for message in messages:
@@ -103,20 +103,18 @@ class RedisStream:
                 await pipe.execute()
 
     async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
-        """See Stream."""
         if self._redeliver_after is not None:
             again = await self._entries(self._redeliver_after, None, limit)
             self._redeliver_after = again[-1][0] if again else None
             if again:
-                return await self._valid(again)
+                return await _valid(self, again)
         # Until the answer has arrived, the server may have delivered messages that we never saw.
         self._redeliver_after = "0"
         new = await self._entries(">", max(1, int(min(block_s, LONGEST_BLOCK_S) * 1000)), limit)
         self._redeliver_after = None
-        return await self._valid(new)
+        return await _valid(self, new)
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """See Stream."""
         if not ids:
             return
         with reaching(self._url):
@@ -126,7 +124,6 @@ class RedisStream:
                 await pipe.execute()
 
     async def set_waiting(self, ids: Sequence[JobId]) -> None:
-        """See Stream."""
         with reaching(self._url):
             async with self._client.pipeline(transaction=True) as pipe:
                 pipe.delete(wire.WAITING)
@@ -135,33 +132,26 @@ class RedisStream:
                 await pipe.execute()
 
     async def waiting(self) -> list[JobId]:
-        """See Stream."""
         raw = await self._ask(cast(Awaitable[list[bytes]], self._client.lrange(wire.WAITING, 0, -1)))
         return [JobId(int(one)) for one in raw if one.isdigit()]
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
-        """See Stream."""
         await self._ask(self._client.set(wire.VIEW, view, px=max(1, int(ttl_s * 1000))))
 
     async def view(self) -> bytes | None:
-        """See Stream."""
         return await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.VIEW)))
 
     async def set_acknowledged(self, host: str, seq: int) -> None:
-        """See Stream."""
         await self._ask(self._client.set(wire.acknowledged_key(host), seq))
 
     async def acknowledged(self, host: str) -> int | None:
-        """See Stream."""
         raw = await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.acknowledged_key(host))))
         return int(raw) if raw is not None and raw.isdigit() else None
 
     async def ping(self) -> None:
-        """See Stream."""
         await self._ask(self._client.ping())
 
     async def close(self) -> None:
-        """See Stream."""
         await self._client.aclose()
 
     async def _ask(self, command: Awaitable[T]) -> T:
@@ -176,7 +166,11 @@ class RedisStream:
             except ResponseError as error:
                 if not str(error).startswith("NOGROUP"):
                     raise
-            await self._make_group()
+            try:
+                await self._client.xgroup_create(wire.INBOX, wire.INBOX_GROUP, id="0", mkstream=True)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):  # another reader has just created it
+                    raise
             return await self._read_group(after, block_ms, limit)
 
     async def _read_group(self, after: str, block_ms: int | None, limit: int) -> Entries:
@@ -185,18 +179,6 @@ class RedisStream:
             self._client.xreadgroup(wire.INBOX_GROUP, _CONSUMER, {wire.INBOX: after}, count=limit, block=block_ms),
         )
         return [(id_.decode(), (fields or {}).get(_FIELD)) for _, entries in answer for id_, fields in entries]
-
-    async def _make_group(self) -> None:
-        try:
-            await self._client.xgroup_create(wire.INBOX, wire.INBOX_GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
-
-    async def _valid(self, entries: Entries) -> list[tuple[str, wire.Message]]:
-        valid, invalid = _decoded(entries)
-        await self.acknowledge(invalid)
-        return valid
 
 
 @dataclass
@@ -228,7 +210,7 @@ class MemoryServer:
         self.acknowledged.clear()
 
 
-class MemoryStream:
+class MemoryStream(Stream):
     """A `Stream` in memory, for tests. Several may share one `MemoryServer`, as processes share one Redis."""
 
     def __init__(self, server: MemoryServer | None = None) -> None:
@@ -236,65 +218,55 @@ class MemoryStream:
         self._redeliver_after: int | None = 0
 
     async def add(self, *messages: wire.Message) -> None:
-        """See Stream."""
         server = self._reach()
         for message in messages:
             server.put(wire.encode(message))
 
     async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
-        """See Stream."""
         until = asyncio.get_running_loop().time() + min(block_s, LONGEST_BLOCK_S)
         while True:
             again, entries = self._take(limit)
             if entries:
-                valid, invalid = _decoded(entries)
-                await self.acknowledge(invalid)
-                return valid
+                return await _valid(self, entries)
             left = until - asyncio.get_running_loop().time()
             if again:
                 continue
             if left <= 0:
                 return []
-            await self._arrival(left)
+            self.server.arrived.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.server.arrived.wait(), left)
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """See Stream."""
         server = self._reach()
         for one in ids:
             server.entries.pop(one, None)
             server.delivered.discard(one)
 
     async def set_waiting(self, ids: Sequence[JobId]) -> None:
-        """See Stream."""
         self._reach().waiting = list(ids)
 
     async def waiting(self) -> list[JobId]:
-        """See Stream."""
         return list(self._reach().waiting)
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
-        """See Stream."""
         self._reach().view = (view, asyncio.get_running_loop().time() + ttl_s)
 
     async def view(self) -> bytes | None:
-        """See Stream."""
         shown = self._reach().view
         return shown[0] if shown and asyncio.get_running_loop().time() < shown[1] else None
 
     async def set_acknowledged(self, host: str, seq: int) -> None:
-        """See Stream."""
         self._reach().acknowledged[host] = seq
 
     async def acknowledged(self, host: str) -> int | None:
-        """See Stream."""
         return self._reach().acknowledged.get(host)
 
     async def ping(self) -> None:
-        """See Stream."""
         self._reach()
 
     async def close(self) -> None:
-        """See Stream."""
+        pass
 
     def _reach(self) -> MemoryServer:
         if self.server.down:
@@ -314,20 +286,13 @@ class MemoryStream:
         server.delivered.update(i for i, _ in new)
         return False, new
 
-    async def _arrival(self, within_s: float) -> None:
-        self.server.arrived.clear()
-        try:
-            await asyncio.wait_for(self.server.arrived.wait(), within_s)
-        except TimeoutError:
-            return
-
 
 def _number(entry_id: str) -> int:
     return int(entry_id.partition("-")[0])
 
 
-def _decoded(entries: Iterable[tuple[str, bytes | None]]) -> tuple[list[tuple[str, wire.Message]], list[str]]:
-    """(valid messages with their ids, ids of invalid entries). Invalid ones are logged without their content."""
+async def _valid(stream: Stream, entries: Entries) -> list[tuple[str, wire.Message]]:
+    """The valid messages with their ids. Invalid entries are logged without their content, and deleted."""
     valid: list[tuple[str, wire.Message]] = []
     invalid: list[str] = []
     for entry_id, raw in entries:
@@ -338,4 +303,5 @@ def _decoded(entries: Iterable[tuple[str, bytes | None]]) -> tuple[list[tuple[st
         except ValueError as error:
             _log.warning("dropped entry %s of the inbox: %.200s", entry_id, error, extra={"action": "drop_entry"})
             invalid.append(entry_id)
-    return valid, invalid
+    await stream.acknowledge(invalid)
+    return valid

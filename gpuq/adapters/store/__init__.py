@@ -4,7 +4,7 @@ contract.py  what the store promises, and the rows it returns
 sql.py       the calls                                     submit.py    submissions and requests
 schema.py    the tables                                    cycle.py     what one cycle of the dispatcher writes
 rows.py      values to columns and back                    journal.py   the journal
-database.py  connections and transactions                  select.py    the jobs that a request names
+database.py  connections and transactions                  memory.py    the store in the memory of one process
 faults.py    a driver's error as one with a fix            revision.py  whether the schema fits
 migrate.py   upgrade, downgrade, check; the command line
 """

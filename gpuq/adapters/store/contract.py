@@ -1,4 +1,5 @@
-"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL.
+"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL, `memory.py` in
+the memory of one process.
 
 All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds, memory is
 bytes, and what is unknown is None.
@@ -7,6 +8,7 @@ bytes, and what is unknown is None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import msgspec
@@ -101,6 +103,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     project: str | None = None
 
+    def matches(self, name: str | None, kind: str, project: str | None) -> bool:
+        """Whether these match the patterns."""
+        pairs = ((self.name, name), (self.kind, kind), (self.project, project))
+        return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in pairs)
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request that the API accepted. The dispatcher handles it once, however many wake-ups come."""
@@ -164,7 +171,7 @@ class Store(Protocol):
         ...
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
-        """Commit a request; its id."""
+        """Commit a request; its id. Raises NotFound if there is no such job."""
         ...
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
@@ -189,11 +196,12 @@ class Store(Protocol):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
-        """Jobs that meet every condition given, by id."""
+        """Jobs that meet every condition given, by id. `after` is the last id of the page before; with `newest_first` the next
+        page has lower ids."""
         ...
 
     def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+        """How many jobs are in each state; states without a job are left out."""
         ...
 
     def attempts(self, job: JobId) -> list[AttemptRow]:
@@ -201,11 +209,11 @@ class Store(Protocol):
         ...
 
     def devices(self) -> list[Device]:
-        """Every device ever reported."""
+        """Every device ever reported, by host and id."""
         ...
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         ...
 
     # For the dispatcher: one process.
@@ -230,16 +238,16 @@ class Store(Protocol):
         ...
 
     def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; how many."""
+        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
         ...
 
     def services(self, *, since: float) -> list[Service]:
-        """The devices and times of ended attempts, oldest end first."""
+        """The devices and times of attempts that ended at `since` or later, oldest end first."""
         ...
 
     # For learning.
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
-        """Ended attempts that started, oldest end first, with their jobs."""
+        """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
         ...
 
     # For shadow mode.

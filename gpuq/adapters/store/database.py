@@ -82,7 +82,9 @@ def parse(database_url: str) -> URL:
         raise BadSettings("GPUQ_DATABASE_URL is not an address of a database.", fix=_FIX) from error
     match url.get_backend_name():
         case "sqlite":
-            return url.set(drivername="sqlite", database=_sqlite_path(url.database))
+            if not url.database or url.database.startswith((":memory:", "file:")):
+                raise BadSettings("The record must be a file: several processes share it.", fix=_FIX)
+            return url.set(drivername="sqlite", database=str(Path(url.database).expanduser().absolute()))
         case "postgresql" | "postgres":
             return url.set(drivername="postgresql+psycopg")
         case other:
@@ -95,12 +97,6 @@ def describe(url: URL) -> str:
         return f"The record {url.database}"
     at = url.host or url.query.get("host") or "this machine"
     return f"The PostgreSQL database {url.database or url.username or 'postgres'} at {at}{f':{url.port}' if url.port else ''}"
-
-
-def _sqlite_path(database: str | None) -> str:
-    if not database or database.startswith((":memory:", "file:")):
-        raise BadSettings("The record must be a file: several processes share it.", fix=_FIX)
-    return str(Path(database).expanduser().absolute())
 
 
 # --- SQLite --------------------------------------------------------------------------------------------------------
@@ -125,7 +121,15 @@ def _connect(path: Path, upgrading: bool) -> sqlite3.Connection:
         f"file:{quote(str(path))}?mode=rw", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
     )
     try:
-        _enter_wal_mode(connection)
+        # SQLite's own timeout does not apply to the switch of a new file to WAL mode, so this retries.
+        deadline = time.monotonic() + PATIENCE_S
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
         connection.execute("PRAGMA synchronous=FULL")
         # SQLite alters most tables by replacing them, and would delete the rows that refer to the old one.
         connection.execute(f"PRAGMA foreign_keys={'OFF' if upgrading else 'ON'}")
@@ -134,18 +138,6 @@ def _connect(path: Path, upgrading: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _enter_wal_mode(connection: sqlite3.Connection) -> None:
-    """Switch a new file to WAL mode. SQLite's own timeout does not apply here, so this retries."""
-    deadline = time.monotonic() + PATIENCE_S
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def create_file(path: Path) -> None:
@@ -171,21 +163,18 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             connect_args={"connect_timeout": round(PATIENCE_S), "application_name": "gpuq"},
         )
     except ImportError as error:
-        raise _no_driver(error) from error
+        # The driver is not installed, or it cannot load its libpq, which is an ImportError as well.
+        install = "pip install 'gpuq-daemon[postgresql]'"
+        if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
+            raise BadSettings("The driver for PostgreSQL is not installed.", fix=f"Install it: {install}.") from error
+        why = " ".join(str(error).split()).rstrip(".")
+        raise BadSettings(
+            f"The driver for PostgreSQL cannot be loaded: {why}.",
+            fix=f"Mend what it names, or reinstall it: {install}.",
+        ) from error
     patience = UPGRADE_PATIENCE_S if upgrading else PATIENCE_S
     event.listen(engine, "connect", lambda connection, _record: _set_up_session(connection, patience))
     return engine
-
-
-def _no_driver(error: ImportError) -> BadSettings:
-    """The error for a driver that is not installed, or that cannot load its libpq, which is an ImportError as well."""
-    install = "pip install 'gpuq-daemon[postgresql]'"
-    if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
-        return BadSettings("The driver for PostgreSQL is not installed.", fix=f"Install it: {install}.")
-    why = " ".join(str(error).split()).rstrip(".")
-    return BadSettings(
-        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or reinstall it: {install}."
-    )
 
 
 def _set_up_session(connection: DBAPIConnection, patience_s: float) -> None:

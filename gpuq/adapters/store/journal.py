@@ -61,7 +61,10 @@ def read_job(connection: Connection, job: JobId, *, after: int, limit: int) -> l
     # Of the entries that name several jobs, only those that belong on this page.
     end = seqs[-1] if len(seqs) == limit else None
     seqs.extend(islice(_among_many(connection, job, after, end), limit))
-    return _fetch(connection, sorted(seqs)[:limit])
+    found = sorted(seqs)[:limit]
+    query = select(*_COLUMNS).order_by(journal.c.seq)
+    pages = (found[start : start + _PAGE] for start in range(0, len(found), _PAGE))
+    return [_entry(row) for page in pages for row in connection.execute(query.where(journal.c.seq.in_(page)))]
 
 
 def prune(connection: Connection, before: int) -> int:
@@ -106,12 +109,6 @@ def _among_many(connection: Connection, job: JobId, after: int, end: int | None)
 
 def _page(query: Select[Any], after: int, limit: int) -> Select[Any]:
     return query.where(journal.c.seq > after).order_by(journal.c.seq).limit(limit)
-
-
-def _fetch(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
-    query = select(*_COLUMNS).order_by(journal.c.seq)
-    pages = (seqs[start : start + _PAGE] for start in range(0, len(seqs), _PAGE))
-    return [_entry(row) for page in pages for row in connection.execute(query.where(journal.c.seq.in_(page)))]
 
 
 def _values(entry: Entry) -> dict[str, Any]:

@@ -10,22 +10,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import (
-    AttemptRow,
-    Chance,
-    Commit,
-    Entry,
-    JobRow,
-    Request,
-    Selection,
-    Service,
-)
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -36,7 +26,7 @@ from gpuq.messages.outcome import outcome_from_json
 from gpuq.messages.submission import JobRecord, to_core
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """A `Store`. Safe to use from several threads of one process.
 
     The tables are public, so that a test can put rows in that no sequence of calls would give.
@@ -57,7 +47,6 @@ class MemoryStore:
     # --- for the API
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """Add submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
         with self._lock:
             ids: list[JobId] = []
             last = max(self.job_rows, default=0)
@@ -67,14 +56,25 @@ class MemoryStore:
                 if job is None:
                     last += 1
                     job = JobId(last)
-                    self._add_job(job, record)
+                    new = to_core(job, record)
+                    self.job_rows[job] = JobRow(
+                        id=job,
+                        record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
+                        state=new.state,
+                        state_since=new.since,
+                        attempt=new.attempt,
+                        alone=new.alone,
+                        cancel_requested=new.cancel_requested,
+                        verdict=None,
+                        reason=None,
+                    )
+                    self.add_request("submit", job, record.owner, record.submitted_at, {})
                     if key:
                         self._job_of_key[key] = job
                 ids.append(job)
             return ids
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
-        """Add a request; its id. Raises NotFound if there is no such job."""
         with self._lock:
             if job is not None and job not in self.job_rows:
                 raise NotFound(f"There is no job {job}.")
@@ -85,7 +85,6 @@ class MemoryStore:
             return number
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
-        """Add one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
         with self._lock:
             if missing := [job for job in jobs if job not in self.job_rows]:
                 raise NotFound(f"There is no job {missing[0]}.")
@@ -93,12 +92,10 @@ class MemoryStore:
                 self.add_request(verb, job, by, at, {})
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        """The state of each job of the selection, in the order of ids."""
         with self._lock:
             return {job: row.state for job, row in sorted(self.job_rows.items()) if _is_selected(row, selection)}
 
     def job(self, job: JobId) -> JobRow | None:
-        """A job, or None if there is none of that id."""
         with self._lock:
             return self.job_rows.get(job)
 
@@ -112,7 +109,6 @@ class MemoryStore:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
-        """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
         with self._lock:
             rows = self.job_rows
             wanted = rows.keys() if ids is None else rows.keys() & set(ids)
@@ -126,22 +122,18 @@ class MemoryStore:
             return found[:limit]
 
     def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs there are of each state; states without a job are left out."""
         with self._lock:
             return dict(Counter(row.state for row in self.job_rows.values()))
 
     def attempts(self, job: JobId) -> list[AttemptRow]:
-        """All attempts of a job, first one first."""
         with self._lock:
             return sorted((row for id_, row in self.attempt_rows.items() if id_.job == job), key=lambda row: row.number)
 
     def devices(self) -> list[Device]:
-        """All devices that ever were committed, by host and id."""
         with self._lock:
             return sorted(self.device_rows.values(), key=lambda device: (device.host, device.id))
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
         with self._lock:
             found = (
                 entry
@@ -153,34 +145,28 @@ class MemoryStore:
     # --- for the dispatcher
 
     def requests(self, limit: int) -> list[Request]:
-        """Requests not yet handled, oldest first."""
         with self._lock:
             return [request for _, request in sorted(self.request_rows.items())][:limit]
 
     def commit(self, commit: Commit) -> None:
-        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
         with self._lock:
             self._refuse_impossible(commit)
             self._write(commit)
 
     def live_attempts(self) -> list[AttemptRow]:
-        """Attempts without an end."""
         with self._lock:
             live = (row for row in self.attempt_rows.values() if row.ended_at is None)
             return sorted(live, key=lambda row: (row.job, row.number))
 
     def hosts(self) -> dict[str, tuple[str, int]]:
-        """host -> (boot_id, highest spool number committed)."""
         with self._lock:
             return dict(self.host_rows)
 
     def last_seq(self) -> int:
-        """The newest journal number; 0 for an empty journal."""
         with self._lock:
             return self.entries[-1].seq if self.entries else 0
 
     def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
         with self._lock:
             end = min(before, self.last_seq())
             kept = [entry for entry in self.entries if entry.seq >= end]
@@ -189,7 +175,6 @@ class MemoryStore:
             return deleted
 
     def services(self, *, since: float) -> list[Service]:
-        """What attempts had that ended at `since` or later, oldest end first."""
         with self._lock:
             rows = self.job_rows
             return [
@@ -206,14 +191,12 @@ class MemoryStore:
     # --- for learning
 
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
-        """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
         with self._lock:
             return [(self.job_rows[row.job], row) for row, _, _ in self._finished(since)][:limit]
 
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
-        """First chances at `since` or later, oldest first."""
         with self._lock:
             found = (chance for chance in self.chance_rows.values() if chance.at >= since)
             return sorted(found, key=lambda chance: (chance.at, chance.job))
@@ -221,7 +204,6 @@ class MemoryStore:
     # --- for the workers
 
     def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
-        """See Store. The lock is the fence."""
         with self._lock:
             job, row = self.job_rows.get(attempt.job), self.attempt_rows.get(attempt)
             if job is None or row is None:
@@ -234,21 +216,6 @@ class MemoryStore:
 
     def close(self) -> None:
         """There is nothing to let go of; what was written can still be read."""
-
-    def _add_job(self, job: JobId, record: JobRecord) -> None:
-        new = to_core(job, record)
-        self.job_rows[job] = JobRow(
-            id=job,
-            record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
-            state=new.state,
-            state_since=new.since,
-            attempt=new.attempt,
-            alone=new.alone,
-            cancel_requested=new.cancel_requested,
-            verdict=None,
-            reason=None,
-        )
-        self.add_request("submit", job, record.owner, record.submitted_at, {})
 
     def _finished(self, since: float) -> list[tuple[AttemptRow, float, float]]:
         """(attempt, started_at, ended_at) of attempts that started and ended at `since` or later, oldest end first."""
@@ -344,16 +311,11 @@ class MemoryStore:
 def _is_selected(row: JobRow, wanted: Selection) -> bool:
     """Whether a job meets every condition."""
     submitted = row.record.submission
-    patterns = (
-        (wanted.name, submitted.name),
-        (wanted.kind, row.record.kind),
-        (wanted.project, submitted.project),
-    )
     return (
         (wanted.ids is None or any(first <= row.id <= last for first, last in wanted.ids))
         and (wanted.states is None or row.state in wanted.states)
         and (wanted.owner is None or row.record.owner == wanted.owner)
-        and all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in patterns)
+        and wanted.matches(submitted.name, row.record.kind, submitted.project)
     )
 
 

@@ -12,7 +12,7 @@ from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, req
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Failure
-from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
+from gpuq.messages.outcome import outcome_from_json
 from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
 
 _RECORD = msgspec.json.Decoder(JobRecord)
@@ -20,53 +20,20 @@ _DEVICES = msgspec.json.Decoder(tuple[str, ...])
 _ENCODER = msgspec.json.Encoder()
 _MOST = {"deadline_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory": MAX_BYTES}
 
-JOB_COLUMNS = (
-    jobs.c.id,
-    jobs.c.state,
-    jobs.c.state_since,
-    jobs.c.attempt,
-    jobs.c.alone,
-    jobs.c.cancel_requested,
-    jobs.c.verdict,
-    jobs.c.reason,
-    job_records.c.record,
-)
+# The dispatcher owns these of a job's columns. `verdict` is JSON as text.
+JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "verdict", "reason")
+JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), job_records.c.record)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
-_PLAIN_CHANCE = (
-    "job",
-    "at",
-    "device",
-    "rule",
-    "evidence",
-    "newcomer",
-    "newcomer_upper",
-    "resident",
-    "resident_upper",
-    "free_at",
-)
+# The columns of a chance and of an attempt are named like the fields, but for an attempt's id and what is JSON as text.
+_PLAIN_CHANCE = tuple(name for name in Chance.__struct_fields__ if name != "beside")
 CHANCE_COLUMNS = (chances.c.beside_job, chances.c.beside_attempt, *(chances.c[name] for name in _PLAIN_CHANCE))
-_PLAIN_ATTEMPT = (
-    "job",
-    "number",
-    "host",
-    "launched_at",
-    "model_version",
-    "claimed_at",
-    "boot_id",
-    "started_at",
-    "log_path",
-    "ended_at",
-    "ending",
-    "exit_code",
-    "reason",
-    "stop_reason",
-)
-_JSON_ATTEMPT = ("launch", "features", "measurement", "actual")
-ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, "devices", *_JSON_ATTEMPT))
+_JSON_ATTEMPT = ("devices", "launch", "features", "measurement", "actual")
+_PLAIN_ATTEMPT = tuple(name for name in AttemptRow.__struct_fields__ if name not in _JSON_ATTEMPT)
+ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, *_JSON_ATTEMPT))
 
 
 def to_json(value: object) -> str:
-    """Any noun or plain value as JSON text."""
+    """Any value as JSON text."""
     return _ENCODER.encode(value).decode()
 
 
@@ -89,7 +56,7 @@ def from_optional_json(text: str | None) -> Any:
 
 
 def clean(text: str | None) -> str | None:
-    """Text that PostgreSQL can hold: it knows no NUL, and a reason may quote whatever a program said."""
+    """Text that PostgreSQL can hold: without NUL, which may be in a reason that quotes what a program printed."""
     return None if text is None else text.replace("\x00", "\ufffd")
 
 
@@ -99,20 +66,16 @@ def record_of(job: JobId, text: str) -> JobRecord:
         try:
             return _RECORD.decode(text)
         except msgspec.ValidationError:
-            return _bounded(text)
+            # Perhaps a record of a gpuq that took numbers of any size.
+            plain = msgspec.json.decode(text, type=dict[str, Any])
+            submitted = plain.get("submission")
+            if isinstance(submitted, dict):
+                for name, most in _MOST.items():
+                    if isinstance(value := submitted.get(name), int | float) and value > most:
+                        submitted[name] = most
+            return msgspec.convert(plain, JobRecord)
     except msgspec.DecodeError as error:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error
-
-
-def _bounded(text: str) -> JobRecord:
-    """A record of a gpuq that took numbers of any size. Raises msgspec.DecodeError where something else is wrong."""
-    plain = msgspec.json.decode(text, type=dict[str, Any])
-    submitted = plain.get("submission")
-    if isinstance(submitted, dict):
-        for name, most in _MOST.items():
-            if isinstance(value := submitted.get(name), int | float) and value > most:
-                submitted[name] = most
-    return msgspec.convert(plain, JobRecord)
 
 
 def job_row(row: Sequence[Any]) -> JobRow:
@@ -151,21 +114,18 @@ def attempt_row(row: Sequence[Any]) -> AttemptRow:
     values = tuple(row)
     plain = dict(zip(_PLAIN_ATTEMPT, values, strict=False))
     devices, launch, features, measurement, actual = values[len(_PLAIN_ATTEMPT) :]
+    try:
+        outcome = None if actual is None else outcome_from_json(actual)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record holds text that is not JSON: {error}.") from error
     return AttemptRow(
         **plain,
         devices=_DEVICES.decode(devices),
         launch=from_json(launch),
         features=from_json(features),
         measurement=from_optional_json(measurement),
-        actual=None if actual is None else _outcome(actual),
+        actual=outcome,
     )
-
-
-def _outcome(text: str) -> AttemptOutcome | None:
-    try:
-        return outcome_from_json(text)
-    except msgspec.DecodeError as error:
-        raise Failure(f"The record holds text that is not JSON: {error}.") from error
 
 
 def attempt_values(attempt: AttemptRow) -> dict[str, Any]:
@@ -174,7 +134,6 @@ def attempt_values(attempt: AttemptRow) -> dict[str, Any]:
         **{name: getattr(attempt, name) for name in _PLAIN_ATTEMPT},
         "log_path": clean(attempt.log_path),
         "reason": clean(attempt.reason),
-        "devices": to_json(attempt.devices),
         **{name: to_optional_json(getattr(attempt, name)) for name in _JSON_ATTEMPT},
     }
 

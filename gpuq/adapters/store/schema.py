@@ -14,19 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.types import TypeEngine
 
 HEAD = "0005"
@@ -111,11 +99,7 @@ attempts = Table(
     Column("stop_reason", Text),
     Index("ix_attempts_live", "job", "number", **_where("ended_at IS NULL")),
     Index(
-        "ix_attempts_finished",
-        "ended_at",
-        "job",
-        "number",
-        **_where("ended_at IS NOT NULL AND started_at IS NOT NULL"),
+        "ix_attempts_finished", "ended_at", "job", "number", **_where("ended_at IS NOT NULL AND started_at IS NOT NULL")
     ),
 )
 

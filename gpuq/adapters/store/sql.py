@@ -6,22 +6,14 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, union_all, update
+import msgspec
+from sqlalchemy import ColumnElement, Select, between, func, or_, select, union_all, update
 
 from gpuq.adapters.store import cycle, journal, submit
-from gpuq.adapters.store.contract import (
-    AttemptRow,
-    Chance,
-    Commit,
-    Entry,
-    JobRow,
-    Request,
-    Selection,
-    Service,
-)
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
@@ -37,7 +29,6 @@ from gpuq.adapters.store.rows import (
     to_json,
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
-from gpuq.adapters.store.select import select_jobs
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
@@ -46,7 +37,7 @@ from gpuq.messages.codec import noun
 from gpuq.messages.submission import JobRecord
 
 _JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
-_ATTEMPTS = select(*ATTEMPT_COLUMNS)
+_ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
     select(*JOB_COLUMNS, *ATTEMPT_COLUMNS)
     .join(job_records, job_records.c.job == jobs.c.id)
@@ -55,9 +46,26 @@ _FINISHED = (
     .order_by(attempts.c.ended_at, attempts.c.job, attempts.c.number)
 )
 _MAX_ID = 2**63 - 1
+# Old builds of SQLite take 999 values in one statement, and a range needs two.
+_RANGES = 400
 
 
-class SqlStore:
+class _Submitted(msgspec.Struct):
+    name: str | None = None
+    project: str | None = None
+
+
+class _Names(msgspec.Struct):
+    """The fields of a `JobRecord` that patterns are matched with. Decoding the whole record would take ten times as long."""
+
+    kind: str
+    submission: _Submitted
+
+
+_NAMES = msgspec.json.Decoder(_Names)
+
+
+class SqlStore(Store):
     """A `Store`. Safe to use from several threads; open another one after a fork."""
 
     def __init__(self, database: Database) -> None:
@@ -66,14 +74,12 @@ class SqlStore:
     # --- for the API
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
         if not records:
             return []
         with self._database.writing() as connection:
             return submit.add_jobs(connection, records)
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
-        """Commit a request; its id. Raises NotFound if there is no such job."""
         if job is not None and not _is_id(job):
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
@@ -81,7 +87,6 @@ class SqlStore:
             return submit.add_requests(connection, [request])
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
-        """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
         if jobs:
             with self._database.writing() as connection:
                 submit.add_requests(
@@ -89,12 +94,26 @@ class SqlStore:
                 )
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        """The state of each selected job, by id."""
-        with self._database.reading() as connection:
-            return select_jobs(connection, selection)
+        by_names = not (selection.name is None and selection.kind is None and selection.project is None)
+        query: Select[Any] = select(jobs.c.id, jobs.c.state)
+        if by_names:
+            query = query.add_columns(job_records.c.record).join(job_records, job_records.c.job == jobs.c.id)
+        if selection.owner is not None:
+            query = query.where(jobs.c.owner == selection.owner)
+        if selection.states is not None:
+            query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
+        queries = [query.where(*condition) for condition in _in_ranges(selection.ids)]
+        found = {}
+        for job, state, *record in self._rows(*queries):
+            if by_names:
+                # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
+                names = _NAMES.decode(record[0])
+                if not selection.matches(names.submission.name, names.kind, names.submission.project):
+                    continue
+            found[JobId(job)] = JobState(state)
+        return dict(sorted(found.items()))
 
     def job(self, job: JobId) -> JobRow | None:
-        """One job; None if there is none with this id."""
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
@@ -108,7 +127,6 @@ class SqlStore:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
-        """Jobs by id. `after` is the last id of the previous page; with `newest_first` the next page has lower ids."""
         order = jobs.c.id.desc() if newest_first else jobs.c.id
         conditions = [jobs.c.owner == owner] if owner is not None else []
         if after is not None:
@@ -117,30 +135,25 @@ class SqlStore:
             conditions.append(_in_states(states, conditions, order, limit))
         query = _JOBS.where(*conditions).order_by(order)
         if ids is None:
-            return self._read_jobs([query.limit(limit)])
+            return [job_row(row) for row in self._rows(query.limit(limit))]
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
-        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)])[:limit]
+        rows = self._rows(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))
+        return [job_row(row) for row in rows[:limit]]
 
     def count_by_state(self) -> dict[JobState, int]:
-        """The number of jobs in each state; states without jobs are left out."""
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        with self._database.reading() as connection:
-            return {JobState(state): count for state, count in connection.execute(query)}
+        return {JobState(state): count for state, count in self._rows(query)}
 
     def attempts(self, job: JobId) -> list[AttemptRow]:
-        """All attempts of a job, first one first."""
         if not _is_id(job):
             return []
-        return self._read_attempts(_ATTEMPTS.where(attempts.c.job == job))
+        return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.job == job))]
 
     def devices(self) -> list[Device]:
-        """All devices ever reported, by host and id."""
         query = select(devices).order_by(devices.c.host, devices.c.id)
-        with self._database.reading() as connection:
-            return [Device(**row._mapping) for row in connection.execute(query)]
+        return [Device(**row._mapping) for row in self._rows(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         with self._database.reading() as connection:
             if job is None:
                 return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
@@ -149,67 +162,52 @@ class SqlStore:
     # --- for the dispatcher
 
     def requests(self, limit: int) -> list[Request]:
-        """Requests not yet handled, oldest first."""
         query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)
-        with self._database.reading() as connection:
-            return [request_row(row) for row in connection.execute(query)]
+        return [request_row(row) for row in self._rows(query)]
 
     def commit(self, commit: Commit) -> None:
-        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
         with self._database.writing() as connection:
             cycle.write(connection, commit)
 
     def live_attempts(self) -> list[AttemptRow]:
-        """Attempts without an end."""
-        return self._read_attempts(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))
+        return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))]
 
     def hosts(self) -> dict[str, tuple[str, int]]:
-        """host -> (boot_id, highest spool number committed)."""
-        with self._database.reading() as connection:
-            return {row.host: (row.boot_id, row.spooled) for row in connection.execute(select(hosts))}
+        return {row.host: (row.boot_id, row.spooled) for row in self._rows(select(hosts))}
 
     def last_seq(self) -> int:
-        """The newest journal number; 0 for an empty journal."""
         with self._database.reading() as connection:
             return journal.last_seq(connection)
 
     def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; returns how many. The newest entry always stays: its number is the fence."""
         with self._database.writing() as connection:
             return journal.prune(connection, before)
 
     def services(self, *, since: float) -> list[Service]:
-        """The device time of attempts that ended at `since` or later, oldest end first."""
         columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
         query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
         query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
-        with self._database.reading() as connection:
-            return [
-                Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
-                for owner, job, started, ended, names in connection.execute(query.order_by(attempts.c.ended_at))
-            ]
+        return [
+            Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
+            for owner, job, started, ended, names in self._rows(query.order_by(attempts.c.ended_at))
+        ]
 
     # --- for learning
 
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
-        """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
         query = _FINISHED.where(attempts.c.ended_at >= since).limit(limit)
         split = len(JOB_COLUMNS)
-        with self._database.reading() as connection:
-            return [(job_row(row[:split]), attempt_row(row[split:])) for row in connection.execute(query)]
+        return [(job_row(row[:split]), attempt_row(row[split:])) for row in self._rows(query)]
 
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
-        """The recorded sharing opportunities since Unix time `since`, oldest first."""
         query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
-        with self._database.reading() as connection:
-            return [chance_row(row) for row in connection.execute(query)]
+        return [chance_row(row) for row in self._rows(query)]
 
     # --- for the workers
 
     def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
-        """See Store. One conditional UPDATE is the fence: of several claims only the first changes a row."""
         if not _is_id(attempt.job):
             return None
         mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
@@ -228,7 +226,8 @@ class SqlStore:
             .join(job_records, job_records.c.job == attempts.c.job)
             .where(*mine)
         )
-        # The update and the read are one transaction, so the spec is that of exactly the attempt whose row was claimed.
+        # One conditional UPDATE is the fence: of several claims only the first changes a row. The update and the read are one
+        # transaction, so the spec is that of exactly the attempt whose row was claimed.
         with self._database.writing() as connection:
             if connection.execute(fence.values(claimed_at=at, boot_id=boot_id)).rowcount != 1:
                 return None
@@ -236,17 +235,12 @@ class SqlStore:
             return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
 
     def close(self) -> None:
-        """Close all connections."""
         self._database.close()
 
-    def _read_jobs(self, queries: Sequence[Select[Any]]) -> list[JobRow]:
+    def _rows(self, *queries: Select[Any]) -> list[Any]:
+        """The rows that these queries give, in one transaction."""
         with self._database.reading() as connection:
-            return [job_row(row) for query in queries for row in connection.execute(query)]
-
-    def _read_attempts(self, query: Select[Any]) -> list[AttemptRow]:
-        ordered = query.order_by(attempts.c.job, attempts.c.number)
-        with self._database.reading() as connection:
-            return [attempt_row(row) for row in connection.execute(ordered)]
+            return [row for query in queries for row in connection.execute(query)]
 
 
 def _is_id(job: int) -> bool:
@@ -271,3 +265,14 @@ def _in_states(
         for state in states
     )
     return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
+
+
+def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[ColumnElement[bool]]]:
+    """Conditions, one per statement, that together select the jobs in these ranges."""
+    if ranges is None:
+        yield []
+        return
+    # A range may end beyond 64 bits, which the database would reject; one without any id selects nothing.
+    valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
+    for start in range(0, len(valid), _RANGES):
+        yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from gpuq.adapters.store.cycle import CHUNK
+from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
 from gpuq.core.state.job import JobId
@@ -22,24 +22,35 @@ from gpuq.messages.submission import JobRecord, to_core
 
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).with_for_update()
 
-Key = tuple[str, str]
+Key = tuple[str, str | None]
 
 
 def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId]:
     """Rows and a `submit` request for each record whose (owner, idempotency key) is new; the job of each record, in order."""
     last_job, last_request = connection.execute(_TAKE).one()
-    known = _known(connection, {key for record in records if (key := _key(record))})
-    ids, new = _number(records, known, last_job)
+    known = _known_keys(connection, records)
+    ids: list[JobId] = []
+    new: dict[JobId, JobRecord] = {}
+    for record in records:
+        key = (record.owner, record.idempotency_key)
+        job = known.get(key)
+        if job is None:
+            job = JobId(last_job + len(new) + 1)
+            new[job] = record
+            if record.idempotency_key is not None:  # from now on known to the rest of this batch
+                known[key] = job
+        ids.append(job)
     if new:
-        asked = range(last_request + 1, last_request + 1 + len(new))
-        connection.execute(update(numbers).values(last_job=max(new), last_request=asked[-1]))
+        connection.execute(update(numbers).values(last_job=max(new), last_request=last_request + len(new)))
         connection.execute(insert(jobs), [_job_values(job, record) for job, record in new.items()])
         connection.execute(
             insert(job_records), [{"job": job, "record": to_json(record)} for job, record in new.items()]
         )
-        connection.execute(
-            insert(requests), [_submit_values(*each) for each in zip(asked, new, new.values(), strict=True)]
-        )
+        submits = [
+            {"id": number, "verb": "submit", "job": job, "by": record.owner, "at": record.submitted_at, "body": "{}"}
+            for number, (job, record) in enumerate(new.items(), start=last_request + 1)
+        ]
+        connection.execute(insert(requests), submits)
     return ids
 
 
@@ -57,41 +68,19 @@ def add_requests(connection: Connection, asked: Sequence[Mapping[str, Any]]) -> 
     return last
 
 
-def _key(record: JobRecord) -> Key | None:
-    return None if record.idempotency_key is None else (record.owner, record.idempotency_key)
-
-
-def _known(connection: Connection, keys: set[Key]) -> dict[Key, JobId]:
-    by_owner: dict[str, list[str]] = defaultdict(list)
-    for owner, key in keys:
-        by_owner[owner].append(key)
+def _known_keys(connection: Connection, records: Sequence[JobRecord]) -> dict[Key, JobId]:
+    """The jobs in the record that have the (owner, idempotency key) of one of these."""
+    by_owner: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if record.idempotency_key is not None:
+            by_owner[record.owner].add(record.idempotency_key)
     columns = select(jobs.c.owner, jobs.c.idempotency_key, jobs.c.id)
     return {
         (row.owner, row.idempotency_key): row.id
-        for owner, names in by_owner.items()
-        for start in range(0, len(names), CHUNK)
-        for row in connection.execute(
-            columns.where(jobs.c.owner == owner, jobs.c.idempotency_key.in_(names[start : start + CHUNK]))
-        )
+        for owner, keys in by_owner.items()
+        for chunk in chunks(list(keys))
+        for row in connection.execute(columns.where(jobs.c.owner == owner, jobs.c.idempotency_key.in_(chunk)))
     }
-
-
-def _number(
-    records: Sequence[JobRecord], known: dict[Key, JobId], last_job: int
-) -> tuple[list[JobId], dict[JobId, JobRecord]]:
-    """The job of each record, and the records that are new. A key seen in this batch is known from then on."""
-    ids: list[JobId] = []
-    new: dict[JobId, JobRecord] = {}
-    for record in records:
-        key = _key(record)
-        job = known.get(key) if key else None
-        if job is None:
-            job = JobId(last_job + len(new) + 1)
-            new[job] = record
-            if key:
-                known[key] = job
-        ids.append(job)
-    return ids, new
 
 
 def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
@@ -106,7 +95,3 @@ def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
         "alone": new.alone,
         "cancel_requested": new.cancel_requested,
     }
-
-
-def _submit_values(number: int, job: JobId, record: JobRecord) -> dict[str, Any]:
-    return {"id": number, "verb": "submit", "job": job, "by": record.owner, "at": record.submitted_at, "body": "{}"}

@@ -19,7 +19,7 @@ import msgspec
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment, read_progress
 from gpuq_workers.shim import mps
-from gpuq_workers.shim.classify import Evidence, JobEnd, classify
+from gpuq_workers.shim.classify import JobEnd, classify
 
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, descendants, identify, identities, kill_tree, send_signal, with_environment
@@ -55,13 +55,12 @@ class Child:
         self.marks.append(Mark(found.last_step_at, found.steps))
 
     def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> JobEnd | None:
-        """How it ended, as `gpuq_workers.shim.end` classifies it; None while it runs. The arguments are those of `Evidence`."""
+        """How it ended; None while it runs. The arguments are those of `gpuq_workers.shim.classify.classify`."""
         code = self.process.poll()
         if code is None:
             return None
         exit_code = 128 - code if code < 0 else code
-        evidence = Evidence(exit_code, self._tail(), signalled=code < 0, oom_kill_s=oom_kill_s, has_gpu=has_gpu)
-        return classify(evidence)
+        return classify(exit_code, self._tail(), signalled=code < 0, oom_kill_s=oom_kill_s, has_gpu=has_gpu)
 
     def summary(self) -> dict[str, Any] | None:
         """The last line of its output, if that is a JSON object."""

@@ -190,8 +190,7 @@ class RunMonitor:
         return Look(
             at=time.time(),
             clock=now,
-            memory_bytes=usage.memory_bytes,
-            utilization_pct=usage.utilization_pct,
+            usage=ResidentUsage(usage.memory_bytes, usage.utilization_pct),
             busy_pct=None if reading is None else reading.utilization_pct,
             partners=tuple(other.attempt for other in self.watched if other is not one),
             progress=read_progress(one.child.folder / "progress"),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
 from gpuq_workers.measuring.measure import Look, Meter, MeterState
 from gpuq_workers.measuring.progress import Progress
 
+from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import Basis, rates, slowdown
 from gpuq.core.state.attempt import AttemptId
@@ -51,9 +51,10 @@ class Life:
             if int(self.made) > whole:
                 self.last = self.clock - (self.made - int(self.made)) / rate
                 self.first = self.first or self.last
-            look = Look(WALL + self.clock, self.clock, memory, utilization, busy, partners, self.progress())
-            look = replace(look, foreign_load=foreign, held_back=held_back, memory_is_estimate=estimate)
-            self.meter.look(look)
+            usage = ResidentUsage(
+                memory, utilization, memory_is_estimate=estimate, foreign_load=foreign, held_back=held_back
+            )
+            self.meter.look(Look(WALL + self.clock, self.clock, usage, busy, partners, self.progress()))
             each()
         return self
 
@@ -164,7 +165,7 @@ def test_implausible_counters_raise_nothing():
     meter = Meter()
     for second in range(20):
         progress = Progress(7, 1.0, 2.0 + second)
-        meter.look(Look(WALL, 100.0 + second, 1, 1.0, 1.0, (), progress))
+        meter.look(Look(WALL, 100.0 + second, ResidentUsage(1, 1.0), 1.0, (), progress))
     assert meter.rate() == 0.0
     assert meter.measurement().segments == ()
 

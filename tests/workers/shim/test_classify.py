@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from gpuq_workers.shim import error_patterns, output_tail
-from gpuq_workers.shim.classify import Evidence, classify
+from gpuq_workers.shim.classify import classify
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ KILLED, ERROR = "killed", "exited"
 
 def named(output: str | bytes, code: int = 1, **more: object) -> str:
     tail = output if isinstance(output, bytes) else output.encode()
-    return classify(Evidence(code, tail, **more)).ending  # type: ignore[arg-type]
+    return classify(code, tail, **more).ending  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def named(output: str | bytes, code: int = 1, **more: object) -> str:
     ],
 )  # fmt: skip
 def test_printed_messages_give_the_ending(output: str, ending: str) -> None:
-    end = classify(Evidence(1, output.encode()[-65_536:]))
+    end = classify(1, output.encode()[-65_536:])
     assert end.ending == ending, end.reason
     assert named(output, 0) == ERROR, "a success is a success, whatever was printed"
 
@@ -58,11 +58,11 @@ def test_an_exit_code_comes_with_the_exception_that_caused_it() -> None:
         (lived_through, "ended with exit code 1"),
         (traceback("E" * 500), f"ended with exit code 1: {'E' * 200}…"),
     ):
-        assert classify(Evidence(1, output.encode())).reason == reason
+        assert classify(1, output.encode()).reason == reason
 
 
 def test_the_matching_line_is_quoted() -> None:
-    end = classify(Evidence(1, traceback(TORCH).encode()))
+    end = classify(1, traceback(TORCH).encode())
     assert end.reason.startswith(
         "out of memory: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."
     )
@@ -103,7 +103,7 @@ def test_a_signal_of_another_process_is_a_kill(number: signal.Signals) -> None:
     "number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGPIPE]
 )
 def test_a_crash_is_an_error(number: signal.Signals) -> None:
-    end = classify(Evidence(128 + number, signalled=True))
+    end = classify(128 + number, signalled=True)
     assert (end.ending, end.reason) == (ERROR, f"ended by signal {int(number)} ({number.name})")
 
 
@@ -157,7 +157,7 @@ OUTPUTS = st.lists(st.one_of(PIECES, st.binary(max_size=60)), max_size=5).map(b"
 def test_any_output_gets_an_ending(
     tail: bytes, code: int, signalled: bool, oom: float | None, gpu: bool | None
 ) -> None:
-    end = classify(Evidence(code, tail, signalled=signalled, oom_kill_s=oom, has_gpu=gpu))
+    end = classify(code, tail, signalled=signalled, oom_kill_s=oom, has_gpu=gpu)
     assert end.ending in {ERROR, KILLED, OOM, HOST, DRIVER, DEVICE}
     assert end.exit_code == code
     assert end.reason.isprintable()
@@ -174,7 +174,7 @@ def test_the_last_exception_decides(before: bytes) -> None:
     messenger = re.search(error_patterns.FORWARDERS, before)
     rank = any(tag in before for tag in (b"[rank", b"0: ", b"pid="))
     if not messenger and not rank:
-        assert classify(Evidence(1, tail)).ending == ERROR
+        assert classify(1, tail).ending == ERROR
 
 
 # --- the endings ----------------------------------------------------------------------------------------------------

@@ -163,27 +163,23 @@ def saw(what: int) -> None:
 
 def attach(module: ModuleType) -> None:
     """Count the steps of this freshly imported framework module, or record that its version is unknown."""
+    name = module.__name__
     try:
-        _attach(module)
+        # The part for a framework is imported only where the framework is.
+        if name == "torch.optim.optimizer":
+            saw(SAW_TORCH)
+            module.register_optimizer_step_post_hook(lambda *_: add(1, TORCH))
+        elif name.startswith("keras."):
+            import gpuq_progress_keras
+
+            saw(SAW_KERAS)
+            gpuq_progress_keras.attach(module)
+        else:
+            import gpuq_progress_jax
+
+            gpuq_progress_jax.attach(module)
     except Exception:  # noqa: BLE001 - the job must run, counted or not
         saw(SAW_UNKNOWN_VERSION)
-
-
-def _attach(module: ModuleType) -> None:
-    name = module.__name__
-    # The part for a framework is imported only where the framework is.
-    if name == "torch.optim.optimizer":
-        saw(SAW_TORCH)
-        module.register_optimizer_step_post_hook(lambda *_: add(1, TORCH))
-    elif name.startswith("keras."):
-        import gpuq_progress_keras
-
-        saw(SAW_KERAS)
-        gpuq_progress_keras.attach(module)
-    else:
-        import gpuq_progress_jax
-
-        gpuq_progress_jax.attach(module)
 
 
 # Steps that the hook observes; they count until the script calls `step()` itself.

@@ -27,21 +27,11 @@ import gpuq_progress
 
 def attach(module: ModuleType) -> None:
     """Instrument this freshly imported module: JAX's C++ part, or one that applies updates."""
-    if module.__name__.startswith("jaxlib."):
-        gpuq_progress.saw(gpuq_progress.SAW_JAX)
-        _attach_jaxlib(module)
-    else:
+    if not module.__name__.startswith("jaxlib."):
         gpuq_progress.saw(gpuq_progress.SAW_JAX_OPTIMIZER)
         module.apply_updates = _watching(module.apply_updates, lambda *_: 1)  # type: ignore[attr-defined]
-
-
-def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -> None:
-    """Count the calls of this method of `owner`; `calls_per_step` of its object says how many calls are one step."""
-    gpuq_progress.saw(gpuq_progress.SAW_JAX_OPTIMIZER)
-    setattr(owner, name, _watching(getattr(owner, name), lambda self, *_: calls_per_step(self)))
-
-
-def _attach_jaxlib(module: ModuleType) -> None:
+        return
+    gpuq_progress.saw(gpuq_progress.SAW_JAX)
     original = module.pjit
     if hasattr(original, "__wrapped__"):
         return  # one of the two modules re-exports the other's
@@ -51,6 +41,12 @@ def _attach_jaxlib(module: ModuleType) -> None:
         return original(name, function, _SlowPath(slow_path, function), *rest, **named)
 
     module.pjit = pjit  # type: ignore[attr-defined]
+
+
+def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -> None:
+    """Count the calls of this method of `owner`; `calls_per_step` of its object says how many calls are one step."""
+    gpuq_progress.saw(gpuq_progress.SAW_JAX_OPTIMIZER)
+    setattr(owner, name, _watching(getattr(owner, name), lambda self, *_: calls_per_step(self)))
 
 
 class _Steps:

@@ -39,11 +39,7 @@ def attach(module: ModuleType) -> None:
         import gpuq_progress_jax
 
         gpuq_progress_jax.watch_method(base, "apply", lambda optimizer: optimizer.gradient_accumulation_steps or 1)
-    else:
-        _watch_construction(base)
-
-
-def _watch_construction(base: Any) -> None:
+        return
     original = base.__init__
 
     @functools.wraps(original)

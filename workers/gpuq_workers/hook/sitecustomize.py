@@ -80,19 +80,6 @@ class _Loader:
             pass
 
 
-def _create_file() -> None:
-    """Create the counter's file, empty, which shows that the hook is installed even if no step is ever counted."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    os.close(os.open(os.environ["GPUQ_PROGRESS"], flags, 0o600))
-
-
-def _offer_step() -> None:
-    """Make `import gpuq; gpuq.step()` work without gpuq installed; an installed gpuq is found first."""
-    fallback = os.path.join(_HERE, "fallback")
-    if fallback not in sys.path:
-        sys.path.append(fallback)
-
-
 def _hand_over() -> None:
     """Run the next `sitecustomize` on the path in our place. Its errors propagate."""
     path = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
@@ -109,8 +96,13 @@ def _hand_over() -> None:
 if os.environ.get("GPUQ_PROGRESS"):
     try:
         sys.meta_path.insert(0, _Finder())
-        _offer_step()
-        _create_file()
+        # `import gpuq; gpuq.step()` works without gpuq installed; an installed gpuq is found first.
+        fallback = os.path.join(_HERE, "fallback")
+        if fallback not in sys.path:
+            sys.path.append(fallback)
+        # The counter's file, empty, shows that the hook is installed even if no step is ever counted.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        os.close(os.open(os.environ["GPUQ_PROGRESS"], flags, 0o600))
     except Exception:  # noqa: BLE001, S110 - the job must run, counted or not
         pass
 _hand_over()

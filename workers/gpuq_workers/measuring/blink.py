@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -30,6 +29,7 @@ from gpuq_workers.attempts import AttemptFolder, BlinkAnswer
 from gpuq_workers.measuring.peers import why_not_alone
 from gpuq_workers.measuring.progress import Progress, read_progress
 from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
+from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.shim.blink import EARN, LONGEST_S
 
 log = logging.getLogger(__name__)
@@ -51,22 +51,6 @@ Glance = tuple[float, Progress]
 """(CLOCK_MONOTONIC seconds, the step counter at that time)."""
 
 
-class Meters(Protocol):
-    """The part of `gpuq_workers.measuring.sampler_thread.SamplerThread` that blinks need."""
-
-    async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """Count nothing of these attempts until `resume`."""
-        ...
-
-    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """Count these attempts again, and add what was measured."""
-        ...
-
-    async def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Record why no partner is paused to measure this attempt."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PausedPair:
     """The partner to pause and the job to measure meanwhile; they share one device."""
@@ -82,7 +66,7 @@ class Blinker:
     allowed: bool
     residents: Callable[[], Sequence[WatchedResident]]
     devices: Callable[[], Sequence[Device]]
-    meters: Meters
+    meters: SamplerThread
     chance: random.Random
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -105,7 +89,11 @@ class Blinker:
             pair = self._pair(measured, partners)
             if isinstance(pair, str):
                 await self._note(measured.attempt, pair)
-            elif self._is_time(pair.paused.attempt):
+                continue
+            paused, now = pair.paused.attempt, self.clock()
+            if paused not in self._next:
+                self._next[paused] = self._random_moment(now, PAUSE_S)
+            if now >= self._next[paused]:
                 await self._try(pair)
 
     def _pair(self, measured: WatchedResident, partners: Sequence[WatchedResident]) -> PausedPair | str:
@@ -130,12 +118,6 @@ class Blinker:
             self._noted[attempt] = why_not
             await self.meters.note(attempt, why_not)
 
-    def _is_time(self, attempt: AttemptId) -> bool:
-        now = self.clock()
-        if attempt not in self._next:
-            self._next[attempt] = self._random_moment(now, PAUSE_S)
-        return now >= self._next[attempt]
-
     def _random_moment(self, after: float, seconds: float) -> float:
         """A moment after a pause of `seconds` is earned, exponentially distributed so that it follows no rhythm."""
         # 2% more than earned, because the shim keeps the account and its pause ends a little later than estimated here.
@@ -155,7 +137,15 @@ class Blinker:
             await self._note(pair.measured.attempt, length)
             return
         self._next[paused] = self._random_moment(self.clock() + length[0], length[0])
-        await self._measure(pair, *length)
+        both = (paused, pair.measured.attempt)
+        await self.meters.pause(both)
+        measured: AloneSteps | None = None
+        try:
+            measured = await self._blink(pair, *length)
+        except OSError as error:
+            log.warning("a pause could not be requested: %s", error, extra={"action": "blink", "attempt": str(paused)})
+        finally:
+            await self.meters.resume(both, measured)
 
     def _length(self, pair: PausedPair) -> tuple[float, float] | str:
         """(seconds of the pause, seconds to drop) as from `pause_length`, or why there can be none."""
@@ -166,22 +156,6 @@ class Blinker:
         length = None if progress is None else pause_length(progress)
         return length or "a step of its own takes longer than a pause may"
 
-    async def _measure(self, pair: PausedPair, seconds: float, settle_s: float) -> None:
-        """Blink while the meters of both jobs count nothing."""
-        both = (pair.paused.attempt, pair.measured.attempt)
-        await self.meters.pause(both)
-        measured: AloneSteps | None = None
-        try:
-            measured = await self._blink(pair, seconds, settle_s)
-        except OSError as error:
-            log.warning(
-                "a pause could not be requested: %s",
-                error,
-                extra={"action": "blink", "attempt": str(pair.paused.attempt)},
-            )
-        finally:
-            await self.meters.resume(both, measured)
-
     async def _blink(self, pair: PausedPair, seconds: float, settle_s: float) -> AloneSteps | None:
         """One pause, from the request to the steps measured in it; None if nothing was measured."""
         folder = AttemptFolder(pair.paused.folder, pair.paused.attempt)
@@ -189,7 +163,7 @@ class Blinker:
         number = int(began * 1000)  # rises across restarts of this process, because the shim accepts no number twice
         folder.ask_blink(number, seconds, began + _SHIM_COMES_WITHIN_S)
         looks: list[Glance] = []
-        answer = None
+        answer: BlinkAnswer | None = None
         while answer is None and self.clock() < began + seconds + _ANSWER_WITHIN_S:
             await self.sleep(_LOOK_EVERY_S)
             found = folder.blinked()
@@ -199,11 +173,6 @@ class Blinker:
                 looks.append((self.clock(), progress))
         if [one.attempt for one in partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # a partner started or ended meanwhile
-        return self._measured(pair, answer, looks, settle_s)
-
-    def _measured(
-        self, pair: PausedPair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
-    ) -> AloneSteps | None:
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
             log.info(
@@ -212,8 +181,8 @@ class Blinker:
                 extra={"action": "blink", "attempt": str(pair.measured.attempt), "paused": str(pair.paused.attempt)},
             )
             return None
-        found = alone_window(looks, answer.began, answer.ended, settle_s)
-        return found and AloneSteps(pair.measured.attempt, (pair.paused.attempt,), *found)
+        window = alone_window(looks, answer.began, answer.ended, settle_s)
+        return window and AloneSteps(pair.measured.attempt, (pair.paused.attempt,), *window)
 
 
 def alone_window(looks: Sequence[Glance], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
@@ -237,7 +206,7 @@ def _age(at: float, progress: Progress, known: float) -> float:
 
 def pause_length(progress: Progress) -> tuple[float, float] | None:
     """(seconds of the pause, seconds to drop at its begin) for a few steps of this job; None if no pause may be so long."""
-    # A single step has no length: the counter knows only when steps end.
+    # A single step has no length: the counter records only when steps end.
     if progress.steps < 2 or progress.last_step_at <= progress.first_step_at:
         return None
     step_s = (progress.last_step_at - progress.first_step_at) / (progress.steps - 1)

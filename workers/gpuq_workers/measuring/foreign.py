@@ -60,13 +60,11 @@ def foreign_load(
     """
     if not on_gpu:
         return usage.foreign_load, usage.held_back
-    known = [used for reading in readings if (used := _used(reading)) is not None]
-    most = max(known, default=None)
+    used = [
+        100.0
+        if reading.foreign_utilization_pct is None and reading.processes_visible
+        else reading.foreign_utilization_pct
+        for reading in readings
+    ]
+    most = max((percent for percent in used if percent is not None), default=None)
     return (None, None) if most is None else (most / 100, min(1.0, most / 100))
-
-
-def _used(reading: Reading) -> float | None:
-    """Percent that others used of a GPU; 100 if there may be others whose use is unknown."""
-    if reading.foreign_utilization_pct is None and reading.processes_visible:
-        return 100.0
-    return reading.foreign_utilization_pct

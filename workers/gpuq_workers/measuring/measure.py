@@ -30,6 +30,7 @@ import math
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
+from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq_workers.measuring.foreign import ForeignLoad
@@ -47,24 +48,18 @@ _LEAST_QUIET = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are of its busiest device.
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; `usage` and `busy_pct` are of its busiest device.
 
-    `memory_is_estimate`, `foreign_load` and `held_back` are as in `gpuq.adapters.devices.Usage`.
+    `total_memory_bytes` is the memory of its smallest GPU, None for an attempt on CPU devices.
     """
 
     at: float
     clock: float
-    memory_bytes: int | None
-    utilization_pct: float | None
+    usage: ResidentUsage
     busy_pct: float | None
     partners: tuple[AttemptId, ...]
     progress: Progress | None
-    energy_joules: float | None = None
-    idle_joules: float | None = None
     total_memory_bytes: int | None = None
-    memory_is_estimate: bool = False
-    foreign_load: float | None = None
-    held_back: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,6 +101,11 @@ class _Mean:
     foreign: ForeignLoad = field(default_factory=ForeignLoad)
 
     @property
+    def mean(self) -> float:
+        """Percent."""
+        return self.total / self.count
+
+    @property
     def is_full(self) -> bool:
         """Whether the device was fully used, so that the job may have got less than it wanted."""
         return self.busy / self.count >= _FULL_PCT
@@ -114,8 +114,7 @@ class _Mean:
     def most(self) -> float:
         """The most that the job would have used without the foreign load, in percent."""
         left = 1.0 - (self.foreign.mean_held_back or 0.0)
-        mean = self.total / self.count
-        return 100.0 if (self.shared and self.is_full) or mean >= 100.0 * left else mean / left
+        return 100.0 if (self.shared and self.is_full) or self.mean >= 100.0 * left else self.mean / left
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +148,19 @@ class Meter:
         """Add one look."""
         if self._paused:
             return
-        state = self.state
-        self._take_memory(look)
-        if look.memory_bytes and look.total_memory_bytes and state.pool_bytes is None:
-            state.pool_bytes = self._pool.look(look.memory_bytes, look.total_memory_bytes)
-        state.energy_joules = _added(state.energy_joules, look.energy_joules)
-        state.idle_joules = _added(state.idle_joules, look.idle_joules)
+        state, usage = self.state, look.usage
+        if usage.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
+            if usage.memory_is_estimate:
+                state.estimated_memory_bytes = max(usage.memory_bytes, state.estimated_memory_bytes or 0)
+            else:
+                state.peak_memory_bytes = max(usage.memory_bytes, state.peak_memory_bytes or 0)
+            if look.total_memory_bytes and state.pool_bytes is None:
+                state.pool_bytes = self._pool.look(usage.memory_bytes, look.total_memory_bytes)
+        state.energy_joules = _added(state.energy_joules, usage.energy_joules)
+        state.idle_joules = _added(state.idle_joules, usage.idle_joules)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
-        state.foreign.add(look.foreign_load, look.held_back)
-        self._window_foreign.add(look.foreign_load, look.held_back)
+        state.foreign.add(usage.foreign_load, usage.held_back)
+        self._window_foreign.add(usage.foreign_load, usage.held_back)
         if look.progress is not None:
             self._take_progress(look, look.progress)
         self._take_utilization(look)
@@ -177,7 +180,7 @@ class Meter:
         """Add a segment measured in a pause: `steps` within `seconds` while `partners`, all of them, stood still."""
         now = ForeignLoad()
         if self._last is not None:
-            now.add(self._last.foreign_load, self._last.held_back)
+            now.add(self._last.usage.foreign_load, self._last.usage.held_back)
         self._add(_segment(partners, seconds, steps, now, blink=True))
         count = sum(segment.windows for segment in self.state.segments if segment.blink)
         self.state.blink = "once" if count == 1 else f"{count} times"
@@ -228,43 +231,31 @@ class Meter:
             return None
         return 0.0 if steps <= 0 or silence > self._window_s + 3 * seconds / steps else steps / seconds
 
-    # --- memory, utilisation ---
-
-    def _take_memory(self, look: Look) -> None:
-        if not look.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
-            return
-        if look.memory_is_estimate:
-            self.state.estimated_memory_bytes = max(look.memory_bytes, self.state.estimated_memory_bytes or 0)
-        else:
-            self.state.peak_memory_bytes = max(look.memory_bytes, self.state.peak_memory_bytes or 0)
+    # --- utilisation ---
 
     def _take_utilization(self, look: Look) -> None:
         if self._mean is None:
             self._mean = _Mean(look.clock)
             return
-        mean = self._mean
+        mean, usage = self._mean, look.usage
         # With 0 bytes the job is not on its device yet, or no more.
-        if look.utilization_pct is not None and look.memory_bytes != 0:
-            mean.total += look.utilization_pct
+        if usage.utilization_pct is not None and usage.memory_bytes != 0:
+            mean.total += usage.utilization_pct
             mean.busy += look.busy_pct or 0.0
             mean.count += 1
             mean.shared = mean.shared or bool(look.partners)
-            mean.foreign.add(look.foreign_load, look.held_back)
+            mean.foreign.add(usage.foreign_load, usage.held_back)
         # A look may come a little early, and five looks at one a second shall make one window.
-        if look.clock - mean.since >= 0.9 * WINDOW_S:
-            self._close_mean(mean)
-            self._mean = _Mean(look.clock)
-
-    def _close_mean(self, mean: _Mean) -> None:
-        if not mean.count:
+        if look.clock - mean.since < 0.9 * WINDOW_S:
             return
-        if mean.foreign.is_considerable:
-            _count(self.state.disturbed, mean.total / mean.count)
+        self._mean = _Mean(look.clock)
+        if mean.count and mean.foreign.is_considerable:
+            _count(self.state.disturbed, mean.mean)
             _count(self.state.at_most, mean.most)
-            return
-        _count(self.state.shared if mean.shared else self.state.alone, mean.total / mean.count)
-        if mean.shared and mean.is_full:
-            self.state.full_windows += 1
+        elif mean.count:
+            _count(self.state.shared if mean.shared else self.state.alone, mean.mean)
+            if mean.shared and mean.is_full:
+                self.state.full_windows += 1
 
     def _peak_utilization(self) -> tuple[float | None, bool]:
         """(peak, whether it is only an upper bound)."""
@@ -279,8 +270,8 @@ class Meter:
             return max(own, _percentile(state.disturbed) or 0.0), False
         if not disturbed:
             return None, False
-        others = [] if own is None else [state.alone, state.shared]
-        read, most = (_percentile(_together(bins, *others)) or 0.0 for bins in (state.disturbed, state.at_most))
+        others = Counter() if own is None else Counter(state.alone) + Counter(state.shared)
+        read, most = (_percentile(Counter(bins) + others) or 0.0 for bins in (state.disturbed, state.at_most))
         return (read, False) if read >= (1 - HELD_BACK_LIMIT) * most else (most, True)
 
     def _quiet_peak(self) -> float | None:
@@ -294,10 +285,9 @@ class Meter:
         mean = self._mean
         if mean is None or not mean.count or (mean.shared and mean.is_full):
             return None, False
-        read = mean.total / mean.count
-        if mean.foreign.is_considerable and read < (1 - HELD_BACK_LIMIT) * mean.most:
+        if mean.foreign.is_considerable and mean.mean < (1 - HELD_BACK_LIMIT) * mean.most:
             return mean.most, True
-        return read, False
+        return mean.mean, False
 
     # --- progress ---
 
@@ -310,7 +300,11 @@ class Meter:
             state.disturbed, state.at_most = {}, {}
         state.steps = progress.steps
         state.step_processes = progress.processes
-        self._remember(progress)
+        # A counter that decreases belongs to a new process: rates across the two would be wrong.
+        if self._recent and progress.steps < self._recent[-1].steps:
+            self._recent.clear()
+        if not self._recent or progress.last_step_at > self._recent[-1].last_step_at:
+            self._recent.append(progress)
         window = self._window
         if window is not None and (window.partners != look.partners or progress.steps < window.steps):
             self._window = window = None
@@ -318,13 +312,6 @@ class Meter:
             self._open_window(look, progress)
         else:
             self._close_window(progress, self._window_s)
-
-    def _remember(self, progress: Progress) -> None:
-        # A counter that decreases belongs to a new process: rates across the two would be wrong.
-        if self._recent and progress.steps < self._recent[-1].steps:
-            self._recent.clear()
-        if not self._recent or progress.last_step_at > self._recent[-1].last_step_at:
-            self._recent.append(progress)
 
     def _open_window(self, look: Look, progress: Progress) -> None:
         """Open a window at the next step seen from now on: the current step may have begun beside other partners."""
@@ -347,7 +334,15 @@ class Meter:
         segments = self.state.segments
         for index, old in enumerate(segments):
             if (old.partners, old.blink, old.foreign) == (new.partners, new.blink, new.foreign):
-                segments[index] = _sum(old, new)
+                segments[index] = replace(
+                    old,
+                    seconds=old.seconds + new.seconds,
+                    steps=old.steps + new.steps,
+                    windows=old.windows + new.windows,
+                    rate_sum=old.rate_sum + new.rate_sum,
+                    rate_square_sum=old.rate_square_sum + new.rate_square_sum,
+                    held_back_s=old.held_back_s + new.held_back_s,
+                )
                 return
         segments.append(new)
         # Dropped is the shortest segment with partners: the time alone is what every slowdown is computed from.
@@ -368,27 +363,9 @@ def _segment(
     return Segment(partners, seconds, steps, 1, rate, rate * rate, blink, foreign.is_considerable, taken_s)
 
 
-def _sum(one: Segment, other: Segment) -> Segment:
-    return Segment(
-        one.partners,
-        one.seconds + other.seconds,
-        one.steps + other.steps,
-        one.windows + other.windows,
-        one.rate_sum + other.rate_sum,
-        one.rate_square_sum + other.rate_square_sum,
-        one.blink,
-        one.foreign,
-        one.held_back_s + other.held_back_s,
-    )
-
-
 def _count(bins: dict[int, int], percent: float) -> None:
     key = round(_BINS_PER_PCT * percent)
     bins[key] = bins.get(key, 0) + 1
-
-
-def _together(*histograms: dict[int, int]) -> dict[int, int]:
-    return dict(sum(map(Counter, histograms), Counter()))
 
 
 def _percentile(bins: dict[int, int]) -> float | None:

@@ -42,7 +42,12 @@ def why_not_alone(root_pid: int, progress_file: Path) -> str | None:
 
 def _of_environments(processes: Iterable[int]) -> str | None:
     for pid in processes:
-        environment = dict(_environment(pid))
+        try:
+            raw, _ = started_with(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        entries = (entry.partition("=") for entry in raw.decode(errors="replace").split("\0"))
+        environment = {name: value for name, _, value in entries}
         sizes = {name: environment[name] for name in _SIZES.intersection(environment)}
         several = [f"{name}={size}" for name, size in sizes.items() if size != "1"]
         roles = [] if sizes else sorted(_ROLES.intersection(environment))
@@ -62,19 +67,10 @@ def _of_descriptors(processes: Iterable[int]) -> str | None:
         local, remote = connections[inode]
         if (remote, local) in here:
             return "it has a connection to a process of this host"
-        if _port(remote) not in _SERVERS:
-            return f"it has a connection to port {_port(remote)} of another host"
+        port = int(remote.rpartition(":")[2], 16)
+        if port not in _SERVERS:
+            return f"it has a connection to port {port} of another host"
     return None
-
-
-def _environment(pid: int) -> Iterator[tuple[str, str]]:
-    try:
-        raw, _ = started_with(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return
-    for entry in raw.decode(errors="replace").split("\0"):
-        name, _, value = entry.partition("=")
-        yield name, value
 
 
 def _links(pid: int) -> Iterator[str]:
@@ -108,7 +104,3 @@ def _connections(processes: Iterable[int]) -> Iterator[tuple[str, Connection]]:
 def _plain(address: str) -> str:
     """An IPv4 address inside IPv6 as plain IPv4, so that both ends of a connection compare equal."""
     return address.removeprefix("0000000000000000FFFF0000")
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)

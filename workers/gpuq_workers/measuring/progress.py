@@ -53,13 +53,15 @@ def read_progress(path: Path) -> Progress | None:
         return None
     # Slots that overlap in time are ranks of one training and count the same steps; slots one after the other are several
     # trainings of one job, whose steps add up.
-    slots = sorted(_slots(raw), key=lambda slot: slot.first_step_at)
+    slots = sorted((progress for _, progress in _used(raw)), key=lambda slot: slot.first_step_at)
     if not slots:
         return None
     groups = [slots[0]]
     for slot in slots[1:]:
-        if slot.first_step_at <= groups[-1].last_step_at:
-            groups[-1] = _together(groups[-1], slot)
+        group = groups[-1]
+        if slot.first_step_at <= group.last_step_at:
+            last = max(group.last_step_at, slot.last_step_at)
+            groups[-1] = Progress(max(group.steps, slot.steps), group.first_step_at, last, group.processes + 1)
         else:
             groups.append(slot)
     steps, most = sum(group.steps for group in groups), max(group.processes for group in groups)
@@ -93,16 +95,6 @@ def why_not_counted(path: Path) -> str:
     return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
 
 
-def _together(one: Progress, other: Progress) -> Progress:
-    """Merge the counts of processes that ran at the same time: ranks of one training, which count the same steps."""
-    last = max(one.last_step_at, other.last_step_at)
-    return Progress(max(one.steps, other.steps), one.first_step_at, last, one.processes + other.processes)
-
-
-def _slots(raw: bytes) -> Iterator[Progress]:
-    return (progress for _, progress in _used(raw))
-
-
 def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
     """(offset, progress) of each slot whose values are plausible."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
@@ -114,7 +106,10 @@ def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The file's bytes; empty if it does not exist or is not a regular file."""
+    """The header and the slots in use; empty if the file does not exist or is not a regular file.
+
+    It is read until two reads agree on the slots' sequence numbers. A job that counts too fast for that may be read torn.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -122,21 +117,16 @@ def _read_regular_file(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return b""
-        return _read_steady(descriptor)
+        used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
+        size = _HEADER_SIZE + used * _SLOT_SIZE
+        raw = os.pread(descriptor, size, 0)
+        for _ in range(_MOST_LOOKS):
+            again = os.pread(descriptor, size, 0)
+            if again[_HEADER_SIZE::_SLOT_SIZE] == raw[_HEADER_SIZE::_SLOT_SIZE]:
+                break  # nothing was written during the first of the two, so that is the one to return
+            raw = again
+        return raw
     except OSError:
         return b""
     finally:
         os.close(descriptor)
-
-
-def _read_steady(descriptor: int) -> bytes:
-    """The slots in use, read until two reads agree on their sequence numbers. A job that counts too fast may be read torn."""
-    used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
-    size = _HEADER_SIZE + used * _SLOT_SIZE
-    raw = os.pread(descriptor, size, 0)
-    for _ in range(_MOST_LOOKS):
-        again = os.pread(descriptor, size, 0)
-        if raw[_HEADER_SIZE::_SLOT_SIZE] == again[_HEADER_SIZE::_SLOT_SIZE]:
-            return raw
-        raw = again
-    return raw

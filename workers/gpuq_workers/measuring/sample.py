@@ -21,7 +21,7 @@ from gpuq.adapters.devices import Backend, ResidentProcess, ResidentUsage, Snaps
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.device import DeviceId, Reading
+from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import write_private
@@ -92,6 +92,10 @@ class Sampler:
         self._window_s = window_s
         self._watched: dict[AttemptId, _Measured] = {}
 
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of this host."""
+        return self._backend.devices()
+
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""
         for resident in residents:
@@ -104,8 +108,25 @@ class Sampler:
             watched = self._watch(resident)
             look = self._look(now, resident, residents, snapshot, memory)
             watched.meter.look(look)
-            self._save(watched, look.clock)
-            reports.append(_report(resident, look, watched.meter))
+            if look.clock - watched.saved_at >= _SAVE_EVERY_S:
+                watched.saved_at = look.clock
+                _write(watched)
+            meter, progress = watched.meter, look.progress
+            reports.append(
+                ResidentReport(
+                    attempt=resident.attempt,
+                    memory_bytes=look.usage.memory_bytes,
+                    utilization_pct=look.usage.utilization_pct,
+                    steps=None if progress is None else progress.steps,
+                    rate=meter.rate(),
+                    started_at=resident.started_at,
+                    blink=meter.state.blink,
+                    not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
+                    step_processes=None if progress is None else progress.processes,
+                    energy_joules=meter.state.energy_joules,
+                    rates=rates(meter.measurement(), look.partners) if look.partners else None,
+                )
+            )
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
@@ -134,7 +155,7 @@ class Sampler:
         if watched is None:
             if folder is None:
                 return Measurement()
-            watched = _Measured(folder, Meter(_read_state(folder), self._window_s), 0.0)
+            watched = _Measured(folder, self._continued(folder, None), 0.0)
         counter = watched.folder / "progress"
         measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
@@ -161,17 +182,11 @@ class Sampler:
         return Look(
             at=now,
             clock=self._clock(),
-            memory_bytes=usage.memory_bytes,
-            utilization_pct=usage.utilization_pct,
+            usage=replace(usage, foreign_load=load, held_back=held_back),
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
             progress=read_progress(resident.folder / "progress"),
-            energy_joules=usage.energy_joules,
-            idle_joules=usage.idle_joules,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
-            memory_is_estimate=usage.memory_is_estimate,
-            foreign_load=load,
-            held_back=held_back,
         )
 
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Measured]:
@@ -181,9 +196,14 @@ class Sampler:
         if resident.attempt not in self._watched:
             order = AttemptFolder(resident.folder, resident.attempt).order()
             requested = None if order is None else requested_share(order.env)
-            meter = Meter(_read_state(resident.folder), self._window_s, requested)
+            meter = self._continued(resident.folder, requested)
             self._watched[resident.attempt] = _Measured(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
+
+    def _continued(self, folder: Path, requested: float | None) -> Meter:
+        """A meter that continues what an earlier worker service saved in the folder."""
+        saved = _read_saved(folder)
+        return Meter(None if saved is None else saved.state, self._window_s, requested)
 
     def _note_faults(self, at: float) -> None:
         faults = self._backend.faults()
@@ -192,13 +212,15 @@ class Sampler:
             name = labels.get(fault.device, fault.device)
             _log.warning("%s: the driver reports XID %d", name, fault.xid, extra={"action": "xid", "xid": fault.xid})
             for watched in self._watched.values():
-                if fault.device in watched.devices:
-                    _append(watched.folder / "xid", f"{fault.xid} {at:.3f}\n")
-
-    def _save(self, watched: _Measured, clock: float) -> None:
-        if clock - watched.saved_at >= _SAVE_EVERY_S:
-            watched.saved_at = clock
-            _write(watched)
+                if fault.device not in watched.devices:
+                    continue
+                path = watched.folder / "xid"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+                try:
+                    with os.fdopen(os.open(path, flags, 0o600), "a") as file:
+                        file.write(f"{fault.xid} {at:.3f}\n")
+                except OSError as error:
+                    _log.warning("%s cannot be written: %s", path, error.strerror)
 
 
 def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
@@ -209,29 +231,8 @@ def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident])
 
 def read_measurement(folder: Path) -> Measurement | None:
     """The measurement last saved in `folder`; None if there is none that can be read."""
-    kept = _read_saved(folder)
-    return None if kept is None else kept.measurement
-
-
-def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentReport:
-    return ResidentReport(
-        attempt=resident.attempt,
-        memory_bytes=look.memory_bytes,
-        utilization_pct=look.utilization_pct,
-        steps=None if look.progress is None else look.progress.steps,
-        rate=meter.rate(),
-        started_at=resident.started_at,
-        blink=meter.state.blink,
-        not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
-        step_processes=None if look.progress is None else look.progress.processes,
-        energy_joules=meter.state.energy_joules,
-        rates=rates(meter.measurement(), look.partners) if look.partners else None,
-    )
-
-
-def _read_state(folder: Path) -> MeterState | None:
-    kept = _read_saved(folder)
-    return None if kept is None else kept.state
+    saved = _read_saved(folder)
+    return None if saved is None else saved.measurement
 
 
 def _read_saved(folder: Path) -> _Saved | None:
@@ -242,15 +243,6 @@ def _read_saved(folder: Path) -> _Saved | None:
     except (OSError, msgspec.MsgspecError) as error:
         _log.warning("the measurement in %s cannot be read and starts again: %s", folder, error)
         return None
-
-
-def _append(path: Path, line: str) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "a") as file:
-            file.write(line)
-    except OSError as error:
-        _log.warning("%s cannot be written: %s", path, error.strerror)
 
 
 def _write(watched: _Measured) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Protocol
 
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq_workers.attempts import AttemptFolder
-from gpuq_workers.measuring.sample import AloneSteps, Sample, WatchedResident, read_measurement
+from gpuq_workers.measuring.sample import AloneSteps, Sample, Sampler, WatchedResident, read_measurement
 
 log = logging.getLogger(__name__)
 
@@ -26,35 +24,11 @@ _FINISH_WITHIN_S = 5.0
 _SAMPLES_A_READING_LIVES = 3.0
 
 
-class SamplerLike(Protocol):
-    """What this needs of `gpuq_workers.measuring.sample.Sampler`; tests pass their own."""
-
-    def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
-        """Take one sample of all devices and residents."""
-        ...
-
-    def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
-        """The final measurement of an attempt, which is forgotten then."""
-        ...
-
-    def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """Count nothing of these attempts until `resume`."""
-        ...
-
-    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """Count these attempts again; `measured` is what was measured in the pause."""
-        ...
-
-    def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Record why no partner is paused to measure this attempt."""
-        ...
-
-
 class SamplerThread:
     """A sampler in its thread, and its newest sample."""
 
-    def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
-        self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
+    def __init__(self, sampler: Sampler, every_s: float) -> None:
+        self._sampler, self._every_s = sampler, every_s
         self.devices: tuple[Device, ...] = ()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._newest: tuple[float, Sample] | None = None
@@ -78,7 +52,7 @@ class SamplerThread:
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
 
     def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
-        self.devices = self._list_devices()
+        self.devices = self._sampler.devices()
         return time.monotonic(), self._sampler.sample(time.time(), residents)
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
@@ -95,15 +69,15 @@ class SamplerThread:
             return read_measurement(folder.path) or Measurement()
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """`Sampler.pause`; returns after a sample that is being taken."""
+        """Count nothing of these attempts until `resume`; returns after a sample that is being taken."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.pause, attempts)
 
     async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """`Sampler.resume` or `Sampler.note`, in the thread."""
+        """Count these attempts again, and add what was measured in the pause."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.resume, attempts, measured)
 
     async def note(self, attempt: AttemptId, why_not: str) -> None:
-        """`Sampler.resume` or `Sampler.note`, in the thread."""
+        """Record why no partner is paused to measure this attempt."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.note, attempt, why_not)
 
     def close(self) -> None:

@@ -50,7 +50,8 @@ class Blinks:
         """Begin the requested pause, if any, and kill a helper that hangs. Called several times a second; never raises."""
         if self._helper:
             if time.monotonic() > self._overdue_at:
-                self._kill_helper()
+                with suppress(OSError):
+                    os.kill(self._helper, signal.SIGKILL)  # our child, not yet waited for: the pid is still its own
             return
         if not self._allowed or not may_begin:
             return
@@ -58,7 +59,13 @@ class Blinks:
         if request is None or request["id"] <= self._seen:
             return
         self._seen = request["id"]
-        why_not = self._why_not(request, time.monotonic())
+        now, why_not = time.monotonic(), None
+        if now > request["until"]:
+            why_not = "the request came too late"
+        elif not 0 < request["seconds"] <= LONGEST_S:
+            why_not = f"a pause lasts {LONGEST_S:g} s at most"
+        elif now < earned_at(self._began, self._ended, request["seconds"]):
+            why_not = "the last pause, or the start, was too short a while ago"
         if why_not is None:
             self._fork(request)
         else:
@@ -68,24 +75,17 @@ class Blinks:
         """Take note of a child that ended: if it was the helper, its pause is over; what it may have left stopped is resumed."""
         if pid != self._helper:
             return
-        self._close_line()
+        self.end()
         self._helper = 0
         self._ended = time.monotonic()
         if status != 0:
             pause.resume_all(os.getpid(), self._main)  # it was killed before it could do so
 
     def end(self) -> None:
-        """End a pause now, because the job is to be stopped or to save its work."""
-        self._close_line()
-
-    def _why_not(self, request: dict[str, Any], now: float) -> str | None:
-        if now > request["until"]:
-            return "the request came too late"
-        if not 0 < request["seconds"] <= LONGEST_S:
-            return f"a pause lasts {LONGEST_S:g} s at most"
-        if now < earned_at(self._began, self._ended, request["seconds"]):
-            return "the last pause, or the start, was too short a while ago"
-        return None
+        """End a pause now, because the job is to be stopped or to save its work: the helper notices the closed pipe."""
+        if self._line >= 0:
+            os.close(self._line)
+            self._line = -1
 
     def _fork(self, request: dict[str, Any]) -> None:
         shim = os.getpid()
@@ -98,22 +98,16 @@ class Blinks:
         if self._helper == 0:
             failed = 1
             try:
-                _become_helper()
+                # The shim's handlers are not the helper's.
+                signal.set_wakeup_fd(-1)
+                for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
                 _blink(shim, self._main, self._folder, request, line)
                 failed = 0
             finally:
                 os._exit(failed)
         self._line, self._began = line, began
         self._overdue_at = began + request["seconds"] + _OVERDUE_AFTER_S
-
-    def _close_line(self) -> None:
-        if self._line >= 0:
-            os.close(self._line)
-            self._line = -1
-
-    def _kill_helper(self) -> None:
-        with suppress(OSError):
-            os.kill(self._helper, signal.SIGKILL)  # our child, not yet waited for: the pid is still its own
 
 
 def _fork_on_a_line() -> tuple[int, int]:
@@ -131,12 +125,6 @@ def _fork_on_a_line() -> tuple[int, int]:
 
 
 # --- the helper ----------------------------------------------------------------------------------------------------
-
-
-def _become_helper() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _blink(shim: int, main: int, folder: str, request: dict[str, Any], line: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 # Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across exec.
@@ -32,32 +31,29 @@ def start(order: dict[str, Any], output: int) -> int:
 
     A child inherits working directory and cores, so the shim changes its own for a moment.
     """
-    own_cores = os.sched_getaffinity(0)
+    cwd, cores, own_cores = order["cwd"], order.get("cores"), os.sched_getaffinity(0)
     try:
-        _enter(order)
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise StartFailed(126, f"its working directory {cwd} cannot be entered: {error.strerror}") from None
+        try:
+            if cores:
+                os.sched_setaffinity(0, cores)
+        except OSError as error:
+            raise StartFailed(126, f"it could not be pinned to cores {cores}: {error.strerror}") from None
         return _spawn(order, output)
     finally:
         os.chdir("/")
         os.sched_setaffinity(0, own_cores)
 
 
-def _enter(order: dict[str, Any]) -> None:
-    cwd, cores = order["cwd"], order.get("cores")
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise StartFailed(126, f"its working directory {cwd} cannot be entered: {error.strerror}") from None
-    try:
-        if cores:
-            os.sched_setaffinity(0, cores)
-    except OSError as error:
-        raise StartFailed(126, f"it could not be pinned to cores {cores}: {error.strerror}") from None
-
-
 def _spawn(order: dict[str, Any], output: int) -> int:
     # As execvp does: the first candidate that can be executed, and "permission denied" is reported before "not found".
     fault = errno.ENOENT
-    for path in _candidates(order["command"][0], order["env"]):
+    program = order["command"][0]
+    folders = order["env"].get("PATH", os.defpath).split(os.pathsep) if program else []
+    for path in [program] if "/" in program else [f"{folder or '.'}/{program}" for folder in folders]:
         try:
             return os.posix_spawn(
                 path,
@@ -77,27 +73,12 @@ def _spawn(order: dict[str, Any], output: int) -> int:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 fault = error.errno or errno.EINVAL
             elif fault == errno.ENOENT and os.path.exists(path):  # noqa: PTH110
-                raise _explain(path, errno.ENOENT, interpreter_missing=True) from None
+                reason = f"{path} exists, but the interpreter named in its first line does not"
+                raise StartFailed(127, reason) from None
         except ValueError:
             fault = errno.EINVAL
-    raise _explain(order["command"][0], fault, interpreter_missing=False)
-
-
-def _candidates(program: str, env: dict[str, str]) -> Iterator[str]:
-    if not program:
-        return
-    if "/" in program:
-        yield program
-        return
-    for folder in env.get("PATH", os.defpath).split(os.pathsep):
-        yield f"{folder or '.'}/{program}"
-
-
-def _explain(program: str, number: int, *, interpreter_missing: bool) -> StartFailed:
-    if interpreter_missing:
-        return StartFailed(127, f"{program} exists, but the interpreter named in its first line does not")
-    if number == errno.ENOENT:
-        return StartFailed(127, f"{program or 'a program with an empty name'} was not found")
-    if number == errno.ENOEXEC:
-        return StartFailed(126, f"{program} is not a program: it lacks a first line such as #!/usr/bin/env python3")
-    return StartFailed(126, f"{program} cannot be executed: {os.strerror(number)}")
+    if fault == errno.ENOENT:
+        raise StartFailed(127, f"{program or 'a program with an empty name'} was not found")
+    if fault == errno.ENOEXEC:
+        raise StartFailed(126, f"{program} is not a program: it lacks a first line such as #!/usr/bin/env python3")
+    raise StartFailed(126, f"{program} cannot be executed: {os.strerror(fault)}")

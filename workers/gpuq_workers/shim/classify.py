@@ -46,46 +46,43 @@ class JobEnd:
         self.reason = reason
 
 
-class Evidence:
-    """What is known of a process that gpuq did not stop.
+def classify(
+    code: int,
+    output: bytes = b"",
+    *,
+    signalled: bool = False,
+    oom_kill_s: float | None = None,
+    has_gpu: bool | None = None,
+) -> JobEnd:
+    """The ending of a process that gpuq did not stop. Never raises, whatever the end of its `output` holds.
 
-    `exit_code` is 128+n for signal n; `signalled` distinguishes a signal from an exit code above 128. `tail` is the end of the
-    output. `oom_kill_s` is how many seconds ago the kernel's OOM killer struck, None if it did not. `has_gpu` is None where that
-    is not known; a job without a GPU can only have run out of the host's memory, and needs no driver.
+    `code` is 128+n for signal n; `signalled` distinguishes a signal from an exit code above 128. `oom_kill_s` is how many seconds
+    ago the kernel's OOM killer struck, None if it did not. `has_gpu` is None where that is not known; a job without a GPU can
+    only have run out of the host's memory, and needs no driver.
     """
-
-    def __init__(
-        self,
-        exit_code: int,
-        tail: bytes = b"",
-        *,
-        signalled: bool = False,
-        oom_kill_s: float | None = None,
-        has_gpu: bool | None = None,
-    ) -> None:
-        self.exit_code = exit_code
-        self.tail = tail
-        self.signalled = signalled
-        self.oom_kill_s = oom_kill_s
-        self.has_gpu = has_gpu
-
-
-def classify(evidence: Evidence) -> JobEnd:
-    """The ending of a process that gpuq did not stop. Never raises, whatever the output holds."""
-    code = evidence.exit_code
     if code == 0:
         return JobEnd(EXITED, 0, "ended with exit code 0")
-    if code == 128 + signal.SIGKILL and _within(evidence.oom_kill_s, _AT_ONCE_S):
+    if code == 128 + signal.SIGKILL and _within(oom_kill_s, _AT_ONCE_S):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
-    killed = _was_killed(evidence)
-    tail = read(evidence.tail)
+    killed = code - 128 not in _OWN_FAULTS if signalled else code in _PASSED_ON
+    tail = read(output)
     # What a killed process printed earlier is not how it ended, unless an exception was the last thing it printed.
     found = _first_match(tail) if not killed or (tail.raised and tail.after == 0) else None
     if found is not None:
-        return _by_pattern(evidence, *found)
-    if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(LOST_PROCESS, tail.raised):
+        ending, quote = found[0], _quote(found[1])
+        if ending == KILLED:
+            if _within(oom_kill_s, _LATELY_S):
+                return JobEnd(HOST_OUT_OF_MEMORY, code, f"the kernel killed one of its processes for memory: {quote}")
+            return JobEnd(KILLED, code, f"one of its processes was killed: {quote}")
+        if has_gpu is False and ending in (DRIVER_ERROR, DEVICE_FAILED):
+            return JobEnd(EXITED, code, f"{_describe(code)}: it looked for a GPU, but has none here: {quote}")
+        if has_gpu is False and ending == OUT_OF_MEMORY:
+            ending = HOST_OUT_OF_MEMORY
+        return JobEnd(ending, code, f"{ending}: {quote}")
+    if not killed and _within(oom_kill_s, _LATELY_S) and _matching(LOST_PROCESS, tail.raised):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
-    last = b"" if killed else _last_exception(tail)
+    # The first line of the exception that the program ended with, `ConnectionError: ...`.
+    last = tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised and not killed else b""
     return JobEnd(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
 
 
@@ -93,25 +90,6 @@ def exit_code_of(status: int) -> int:
     """The exit code of a status from waitpid; 128+n for signal n."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
-
-
-def _was_killed(evidence: Evidence) -> bool:
-    if evidence.signalled:
-        return evidence.exit_code - 128 not in _OWN_FAULTS
-    return evidence.exit_code in _PASSED_ON
-
-
-def _by_pattern(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
-    code, quote = evidence.exit_code, _quote(line)
-    if ending == KILLED:
-        if _within(evidence.oom_kill_s, _LATELY_S):
-            return JobEnd(HOST_OUT_OF_MEMORY, code, f"the kernel killed one of its processes for memory: {quote}")
-        return JobEnd(KILLED, code, f"one of its processes was killed: {quote}")
-    if evidence.has_gpu is False and ending in (DRIVER_ERROR, DEVICE_FAILED):
-        return JobEnd(EXITED, code, f"{_describe(code)}: it looked for a GPU, but has none here: {quote}")
-    if evidence.has_gpu is False and ending == OUT_OF_MEMORY:
-        ending = HOST_OUT_OF_MEMORY
-    return JobEnd(ending, code, f"{ending}: {quote}")
 
 
 def _first_match(tail: OutputTail) -> tuple[str, bytes] | None:
@@ -123,11 +101,6 @@ def _first_match(tail: OutputTail) -> tuple[str, bytes] | None:
         if line is not None:
             return ending, line
     return None
-
-
-def _last_exception(tail: OutputTail) -> bytes:
-    """The first line of the exception that the program ended with, `ConnectionError: ...`; empty without one."""
-    return tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised else b""
 
 
 def _matching(pattern: bytes, texts: list[bytes]) -> bytes | None:

@@ -52,7 +52,14 @@ class BoundedLog:
             del self._tail[:-_TAIL_BYTES]
         view = memoryview(data)
         while view:
-            taken = self._put(view) if self._is_open() else 0
+            taken = 0
+            if self._is_open():
+                assert self._descriptor is not None
+                try:
+                    taken = os.write(self._descriptor, view[: self._room])
+                    self._room -= taken
+                except OSError as error:
+                    self._fail(error)
             if not taken:
                 taken = len(view)
                 self.lost += taken
@@ -66,16 +73,6 @@ class BoundedLog:
             self.write(note.encode(errors="replace"))
         self._release()
 
-    def _put(self, view: memoryview) -> int:
-        assert self._descriptor is not None
-        try:
-            written = os.write(self._descriptor, view[: self._room])
-        except OSError as error:
-            self._fail(error)
-            return 0
-        self._room -= written
-        return written
-
     def _is_open(self) -> bool:
         """Whether there is a file with room in it; opens the next one where it can."""
         if self._descriptor is not None and self._room > 0:
@@ -83,21 +80,18 @@ class BoundedLog:
         if self._monotonic() < self._retry_at:
             return False
         self._release()
+        path, self._room = self._path, self._head_size
         try:
-            self._open_next()
+            if self._offset:
+                path, self._room = f"{self._path}.{self._offset}", self._segment_size
+                if len(self._segments) >= _SEGMENTS:
+                    os.unlink(self._segments.popleft())  # noqa: PTH108
+                self._segments.append(path)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             self._fail(error)
             return False
         return True
-
-    def _open_next(self) -> None:
-        path, self._room = self._path, self._head_size
-        if self._offset:
-            path, self._room = f"{self._path}.{self._offset}", self._segment_size
-            if len(self._segments) >= _SEGMENTS:
-                os.unlink(self._segments.popleft())  # noqa: PTH108
-            self._segments.append(path)
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def _fail(self, error: OSError) -> None:
         # The next try opens a new segment under its true offset, so that a reader sees where something is missing.

@@ -85,7 +85,10 @@ class Shim:
         tree.adopt_orphans()
         self._listen()
         self._log.begin()
-        output = self._open_pipe()
+        self._output, output = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        with suppress(OSError):
+            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
             self._main = child.start(self._order, output)
         except child.StartFailed as failure:
@@ -111,13 +114,6 @@ class Shim:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signalled_to_end = True
         self._look_at = 0.0
-
-    def _open_pipe(self) -> int:
-        self._output, theirs = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._output, False)
-        with suppress(OSError):
-            fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        return theirs
 
     def _record_start(self, record: OnceFile) -> None:
         if self._order.get("time_limit_s") is not None:
@@ -240,7 +236,10 @@ class Shim:
         kill = now >= self._kill_at
         self._killed |= kill and self._exit_code is None
         left = tree.below(os.getpid())
-        self._leave_mps(left, kill)
+        # Processes that this signal ends, for lack of a handler or by SIGKILL, are disconnected from MPS before it.
+        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
+        self._disconnected |= ends
+        mps.disconnect(self._order["env"], ends)
         for one in left:
             if kill:
                 tree.send_signal(*one, signal.SIGKILL)
@@ -250,30 +249,21 @@ class Shim:
                 # A stopped process handles SIGTERM only once it is resumed.
                 tree.send_signal(*one, signal.SIGCONT)
 
-    def _leave_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
-        """Disconnect from MPS the processes that the next signal ends: those without a SIGTERM handler, or before SIGKILL all."""
-        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
-        self._disconnected |= ends
-        mps.disconnect(self._order["env"], ends)
-
     def _classify(self) -> classify.JobEnd:
         assert self._exit_code is not None
         ending, reason = self._ending or self._ending_of_exit()
         if ending == endings.EXITED:
-            return classify.classify(self._evidence(self._exit_code))
+            visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
+            return classify.classify(
+                self._exit_code,
+                self._log.tail,
+                signalled=self._signalled,
+                oom_kill_s=self._oom_kill_s,
+                has_gpu=None if visible is None else visible != "",
+            )
         if self._killed:
             reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
         return classify.JobEnd(ending, self._exit_code, reason)
-
-    def _evidence(self, exit_code: int) -> classify.Evidence:
-        visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
-        return classify.Evidence(
-            exit_code,
-            self._log.tail,
-            signalled=self._signalled,
-            oom_kill_s=self._oom_kill_s,
-            has_gpu=None if visible is None else visible != "",
-        )
 
     def _write_end(self, end: classify.JobEnd) -> None:
         """Publish `exit.json`; lost output is mentioned there and at the end of the log."""

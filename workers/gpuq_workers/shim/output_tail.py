@@ -69,19 +69,22 @@ def read(tail: bytes) -> OutputTail:
         tag, text = (rank.group(1), line[rank.end() :]) if rank else (b"", line)
         streams.setdefault(tag, []).append((number, text))
     chains = {tag: _chains(stream) for tag, stream in streams.items()}
-    final = [chain for tag, found in chains.items() for chain in found[-1:] if tag or not _was_handled(chain, lines)]
+    # So many lines after an exception without a rank show that the program handled it.
+    final = [
+        chain
+        for tag, found in chains.items()
+        for chain in found[-1:]
+        if tag or _count_after(chain[-1].at, lines) <= _MOST_AFTER
+    ]
     final.sort(key=lambda chain: chain[-1].at)
     if any(re.search(FORWARDERS, _text(one)) for chain in final for one in chain):
         final = sorted((chain for found in chains.values() for chain in found), key=lambda chain: chain[-1].at)
     raised = [_text(one) for chain in reversed(final) for one in reversed(chain)]
     after = _count_after(final[-1][-1].at, lines) if final else 0
-    last = [text for _, text in _merged(streams) if not _ASIDE.match(text)][-_LAST_LINES:]
+    merged = sorted(one for stream in streams.values() for one in stream)
+    last = [text for _, text in merged if not _ASIDE.match(text)][-_LAST_LINES:]
     # Beside an exception the last lines are what followed it, and part of its text.
     return OutputTail(raised, [] if final else last[::-1], after)
-
-
-def _merged(streams: dict[bytes, list[tuple[int, bytes]]]) -> list[tuple[int, bytes]]:
-    return sorted(one for stream in streams.values() for one in stream)
 
 
 def _chains(stream: list[tuple[int, bytes]]) -> list[list[_Raised]]:
@@ -116,11 +119,6 @@ def _chains(stream: list[tuple[int, bytes]]) -> list[list[_Raised]]:
 
 def _text(one: _Raised) -> bytes:
     return b"\n".join(one.text)
-
-
-def _was_handled(chain: list[_Raised], lines: list[bytes]) -> bool:
-    """Whether so many lines follow the exception that the program must have handled it."""
-    return _count_after(chain[-1].at, lines) > _MOST_AFTER
 
 
 def _count_after(at: int, lines: list[bytes]) -> int:

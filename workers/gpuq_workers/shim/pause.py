@@ -17,9 +17,15 @@ from gpuq_workers.shim import tree
 
 _STOPS_WITHIN_S = 0.3
 _GROUPS = "/sys/fs/cgroup"
-# Signals that ask the job for something: whoever sent one should not wait until the pause is over.
-_CALLS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_HALTS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+def _mask(*numbers: signal.Signals) -> int:
+    return sum(1 << (number - 1) for number in numbers)
+
+
+# Signals that ask the job for something: their sender should not wait until the pause is over.
+_CALLS = _mask(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_HALTS = _mask(signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _HALTED = (b"T", b"t")
 _ENDED = (b"Z", b"X", b"")
 _STILL = (*_HALTED, *_ENDED)
@@ -78,9 +84,9 @@ class Stopped:
         if any(state not in _STILL for state in states.values()):
             return "another program resumed the job meanwhile"
         waits = [tree.pending(pid) for pid in states]
-        if any(signals & _mask(_CALLS) for signals in waits):
+        if any(signals & _CALLS for signals in waits):
             return "a signal came for the job meanwhile"
-        return "another program stopped the job meanwhile" if any(s & _mask(_HALTS) for s in waits) else None
+        return "another program stopped the job meanwhile" if any(s & _HALTS for s in waits) else None
 
     def resume(self) -> None:
         """Resume all but those that another program stopped; children first, so that no parent is notified of a stopped child.
@@ -88,7 +94,7 @@ class Stopped:
         A stop signal to a stopped process stays pending until it is resumed, which shows that another program sent one.
         """
         for pid, ticks in reversed(self.processes):
-            if not tree.pending(pid) & _mask(_HALTS):
+            if not tree.pending(pid) & _HALTS:
                 tree.send_signal(pid, ticks, signal.SIGCONT)
 
 
@@ -116,7 +122,7 @@ class Frozen:
         processes = _tree(self._shim)
         if not processes:
             return "the job ended meanwhile"
-        if any(tree.pending(pid) & _mask(_CALLS) for pid, _ in processes):
+        if any(tree.pending(pid) & _CALLS for pid, _ in processes):
             return "a signal came for the job meanwhile"
         return None if self._is_frozen() else "another program resumed the job meanwhile"
 
@@ -133,18 +139,18 @@ class Frozen:
             return "frozen 1" in file.read()
 
 
-def _refusal(tree: list[Process]) -> str | None:
+def _refusal(processes: list[Process]) -> str | None:
     """Why these processes are not to be paused now; None if they may be."""
-    return next((reason for pid, _ in tree if (reason := _busy(pid))), None) if tree else "the job has ended"
-
-
-def _busy(pid: int) -> str | None:
-    """Why this process is not to be paused now; None if it may be."""
-    if tree.state(pid) in _HALTED:
-        return "another program has stopped it"
-    if tree.pending(pid) & _mask(_CALLS):
-        return "a signal waits for it"
-    return "a debugger is attached to it" if tree.is_traced(pid) else None
+    if not processes:
+        return "the job has ended"
+    for pid, _ in processes:
+        if tree.state(pid) in _HALTED:
+            return "another program has stopped it"
+        if tree.pending(pid) & _CALLS:
+            return "a signal waits for it"
+        if tree.is_traced(pid):
+            return "a debugger is attached to it"
+    return None
 
 
 def _stands_still(pid: int) -> bool:
@@ -159,10 +165,6 @@ def _stands_still(pid: int) -> bool:
 def _tree(shim: int) -> list[Process]:
     """The processes below the shim, without this helper and without zombies."""
     return [one for one in tree.below(shim) if one[0] != os.getpid() and tree.state(one[0]) not in _ENDED]
-
-
-def _mask(numbers: tuple[signal.Signals, ...]) -> int:
-    return sum(1 << (number - 1) for number in numbers)
 
 
 def _own_group(shim: int, main: int) -> str | None:

@@ -1,11 +1,10 @@
-"""What ended and was reported long ago goes; everything else stays."""
+"""Attempts' folders: those of attempts that ended and were reported long ago are deleted."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq_workers.attempts import AttemptFolder, Marker, make_folder
-from gpuq_workers.prune import prune
+from gpuq_workers.attempts import AttemptFolder, Marker, make_folder, prune
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId

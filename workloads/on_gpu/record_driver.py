@@ -1,9 +1,9 @@
 """Record what a driver answers to every question of the NVML adapter, and how long each takes, as JSON.
 
-    python -m gpuq.adapters.nvml.record > machine.json
+    python -m workloads.on_gpu.record_driver > machine.json
 
-Such a file in tests/adapters/nvml_reference sets up the tests' stand-in driver, so that it answers as that machine did. GPUs are
-numbered and processes only counted, so nothing in it identifies the machine.
+Such a file in tests/adapters/nvml/nvml_reference sets up the tests' stand-in driver, so that it answers as that machine did. GPUs
+are numbered and processes only counted, so nothing in it identifies the machine.
 """
 
 from __future__ import annotations

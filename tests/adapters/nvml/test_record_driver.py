@@ -1,7 +1,7 @@
 """What a driver answers, written down and replayed: from the stand-in here, and from real machines where someone brought files.
 
-A file of tests/adapters/nvml_reference was made by `python -m gpuq.adapters.nvml.record` on a machine with a GPU. There is none
-yet: whoever has such a machine can make one (docs/devices.md).
+A file of tests/adapters/nvml/nvml_reference was made by `python -m workloads.on_gpu.record_driver` on a machine with a GPU. There
+is none yet: whoever has such a machine can make one (docs/devices.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.adapters.stand_in import NO_PERMISSION, NOT_SUPPORTED, Ran
 
 REFERENCES = sorted((Path(__file__).parent / "nvml_reference").glob("*.json"))
 RECORD = (
-    "from gpuq.adapters.nvml import record as nvml_record\n"
+    "from workloads.on_gpu import record_driver as nvml_record\n"
     "nvml_record.time.sleep = lambda seconds: None\nresult = nvml_record.record()"
 )
 # What a look makes of it, at the second look: the first has nothing to subtract from.
@@ -134,5 +134,7 @@ def test_record_of_the_stand_in_replays_its_answers(run: Callable[..., Ran]):
 @pytest.mark.parametrize("reference", REFERENCES or [pytest.param(None, id="none")])
 def test_the_adapter_matches_a_recorded_driver(run: Callable[..., Ran], reference: Path | None):
     if reference is None:
-        pytest.skip("no real driver is recorded yet: `python -m gpuq.adapters.nvml.record` on a machine with a GPU")
+        pytest.skip(
+            "no real driver is recorded yet: `python -m workloads.on_gpu.record_driver` on a machine with a GPU"
+        )
     check(json.loads(reference.read_text()), run)
