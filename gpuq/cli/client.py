@@ -38,15 +38,9 @@ _LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
 }
-_BY_STATUS = {
-    400: BadInput,
-    401: NotPermitted,
-    403: NotPermitted,
-    404: NotFound,
-    409: Conflict,
-    413: BadInput,
-    422: BadInput,
-}
+_BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict} | dict.fromkeys(
+    (400, 413, 422), BadInput
+)
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
 _SOCKET_PATH_BYTES = 107
 
@@ -128,7 +122,21 @@ class Client:
             self._connection.timeout = None
         if key is None:
             return self._call("POST", path, payload, headers)
-        return self._call_until_answered(path, payload, {**headers, "Idempotency-Key": key})
+        # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
+        headers["Idempotency-Key"] = key
+        deadline: float | None = None
+        while True:
+            try:
+                return self._call("POST", path, payload, headers)
+            except Lost:
+                deadline = deadline or time.monotonic() + RETRY_S
+                if time.monotonic() > deadline:
+                    raise
+            except Unreachable:
+                # Repeated only after a request was sent. Before that nothing has happened, and the user learns it at once.
+                if deadline is None or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
         """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
@@ -157,41 +165,21 @@ class Client:
         """Close the connection."""
         self._connection.close()
 
-    def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
-        # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
-        deadline: float | None = None
-        while True:
-            try:
-                return self._call("POST", path, payload, headers)
-            except Lost:
-                deadline = deadline or time.monotonic() + RETRY_S
-                if time.monotonic() > deadline:
-                    raise
-            except Unreachable:
-                # Repeated only after a request was sent. Before that nothing has happened, and the user learns it at once.
-                if deadline is None or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.2)
-
     def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
         response = self._send(method, path, payload, headers)
         raw = self._read(response)
         if response.status >= 400:
             raise _problem(response.status, raw)
-        answer = _parse(raw)
-        self._warn(answer)
-        return answer
-
-    def _warn(self, answer: Any) -> None:
-        """Write a note, once, if the answer says that the dispatcher is stale or absent."""
+        answer = source = _parse(raw)
         if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
-            answer = jobs[0]
-        if isinstance(answer, dict) and answer.get("dispatcher") in {"stale", "absent"} and not self._warned:
+            source = jobs[0]
+        if isinstance(source, dict) and source.get("dispatcher") in {"stale", "absent"} and not self._warned:
             self._warned = True
             console.note(
                 "gpuq: the dispatcher gives no sign of life: jobs are kept and run on, but none starts until it is back.\n"
                 "  `gpuq doctor` checks each part."
             )
+        return answer
 
     def _send(
         self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str], *, again: bool = True
@@ -253,7 +241,12 @@ class Client:
                 f"{self.address} is not this machine, and over plain http your token could be read on the way.",
                 fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
             )
-        token = environ.get("GPUQ_TOKEN") or _token_from(Home.from_environment(dict(environ)).token_file)
+        token = environ.get("GPUQ_TOKEN")
+        if not token:
+            try:
+                token = Home.from_environment(dict(environ)).token_file.read_text(encoding="ascii").strip()
+            except (OSError, UnicodeDecodeError):
+                token = None  # the server then says that it needs one
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         if scheme == "https":
@@ -300,17 +293,9 @@ def _host_and_port(address: str, scheme: str, rest: str) -> tuple[str, int | Non
         host, port = rest, ""
     host = host.removeprefix("[").removesuffix("]")
     if scheme not in {"http", "https"} or not host or "/" in rest or (port and not port.isdecimal()):
-        raise BadInput(
-            f"`{address}` is no address of a gpuq.", fix="Write http://127.0.0.1:8780 or unix:///path/to/api.sock."
-        )
+        fix = "Write http://127.0.0.1:8780 or unix:///path/to/api.sock."
+        raise BadInput(f"`{address}` is no address of a gpuq.", fix=fix)
     return host, int(port) if port else None
-
-
-def _token_from(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _parse(raw: bytes) -> Any:

@@ -48,14 +48,17 @@ def run(words: list[str]) -> int:
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
     client = Client.of(options, away_s=0)
-    checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
-    if options.json:
-        console.print_json(
-            {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
-        )
-    else:
-        print("\n".join(screen(checks, console.terminal_width(), console.coloured(options.no_color))))
-    return int(any(check.status == BROKEN for check in checks))
+    try:
+        devices = client.get("/api/v1/gpus")
+    except GpuqError:
+        devices = []
+    # The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices.
+    backends = {str(device["backend"]) for device in devices if device.get("backend")} or None
+    checks = [*local_checks(Home.from_environment(), backends), *daemon_checks(client)]
+    ok = all(check.status != BROKEN for check in checks)
+    answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
+    console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
+    return int(not ok)
 
 
 def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
@@ -64,27 +67,17 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     lines = []
     for check in checks:
         found = console.wrapped(fmt.clean(check.found), width - 24)
-        lines.append(
-            f"{console.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}"
-        )
+        status = console.paint(f"{check.status:<6}", styles[check.status], colour)
+        lines.append(f"{status}  {check.part:<14}  {found[0]}")
         lines += [" " * 24 + part for part in found[1:]]
         if check.fix and check.status != OK:
             lines += [" " * 24 + part for part in console.wrapped(f"→ {check.fix}", width - 24)]
     return lines
 
 
-def _backends(client: Client) -> set[str] | None:
-    """The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices."""
-    try:
-        devices: list[Record] = client.get("/api/v1/gpus")
-    except GpuqError:
-        return None
-    return {str(device["backend"]) for device in devices if device.get("backend")} or None
-
-
 def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
     """The checks of this machine. A check that fails with an OSError is reported as a note."""
-    checks: list[tuple[str, Callable[[], Check]]] = [
+    parts: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
         ("services", lambda: _services(home)),
@@ -95,7 +88,13 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
         ("cgroup", _cgroup),
         ("timer", _timer),
     ]
-    return [_guarded(part, check) for part, check in checks]
+    checks = []
+    for part, check in parts:
+        try:
+            checks.append(check())
+        except OSError as error:
+            checks.append(Check(part, NOTE, f"could not be checked: {error.strerror or error}"))
+    return checks
 
 
 def daemon_checks(client: Client) -> list[Check]:
@@ -144,9 +143,8 @@ def _devices(client: Client) -> Iterator[Check]:
     silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
     unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
-        yield Check(
-            "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
-        )
+        fix = "Start one: `gpuq up`, or systemctl start gpuq-worker."
+        yield Check("devices", BROKEN, "none: no worker has reported", fix)
     elif unwell:
         fix = (
             "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
@@ -193,13 +191,6 @@ def _policy(client: Client) -> Iterator[Check]:
 # --- this machine --------------------------------------------------------------------------------------------------
 
 
-def _guarded(part: str, check: Callable[[], Check]) -> Check:
-    try:
-        return check()
-    except OSError as error:
-        return Check(part, NOTE, f"could not be checked: {error.strerror or error}")
-
-
 def _home(root: Path) -> Check:
     try:
         found = root.stat()
@@ -211,18 +202,12 @@ def _home(root: Path) -> Check:
         return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
     if stat.S_IMODE(found.st_mode) & 0o077:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
-    open_files = [name for name in ("token", "order.key", "gpuq.db") if _open_to_others(root / name)]
+    files = [name for name in ("token", "order.key", "gpuq.db") if (root / name).exists()]
+    open_files = [name for name in files if (root / name).stat().st_mode & 0o077]
     if open_files:
         names = " ".join(str(root / name) for name in open_files)
         return Check("home", BROKEN, f"open to others: {', '.join(open_files)}", f"chmod 600 {names}")
     return Check("home", OK, str(root))
-
-
-def _open_to_others(path: Path) -> bool:
-    try:
-        return bool(path.stat().st_mode & 0o077)
-    except FileNotFoundError:
-        return False
 
 
 def _settings(home: Home) -> Check:
@@ -237,9 +222,8 @@ def _settings(home: Home) -> Check:
         return Check("settings", NOTE, " ".join(removed), "Remove what is named there.")
     unknown = unknown_variables(os.environ)
     if unknown:
-        return Check(
-            "settings", NOTE, f"no settings, and without effect: {', '.join(unknown)}", "Unset or correct them."
-        )
+        found = f"no settings, and without effect: {', '.join(unknown)}"
+        return Check("settings", NOTE, found, "Unset or correct them.")
     prefixes = tuple(f"GPUQ_{group}_".upper() for group in GROUPS)
     overridden = sum(name.startswith(prefixes) for name in os.environ)
     file = str(home.settings_file) if home.settings_file.exists() else "no settings file"
@@ -279,9 +263,8 @@ def _disk(root: Path) -> Check:
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if free < _MIN_FREE_BYTES:
-        return Check(
-            "disk", BROKEN, f"{fmt.gib(free)} free at {existing}", "Make room: logs and the record live there."
-        )
+        found = f"{fmt.gib(free)} free at {existing}"
+        return Check("disk", BROKEN, found, "Make room: logs and the record live there.")
     return Check("disk", OK, f"{fmt.gib(free)} free")
 
 
@@ -298,12 +281,8 @@ def _installation() -> Check:
         other = version("gpuq")
     except PackageNotFoundError:
         return Check("installation", OK, "no other package named gpuq")
-    return Check(
-        "installation",
-        BROKEN,
-        f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name",
-        "pip uninstall gpuq, then install gpuq-daemon again.",
-    )
+    found = f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name"
+    return Check("installation", BROKEN, found, "pip uninstall gpuq, then install gpuq-daemon again.")
 
 
 def _nvml(backends: set[str] | None = None) -> Check:
@@ -360,12 +339,8 @@ def _in_host_pid_namespace() -> bool:
 def _cgroup() -> Check:
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
         return Check("cgroup", OK, "version 2")
-    return Check(
-        "cgroup",
-        NOTE,
-        "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then",
-        "Boot with systemd.unified_cgroup_hierarchy=1.",
-    )
+    found = "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then"
+    return Check("cgroup", NOTE, found, "Boot with systemd.unified_cgroup_hierarchy=1.")
 
 
 def _timer() -> Check:
