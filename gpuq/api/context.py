@@ -1,4 +1,4 @@
-"""What every handler works with: the store, the live view, the committer, and a few threads.
+"""What every handler works with: the store, the live view, the committer, a few threads, and `reply` for the answer.
 
 Dependencies are Protocols, so that tests pass small ones. `CONTEXT` is the key under which the application carries the context.
 Nothing here outlives the process.
@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Store
 from gpuq.api.fits import KnownDevices
-from gpuq.api.live import LiveReader
+from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
 from gpuq.messages.submission import JobRecord, Submission
-from gpuq.messages.wire import Message
 from gpuq.settings import Settings
 
 P = ParamSpec("P")
@@ -34,22 +34,7 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 """(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
-
-
-class DispatcherLink(Protocol):
-    """What the API needs of Redis, which connects it to the dispatcher. Calls raise `gpuq.errors.Unreachable`."""
-
-    async def view(self) -> bytes | None:
-        """The dispatcher's latest live view as JSON; None if there is none."""
-        ...
-
-    async def waiting(self) -> Sequence[int]:
-        """The waiting jobs' ids in the order in which they will start."""
-        ...
-
-    async def add(self, message: Message, /) -> object:
-        """Put one message into the dispatcher's inbox."""
-        ...
+_encoder = msgspec.json.Encoder()
 
 
 class Models(Protocol):
@@ -59,12 +44,8 @@ class Models(Protocol):
         """The serving version and each version with its model card, as JSON values."""
         ...
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """A Forecast as JSON values, for this job alone on a device."""
-        ...
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        """Signature -> Forecast as JSON values, for many jobs."""
+        """Signature -> Forecast as JSON values, for each job alone on a device."""
         ...
 
     def explained_forecasts(
@@ -133,3 +114,8 @@ CONTEXT = web.AppKey("context", ApiContext)
 def context_of(request: web.Request) -> ApiContext:
     """The context of the application that serves this request."""
     return request.app[CONTEXT]
+
+
+def reply(answer: Any, status: int = 200) -> web.Response:
+    """A struct, or plain data, as a JSON response."""
+    return web.Response(body=_encoder.encode(answer), status=status, content_type="application/json")

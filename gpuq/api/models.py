@@ -53,12 +53,8 @@ class ShelfModels:
         """The current version, and each version with its card or its problem."""
         return self._shelf.status()
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """What this job would need alone, on the first type of device for which there is evidence."""
-        return self.forecasts([record])[record.signature]
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        """Signature -> the same, for many jobs; one forecast serves all jobs of a signature."""
+        """Signature -> what such a job would need alone, on the first type of device for which there is evidence."""
         different = {record.signature: record for record in records}
         with self._lock:
             self._catch_up()

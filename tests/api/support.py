@@ -113,11 +113,8 @@ class SmallModels:
     def status(self) -> dict[str, Any]:
         return {"serving": "m-7", "versions": ["m-6", "m-7"]}
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        return forecast(61.0, 9.8)
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        return {record.signature: self.forecast(record) for record in records}
+        return {record.signature: forecast(61.0, 9.8) for record in records}
 
     def explained_forecasts(
         self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]

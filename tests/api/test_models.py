@@ -43,7 +43,7 @@ def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -
     assert on_a.judged == {"memory_under_share": 0.04, "scored": 50}
     assert not on_b.forecast.known
     assert [cost.beside for cost in on_b.forecast.pairs] == ["k"]
-    assert models.forecast(asked)["expected_utilization_pct"] == pytest.approx(50.0, rel=0.1)
+    assert models.forecasts([asked])[asked.signature]["expected_utilization_pct"] == pytest.approx(50.0, rel=0.1)
     assert set(models.forecasts([asked, asked])) == {asked.signature}
 
 

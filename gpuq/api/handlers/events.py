@@ -22,7 +22,6 @@ from aiohttp_sse import EventSourceResponse
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import EventsHeaders, EventsQuery
 from gpuq.api.contract.problem import break_off
 from gpuq.api.views import event_view
 from gpuq.core.state.job import JobId
@@ -51,7 +50,7 @@ class EventCursor:
 async def events(request: web.Request) -> web.StreamResponse:
     """Stream the journal until the client disconnects."""
     context = context_of(request)
-    query = params.query(request, EventsQuery)
+    query = params.query(request, params.EventsQuery)
     seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
@@ -71,9 +70,9 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def _seen(request: web.Request, query: EventsQuery) -> EventCursor | None:
+def _seen(request: web.Request, query: params.EventsQuery) -> EventCursor | None:
     """The last event that the client has received; None if it names none. Raises BadInput."""
-    text = params.given(params.headers(request, EventsHeaders).last_event_id) or params.given(query.after)
+    text = params.given(params.headers(request, params.EventsHeaders).last_event_id) or params.given(query.after)
     if text is None:
         return None
     found = _ID.fullmatch(text)

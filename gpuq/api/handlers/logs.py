@@ -15,7 +15,6 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import logs
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import LogsQuery
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
@@ -31,7 +30,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the requested one."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
-    query = params.query(request, LogsQuery)
+    query = params.query(request, params.LogsQuery)
     number = params.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
         raise NotFound(

@@ -13,9 +13,8 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.supervise import python_module
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
-from gpuq.api.reply import reply
 from gpuq.errors import Failure
 from gpuq.format import rfc3339_or_none
 from gpuq.messages.live import PolicyStatus

@@ -15,14 +15,12 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api import fits
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import PredictQuery
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
-from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
@@ -55,7 +53,7 @@ async def predict(request: web.Request) -> web.Response:
     wanted = await params.submission(request)
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
-    query = params.query(request, PredictQuery)
+    query = params.query(request, params.PredictQuery)
     beside, device_type = params.given(query.beside), params.given(query.device_type)
     return reply(await context.read(_prediction, context, record, live, beside, device_type))
 

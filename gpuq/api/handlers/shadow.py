@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Chance, Store
-from gpuq.api.context import context_of
-from gpuq.api.contract.parameters import DaysQuery
-from gpuq.api.contract.params import query
+from gpuq.api.context import context_of, reply
+from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import ShadowPair, ShadowReport
 from gpuq.api.missed_savings import DEFINITION, MissedSavings, missed_savings
-from gpuq.api.reply import reply
 from gpuq.core.state.job import ENDED
 from gpuq.format import rfc3339
 
@@ -22,7 +20,7 @@ DAY_S = 86_400.0
 async def shadow(request: web.Request) -> web.Response:
     """The report over the last `days`."""
     context = context_of(request)
-    days = query(request, DaysQuery).days
+    days = params.query(request, params.DaysQuery).days
     since = context.now() - days * DAY_S
     chances, found, never_ran, ended, shared = await context.read(_read, context.store, since)
     on = context.parts.settings.scheduling.shadow

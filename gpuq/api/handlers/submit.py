@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from gpuq.api import fits
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import SubmitHeaders
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.live import DispatcherSign
-from gpuq.api.reply import reply
 from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
@@ -31,7 +29,7 @@ async def submit(request: web.Request) -> web.Response:
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
     await _check_fit(context, wanted)
-    key = params.given(params.headers(request, SubmitHeaders).key)
+    key = params.given(params.headers(request, params.SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
     else:

@@ -13,10 +13,9 @@ from aiohttp import web
 import gpuq
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import metrics, views
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names
-from gpuq.api.reply import reply
 from gpuq.api.retrain import retrain
 from gpuq.core.state.job import JobState
 from gpuq.errors import GpuqError, Unreachable
