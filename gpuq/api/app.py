@@ -39,7 +39,7 @@ def make_app(parts: ApiDependencies, token: str) -> web.Application:
     for route in ROUTES:
         app.router.add_route(route.method, route.path.replace("{id}", _ID), route.handler)
     app.on_response_prepare.append(_add_headers)
-    app.on_shutdown.append(_stop_streams)
+    app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_background)
     return app
 
@@ -51,8 +51,7 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "gpuq"
 
 
-async def _stop_streams(app: web.Application) -> None:
-    """Set the event at which handlers of streams end."""
+async def _end_streams(app: web.Application) -> None:
     app[CONTEXT].stopping.set()
 
 

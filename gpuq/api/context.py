@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,7 +49,7 @@ class Models(Protocol):
         ...
 
     def explained_forecasts(
-        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+        self, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
     ) -> list[ExplainedForecast]:
         """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
         ...

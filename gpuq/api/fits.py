@@ -38,11 +38,6 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 
 
-def needs_devices(submission: Submission) -> bool:
-    """Whether the answer depends on which devices there are."""
-    return submission.gpu_memory is not None or submission.gpus > 1
-
-
 class KnownDevices:
     """The record's devices, read again when older than two seconds: they change rarely, submissions come often."""
 

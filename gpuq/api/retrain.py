@@ -33,28 +33,26 @@ async def retrain(context: ApiContext, *arguments: str) -> Any:
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
         )
-        out, err = await _until_done(child, context.stopping)
+        output = asyncio.ensure_future(child.communicate())
+        stop = asyncio.ensure_future(context.stopping.wait())
+        try:
+            await asyncio.wait({output, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not output.done():
+                child.terminate()  # this process stops
+            out, err = await output
+        finally:
+            stop.cancel()
+    lines = err.decode("utf-8", "replace").strip().splitlines()
+    last = lines[-1][:500].removeprefix("gpuq: ") if lines else ""
     if child.returncode == Conflict.exit_code:
-        raise Conflict(_last_line(err), fix="`gpuq model status` shows what there is.")
+        raise Conflict(last, fix="`gpuq model status` shows what there is.")
     if child.returncode != 0:
-        raise Failure(f"Training did not succeed: {_last_line(err) or f'exit code {child.returncode}'}")
+        raise Failure(f"Training did not succeed: {last or f'exit code {child.returncode}'}")
     return _parse(out)
 
 
-async def _until_done(child: asyncio.subprocess.Process, stopping: asyncio.Event) -> tuple[bytes, bytes]:
-    """What the trainer printed. It is terminated when this process stops."""
-    output = asyncio.ensure_future(child.communicate())
-    stop = asyncio.ensure_future(stopping.wait())
-    try:
-        await asyncio.wait({output, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not output.done():
-            child.terminate()
-        return await output
-    finally:
-        stop.cancel()
-
-
 def _parse(out: bytes) -> Any:
+    """The JSON that the trainer printed, perhaps after lines of its libraries."""
     lines = [line for line in out.splitlines() if line.strip()]
     for text in (out, lines[-1] if lines else b""):
         try:
@@ -62,8 +60,3 @@ def _parse(out: bytes) -> Any:
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
     raise Failure("The trainer ended without printing a result.")
-
-
-def _last_line(err: bytes) -> str:
-    lines = err.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1][:500].removeprefix("gpuq: ") if lines else ""

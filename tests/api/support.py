@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -117,7 +117,7 @@ class SmallModels:
         return {record.signature: forecast(61.0, 9.8) for record in records}
 
     def explained_forecasts(
-        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+        self, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
     ) -> list[ExplainedForecast]:
         found = []
         for device, beside in questions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal
 
@@ -145,9 +146,9 @@ def _obstacle(verb: Verb, state: JobState) -> str:
 
 
 def _by_state(states: States) -> dict[JobState, list[int]]:
-    found: dict[JobState, list[int]] = {}
+    found: dict[JobState, list[int]] = defaultdict(list)
     for job, state in states.items():
-        found.setdefault(state, []).append(int(job))
+        found[state].append(int(job))
     return found
 
 

@@ -109,24 +109,21 @@ class _Sender:
         if not self.follow:
             await self._drain(answer)
             return
+        loop = asyncio.get_running_loop()
         while self._wanted():
             # Queried before the last read, so that everything written before the end is sent.
             over, newest = await self._ended()
             await self._drain(answer)
             if newest > self.number and not self.only:
                 self.number, self.offset = newest, 0
-            elif over:
+                continue
+            if over:
                 return
-            else:
-                await self._pause(answer)
-
-    async def _pause(self, answer: web.StreamResponse) -> None:
-        """Read the files every 0.15 s until the next query of the database, after 0.5 s."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _ASK_EVERY_S
-        while self._wanted() and loop.time() < until:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            await self._drain(answer)
+            # The files are read more often than the database.
+            until = loop.time() + _ASK_EVERY_S
+            while self._wanted() and loop.time() < until:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                await self._drain(answer)
 
     async def _drain(self, answer: web.StreamResponse) -> None:
         attempts = self.context.settings.home.attempts

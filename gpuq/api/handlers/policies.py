@@ -17,7 +17,6 @@ from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
 from gpuq.errors import Failure
 from gpuq.format import rfc3339_or_none
-from gpuq.messages.live import PolicyStatus
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
@@ -35,18 +34,17 @@ async def policies(request: web.Request) -> web.Response:
     view = (await context.live.read()).view
     found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
+    fault = None
+    if live is not None and live.fault is not None:
+        fault = PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
     return reply(
         Policies(
             chosen=live.chosen if live else found.chosen,
             serving=live.serving if live else None,
-            fault=_fault(live) if live else None,
+            fault=fault,
             policies=found.policies,
         )
     )
-
-
-def _fault(live: PolicyStatus) -> PolicyFault | None:
-    return None if live.fault is None else PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
 
 
 async def _catalogue(context: ApiContext) -> _Catalogue:

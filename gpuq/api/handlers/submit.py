@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -15,7 +16,6 @@ from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
-from gpuq.api.live import DispatcherSign
 from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
@@ -28,35 +28,26 @@ async def submit(request: web.Request) -> web.Response:
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
-    await _check_fit(context, wanted)
+    # Other jobs fit every device, so that the devices need not be read.
+    if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
+        devices = await context.read(context.devices.get)
+        for one in wanted:
+            fits.check(one, devices)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
     else:
         made = await context.read(records, context, caller, wanted, key)
     ids = await context.committer.add(made)
-    dispatcher = await _dispatcher(context)
+    # None if Redis does not answer at once, because the answer must not wait for it.
+    dispatcher = None
+    with suppress(TimeoutError):
+        dispatcher = (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
     if is_list:
         return reply(SubmittedJobs(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
-
-
-async def _dispatcher(context: ApiContext) -> DispatcherSign | None:
-    """Whether the dispatcher is alive; None if Redis does not answer at once, because the answer must not wait for it."""
-    try:
-        return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
-    except TimeoutError:
-        return None
-
-
-async def _check_fit(context: ApiContext, wanted: Sequence[Submission]) -> None:
-    if not any(fits.needs_devices(one) for one in wanted):
-        return
-    devices = await context.read(context.devices.get)
-    for one in wanted:
-        fits.check(one, devices)
 
 
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:

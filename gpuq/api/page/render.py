@@ -128,24 +128,22 @@ def _devices(page: Page) -> str:
 
 def _card(device: DeviceView) -> str:
     residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, shades(device), strict=True))
-    rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{_idle(device)}</p>'
+    idle = "No job runs here." if device.read_at else "No worker reports this device now."
+    rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{idle}</p>'
+    count = len(device.residents)
+    tag = f'<span class="tag">{"alone" if count else "idle"}</span>'
+    if count > 1:
+        tag = f'<span class="tag share">{count} share</span>'
+    elif device.foreign_memory_bytes:
+        tag = '<span class="tag bad">foreign process</span>'
     wrong = "unwell" if device.unwell else None if device.read_at else "silent"
     mark = f' <span class="tag bad">{wrong}</span>' if wrong else ""
     return (
         f'<article class="card" tabindex="0" aria-label="Device {escape(device.name)}" title="{escape(device.id)}">'
-        f"<h3><span>{escape(device.name)}</span>{_company(device)}{mark}</h3>"
+        f"<h3><span>{escape(device.name)}</span>{tag}{mark}</h3>"
         f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>{_remarks(device)}'
         f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
     )
-
-
-def _company(device: DeviceView) -> str:
-    count = len(device.residents)
-    if count > 1:
-        return f'<span class="tag share">{count} share</span>'
-    if device.foreign_memory_bytes:
-        return '<span class="tag bad">foreign process</span>'
-    return '<span class="tag">alone</span>' if count else '<span class="tag">idle</span>'
 
 
 def _remarks(device: DeviceView) -> str:
@@ -157,10 +155,6 @@ def _remarks(device: DeviceView) -> str:
         counts = ", ".join(f"XID {xid}: {count:,}" for xid, count in device.xids.items())
         remarks.append(("", f"Errors of the driver so far: {counts}"))
     return "".join(f'<p class="remark {mark}">{escape(text)}</p>' for mark, text in remarks)
-
-
-def _idle(device: DeviceView) -> str:
-    return "No job runs here." if device.read_at else "No worker reports this device now."
 
 
 def _meter(name: str, bar: DeviceBar) -> str:
