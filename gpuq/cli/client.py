@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from gpuq.cli import console
@@ -142,7 +143,7 @@ class Client:
         """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         if response.status >= 400:
-            raise _problem(response.status, self._read(response))
+            self._checked(response)
         if self._connection.sock is not None:
             self._connection.sock.settimeout(None)
         try:
@@ -156,21 +157,14 @@ class Client:
     def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
         """(body at `path`, headers of the answer)."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
-        raw = self._read(response)
-        if response.status >= 400:
-            raise _problem(response.status, raw)
-        return raw, response.headers
+        return self._checked(response), response.headers
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
     def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
-        response = self._send(method, path, payload, headers)
-        raw = self._read(response)
-        if response.status >= 400:
-            raise _problem(response.status, raw)
-        answer = source = _parse(raw)
+        answer = source = _parse(self._checked(self._send(method, path, payload, headers)))
         if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
             source = jobs[0]
         if isinstance(source, dict) and source.get("dispatcher") in {"stale", "absent"} and not self._warned:
@@ -223,6 +217,23 @@ class Client:
         if not isinstance(self._connection, _UnixConnection):
             return False
         return any(is_held(self._connection.path.with_name(name)) for name in _LOCKS)
+
+    def _checked(self, response: http.client.HTTPResponse) -> bytes:
+        """The body of the answer. Raises the error of a problem document, else one chosen by the HTTP status."""
+        raw = self._read(response)
+        if response.status < 400:
+            return raw
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = None
+        problem: Record = body if isinstance(body, dict) else {}
+        cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
+        if cls is None:
+            by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
+            cls = Failure if "exit_code" in problem else by_status
+        detail = problem.get("detail") or problem.get("title")
+        raise cls(str(detail or f"The daemon answered with HTTP status {response.status}."), fix=problem.get("hint"))
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
@@ -307,38 +318,15 @@ def _parse(raw: bytes) -> Any:
         raise Failure("The answer is not JSON; is this really a gpuq?", fix="Check --host and GPUQ_HOST.") from error
 
 
-def _problem(status: int, raw: bytes) -> GpuqError:
-    """The error of an RFC 9457 problem document; without one, chosen by the HTTP status."""
-    try:
-        body = json.loads(raw)
-    except ValueError:
-        body = None
-    problem: Record = body if isinstance(body, dict) else {}
-    cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
-    if cls is None:
-        cls = Failure if "exit_code" in problem else _BY_STATUS.get(status, Unreachable if status == 503 else Failure)
-    detail = problem.get("detail") or problem.get("title") or f"The daemon answered with HTTP status {status}."
-    return cls(str(detail), fix=problem.get("hint"))
-
-
 def _unreachable(address: str, error: OSError) -> GpuqError:
-    if isinstance(error, PermissionError):
-        closed = _own_closed_folder(address)
-        if closed is not None:
-            return NotPermitted(f"You may not enter your own folder {closed}.", fix=f"chmod u+rwx {closed}")
-        return NotPermitted(f"{address} belongs to another user.", fix="Set GPUQ_HOME to the home of your own gpuq.")
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return Unreachable(f"No gpuq is running at {address}.")
-    return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
-
-
-def _own_closed_folder(address: str) -> Path | None:
-    """The caller's own folder above the socket that lacks its execute permission; None if there is none."""
-    for folder in reversed(Path(address.removeprefix("unix://")).parents):
-        try:
+    if not isinstance(error, PermissionError):
+        return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
+    # The caller's own folder above the socket may lack its execute permission.
+    with suppress(OSError):
+        for folder in reversed(Path(address.removeprefix("unix://")).parents):
             status = folder.stat()
-        except OSError:
-            return None
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o100:
-            return folder
-    return None
+            if status.st_uid == os.geteuid() and not status.st_mode & 0o100:
+                return NotPermitted(f"You may not enter your own folder {folder}.", fix=f"chmod u+rwx {folder}")
+    return NotPermitted(f"{address} belongs to another user.", fix="Set GPUQ_HOME to the home of your own gpuq.")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.cli import capture, console, piped
-from gpuq.cli.arguments import Parser
+from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -27,17 +27,31 @@ _LONGEST = {"name": 200, "project": 200, "kind": 400}
 # The signals of `gpuq.messages.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
-USAGE = """\
+_USAGE = """\
 gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
        gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]
        gpuq {verb} [OPTIONS] - [ARGS...] < SCRIPT"""
-EPILOG = """\
+_EPILOG = """\
 Options stand before the script; everything after it is the script's own.
 A .py file is run by --python, else by the active environment ($VIRTUAL_ENV,
 $CONDA_PREFIX), else by a .venv beside it or here, else by python3 on PATH.
 A script on standard input (-, or -- python -) goes along with the job, up to
 1 MiB. Otherwise a job has nothing on its standard input.
 """
+
+
+def job_parser(verb: str, summary: str) -> Parser:
+    """A parser for a verb that takes a job's command; `add_job_options` adds the options."""
+    return Parser(verb, summary, usage=_USAGE.format(verb=verb), epilog=_EPILOG)
+
+
+def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
+    own, verbatim, command = parser.split(words)
+    options = parser.parse_args(own)
+    body = submission(options, command, verbatim)
+    warn_misplaced(parser.long_options(), body)
+    return options, body
 
 
 def add_job_options(parser: Parser) -> None:
@@ -76,12 +90,14 @@ def submission(
     here = capture.current_folder()
     command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here, read=read)
     folder, script = _working_folder(options.chdir, here), command.script
+    program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
+    default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
     commit, dirty = capture.git_state(script.parent if script else here)
     body: dict[str, Any] = {
         "command": command.words,
         "cwd": str(folder),
         "env": capture.environment(os.environ, options.pass_env, options.env),
-        "name": _label(options, "name") or _name_of(words[0]),
+        "name": _label(options, "name") or default_name[: _LONGEST["name"]],
         "project": _label(options, "project"),
         "kind": _label(options, "kind"),
         "priority": whole("--priority", options.priority, -1000, 1000),
@@ -131,14 +147,6 @@ def _working_folder(named: str | None, here: Path) -> Path:
         fix = "Name another with --chdir, or ask its owner."
         raise BadInput(f"you may not enter the folder {folder}.", fix=fix)
     return folder
-
-
-def _name_of(program: str) -> str:
-    """A job's default name: its script's, with `?` for unprintable characters."""
-    if program == piped.HERE:
-        return "stdin"
-    name = "".join(letter if letter.isprintable() else "?" for letter in Path(program).name)
-    return name[: _LONGEST["name"]]
 
 
 def _label(options: argparse.Namespace, name: str) -> str | None:

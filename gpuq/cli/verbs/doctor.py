@@ -12,6 +12,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -105,7 +106,19 @@ def daemon_checks(client: Client) -> list[Check]:
     except GpuqError as error:
         return [Check("api", BROKEN, error.message, error.fix)]
     answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
-    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
+    checks = [Check("api", OK, answering)]
+    for part, status in ready.items():
+        if part == "ready" or not isinstance(status, str):
+            continue
+        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+        found = "its schema is not this version's" if status == "schema" else status
+        checks.append(Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix))
+    with suppress(GpuqError):
+        theirs = client.server_time()
+        if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
+            apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
+            checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
+    return [*checks, *_devices(client), *_policy(client)]
 
 
 _FIXES = {
@@ -113,25 +126,6 @@ _FIXES = {
     "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
     "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
 }
-
-
-def _parts(ready: Record) -> Iterator[Check]:
-    for part, status in ready.items():
-        if part == "ready" or not isinstance(status, str):
-            continue
-        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-        found = "its schema is not this version's" if status == "schema" else status
-        yield Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix)
-
-
-def _clocks_agree(client: Client) -> Iterator[Check]:
-    try:
-        theirs = client.server_time()
-    except GpuqError:
-        return
-    if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
-        apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
-        yield Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true")
 
 
 def _devices(client: Client) -> Iterator[Check]:
@@ -156,10 +150,6 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
-    yield from _processes(devices)
-
-
-def _processes(devices: list[Record]) -> Iterator[Check]:
     hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
     if hosts:
         found = (

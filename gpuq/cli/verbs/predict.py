@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_options, messages
-from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import Client, Record, with_query
 from gpuq.errors import NeverFits
 
@@ -23,20 +22,15 @@ _MOST_FREE = 3
 
 def run(words: list[str]) -> int:
     """Predict. Exit code 7 if the job could never run."""
-    parser = Parser(
+    parser = job_options.job_parser(
         "predict",
         "What gpuq believes of a job, from what evidence, and how sure it is.\n"
         "Nothing is queued or run. Exit code 7 if it could never run.",
-        usage=job_options.USAGE.format(verb="predict"),
-        epilog=job_options.EPILOG,
     )
     parser.add_argument("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
     parser.add_argument("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
     job_options.add_job_options(parser)
-    own, verbatim, command = parser.split(words)
-    options = parser.parse_args(own)
-    body = job_options.submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    options, body = job_options.parse(parser, words)
     query = {"beside": options.beside, "device_type": options.device_type}
     return predict(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 
@@ -169,7 +163,12 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
         empty = "" if place["device"] else f"an empty {fmt.clean(place['device_type'])}"
         alike.setdefault((place["verdict"]["admitted"], _why(place), costs, empty), []).append(place)
     for (admitted, why, costs, empty), there in alike.items():
-        names = [_partner_name(partner) for partner in there[0]["partners"]]
+        names = []
+        for partner in there[0]["partners"]:
+            name = f" ({fmt.clean(partner['name'])})" if partner.get("name") else ""
+            names.append(
+                f"kind {fmt.clean(partner['kind'])}" if partner["job"] is None else f"job {partner['job']}{name}"
+            )
         where = empty or ", ".join(filter(None, map(fmt.device_name, there)))
         beside = f" beside {' and '.join(names)}" if len(there) == 1 else ""
         yield from _indented(f"{'yes' if admitted else 'no'}, on {where}{beside}: {why}", width, "  ")
@@ -185,26 +184,19 @@ def _why(place: Record) -> str:
     return said.partition(": ")[2] if said.startswith("it fitted") else said
 
 
-def _partner_name(partner: Record) -> str:
-    if partner["job"] is None:
-        return f"kind {fmt.clean(partner['kind'])}"
-    name = partner.get("name")
-    return f"job {partner['job']}" + (f" ({fmt.clean(name)})" if name else "")
-
-
 def _cost(partner: Record) -> str | None:
     if partner.get("unsafe"):
         return "one of the two ran out of memory beside the other before"
-    own = _slowdown(partner["expected_slowdown"], partner["upper_slowdown"])
-    its = _slowdown(partner["partner_slowdown"], partner["partner_upper_slowdown"])
-    if own is None and its is None:
+    expected = partner["expected_slowdown"], partner["partner_slowdown"]
+    if expected == (None, None):
         return None
+    uppers = partner["upper_slowdown"], partner["partner_upper_slowdown"]
+    own, its = (
+        "unknown" if ratio is None else console.with_upper(fmt.slowdown(ratio), fmt.slowdown(upper))
+        for ratio, upper in zip(expected, uppers, strict=True)
+    )
     evidence = f" ({fmt.clean(partner['evidence'])})" if partner.get("evidence") else ""
-    return f"slowdown: this job {own or 'unknown'}; that one {its or 'unknown'}{evidence}"
-
-
-def _slowdown(expected: float | None, upper: float | None) -> str | None:
-    return None if expected is None else console.with_upper(fmt.slowdown(expected), fmt.slowdown(upper))
+    return f"slowdown: this job {own}; that one {its}{evidence}"
 
 
 def _indented(text: str, width: int, margin: str) -> Iterator[str]:

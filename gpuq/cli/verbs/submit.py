@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpuq.cli import console, job_options
-from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import Client, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -27,11 +27,8 @@ _LINE_BYTES = 2 * 2**20
 
 def run(words: list[str]) -> int:
     """Submit. Returns 0, or the job's exit code with --wait or --follow."""
-    parser = Parser(
-        "submit",
-        "Queue a script or a command. Prints the id alone when stdout is not a terminal.",
-        usage=job_options.USAGE.format(verb="submit"),
-        epilog=job_options.EPILOG,
+    parser = job_options.job_parser(
+        "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
     )
     job_options.add_job_options(parser)
     add = parser.add_argument
