@@ -7,6 +7,7 @@ Nothing here outlives the process.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Store
-from gpuq.api.fits import KnownDevices
+from gpuq.adapters.supervise import python_module
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.submit import Committer, WakeUpSender
@@ -34,6 +35,7 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 """(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
+_DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,6 +67,24 @@ class ApiDependencies:
     describe: Describe
     models: Models | None = None
     clock: Callable[[], float] = time.time
+
+
+class KnownDevices:
+    """The record's devices, read again when older than two seconds: they change rarely, submissions come often."""
+
+    def __init__(self, read: Callable[[], list[Device]], clock: Callable[[], float]) -> None:
+        self._read = read
+        self._clock = clock
+        self._devices: list[Device] = []
+        self._read_at = float("-inf")
+
+    def get(self) -> list[Device]:
+        """The devices. Blocks when it must read."""
+        now = self._clock()
+        if not 0 <= now - self._read_at < _DEVICES_REUSED_S:
+            self._devices = self._read()
+            self._read_at = now
+        return self._devices
 
 
 @dataclass
@@ -106,6 +126,16 @@ class ApiContext:
         """Commit a request for each of these jobs, then wake the dispatcher."""
         await self.read(self.store.add_requests, verb, jobs, by, self.now())
         self.ringer.ring()
+
+    async def start(self, module: str, *arguments: str) -> asyncio.subprocess.Process:
+        """Start one of our modules for this home as a process of its own; its output and errors come through pipes."""
+        return await asyncio.create_subprocess_exec(
+            *python_module(module, *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "GPUQ_HOME": str(self.settings.home.root)},
+        )
 
 
 CONTEXT = web.AppKey("context", ApiContext)

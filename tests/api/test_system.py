@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuq.api import retrain
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES
+from gpuq.api.handlers import models
 from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.forecast import Forecast
 from gpuq.errors import SchemaMismatch, Unreachable
@@ -153,7 +153,7 @@ async def test_models(endpoint: Endpoint) -> None:
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module in the trainer's place: its text is written by the test."""
-    monkeypatch.setattr(retrain, "MODULE", "trainer_of_the_test")
+    monkeypatch.setattr(models, "MODULE", "trainer_of_the_test")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path / "trainer_of_the_test.py"
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, jobs, logs, predict, submit, system
+from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
@@ -105,8 +105,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     _get(f"{API}/policies", policies, "Policies: which was chosen, which proposes.", schema.Policies),
     _get(f"{API}/report/shadow", shadow, "What sharing would have done.", ShadowReport, query=params.DaysQuery),
-    _get(f"{API}/models", system.models, "The model shelf.", dict[str, Any]),
-    _post(f"{API}/models/train", system.train, "Train a candidate now.", dict[str, Any]),
-    _post(f"{API}/models/rollback", system.rollback, "Serve the model before.", dict[str, Any]),
+    _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any]),
+    _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any]),
+    _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any]),
     _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
 )

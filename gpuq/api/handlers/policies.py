@@ -6,13 +6,11 @@ The list is what `python -m gpuq.policies` prints, a process of its own because 
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.supervise import python_module
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
 from gpuq.errors import Failure
@@ -48,13 +46,7 @@ async def policies(request: web.Request) -> web.Response:
 
 
 async def _catalogue(context: ApiContext) -> _Catalogue:
-    child = await asyncio.create_subprocess_exec(
-        *python_module(MODULE),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
-    )
+    child = await context.start(MODULE)
     try:
         out, err = await asyncio.wait_for(child.communicate(), _WITHIN_S)
     except TimeoutError:

@@ -13,11 +13,10 @@ from typing import Any
 
 from aiohttp import web
 
-from gpuq.api import fits
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
-from gpuq.api.handlers.submit import records
+from gpuq.api.handlers.submit import check_fits, records
 from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.views import expected_start, forecast_view, verdict_view
@@ -70,7 +69,7 @@ def _prediction(
     occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, by_type)]
     never = None
     try:
-        fits.check(record.submission, devices)
+        check_fits(record.submission, devices)
     except NeverFits as error:
         never = error.message
     questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in occupied]

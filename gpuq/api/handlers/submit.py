@@ -11,11 +11,15 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api import fits
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
+from gpuq.core.scheduling.admit import fits_ever
+from gpuq.core.state.device import Device
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.errors import NeverFits
+from gpuq.format import gib
 from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
@@ -32,7 +36,7 @@ async def submit(request: web.Request) -> web.Response:
     if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
         devices = await context.read(context.devices.get)
         for one in wanted:
-            fits.check(one, devices)
+            check_fits(one, devices)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
@@ -70,3 +74,30 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
             )
         )
     return made
+
+
+def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
+    """Raises NeverFits, with the number that is missing, if no set of these devices could ever run this.
+
+    While no device is known, everything is accepted.
+    """
+    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices)
+    if verdict is None:
+        return
+    numbers = dict(verdict.numbers)
+    if "devices_per_host" in numbers:
+        most = int(numbers["devices_per_host"] or 0)
+        lacking = submission.gpus - most
+        raise NeverFits(
+            f"The job asks for {submission.gpus} devices of one host; the host with the most has "
+            f"{most}, so {lacking} {'is' if lacking == 1 else 'are'} missing.",
+            fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
+        )
+    needed, largest, missing = (
+        gib(int(numbers[name] or 0)) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+    )
+    asked, which = f"{needed} of device memory", "the largest device"
+    if submission.gpus > 1:
+        asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
+    device = DeviceNames(devices).of(verdict.device or "")
+    raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")

@@ -1,11 +1,10 @@
-"""Devices, the queue, models, probes, metrics and the OpenAPI document.
+"""Devices, the queue, probes, metrics and the OpenAPI document.
 
 The probes return fixed words only, because anyone may call them.
 """
 
 from __future__ import annotations
 
-import msgspec
 from aiohttp import web
 
 import gpuq
@@ -13,7 +12,6 @@ from gpuq.api import metrics, views
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names, waiting_order
-from gpuq.api.retrain import retrain
 from gpuq.core.state.job import JobState
 from gpuq.errors import GpuqError
 from gpuq.messages.live import LiveView
@@ -60,27 +58,6 @@ async def queue(request: web.Request) -> web.Response:
         return reply(Queue(waiting=order, source="redis"))
     rows = await context.read(context.store.jobs, states=[JobState.PENDING])
     return reply(Queue(waiting=[row.id for row in rows], source="record"))
-
-
-async def models(request: web.Request) -> web.Response:
-    """The serving model, its evaluation, and whether its forecasts still hold."""
-    context = context_of(request)
-    shelf = context.parts.models
-    status = await context.read(shelf.status) if shelf is not None else {"serving": None, "versions": []}
-    view = (await context.live.read()).view
-    if view is not None and view.drift is not None:
-        status = {**status, "drift": msgspec.to_builtins(view.drift)}
-    return reply(status)
-
-
-async def train(request: web.Request) -> web.Response:
-    """Train a candidate now, in a process of its own; the outcome."""
-    return reply(await retrain(context_of(request)))
-
-
-async def rollback(request: web.Request) -> web.Response:
-    """Serve the previous model again."""
-    return reply(await retrain(context_of(request), "--rollback"))
 
 
 async def openapi(request: web.Request) -> web.Response:

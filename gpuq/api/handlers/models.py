@@ -1,38 +1,52 @@
-"""Run a training requested through the API, in a process of its own, one at a time.
+"""The prediction model: its status, a training, and the way back.
 
-Returns the JSON that `python -m gpuq.programs.retrain` prints, or raises its last sentence as an error. TensorFlow and
-scikit-learn are only imported in that process.
+A training runs in a process of its own, one at a time, because TensorFlow and scikit-learn are only imported there. Its answer is
+the JSON that `python -m gpuq.programs.retrain` prints, or the last sentence of its errors.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
-from gpuq.adapters.supervise import python_module
-from gpuq.api.context import ApiContext
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.errors import Conflict, Failure
 
 MODULE: Final = "gpuq.programs.retrain"
 
 
-async def retrain(context: ApiContext, *arguments: str) -> Any:
+async def models(request: web.Request) -> web.Response:
+    """The serving model, its evaluation, and whether its forecasts still hold."""
+    context = context_of(request)
+    shelf = context.parts.models
+    status = await context.read(shelf.status) if shelf is not None else {"serving": None, "versions": []}
+    view = (await context.live.read()).view
+    if view is not None and view.drift is not None:
+        status = {**status, "drift": msgspec.to_builtins(view.drift)}
+    return reply(status)
+
+
+async def train(request: web.Request) -> web.Response:
+    """Train a candidate now, in a process of its own; the outcome."""
+    return reply(await _retrain(context_of(request)))
+
+
+async def rollback(request: web.Request) -> web.Response:
+    """Serve the previous model again."""
+    return reply(await _retrain(context_of(request), "--rollback"))
+
+
+async def _retrain(context: ApiContext, *arguments: str) -> Any:
     """Run the trainer; its JSON. Raises Conflict while another training runs, Failure if it fails."""
     if context.training.locked():
         raise Conflict(
             "A training run is already under way.", fix="Wait for it; `gpuq model status` shows its outcome."
         )
     async with context.training:
-        child = await asyncio.create_subprocess_exec(
-            *python_module(MODULE, *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
-        )
+        child = await context.start(MODULE, *arguments)
         output = asyncio.ensure_future(child.communicate())
         stop = asyncio.ensure_future(context.stopping.wait())
         try:
