@@ -68,7 +68,12 @@ def command(
     _check_text(words)
     first = words[0]
     if first == piped.HERE and not verbatim:
-        return _piped_script(words[1:], read(), python, environ, cwd)
+        # The script runs as the same file would.
+        script, arguments = read(), words[1:]
+        named = piped.interpreter_in(script)
+        if named is not None:
+            return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
+        return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
@@ -79,16 +84,6 @@ def command(
             words = [str(path), *words[1:]]
     full = (_program(words[0], environ, cwd), *words[1:])
     return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
-
-
-def _piped_script(
-    arguments: Sequence[str], script: str, python: str | None, environ: Mapping[str, str], cwd: Path
-) -> Command:
-    """The command for `gpuq submit -`: the script runs as the same file would."""
-    named = piped.interpreter_in(script)
-    if named is not None:
-        return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
-    return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
 
 
 def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:

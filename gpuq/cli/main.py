@@ -65,7 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _print_error(GpuqError(f"{where}{error.strerror or error}."))
     except Exception as error:  # noqa: BLE001  a user gets a sentence and no traceback
-        return _unexpected(error)
+        if os.environ.get("GPUQ_DEBUG"):
+            from traceback import print_exception
+
+            print_exception(error)
+            return 1
+        _write_error(
+            f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
+            "  Please report this; set GPUQ_DEBUG=1 for the traceback."
+        )
+        return 1
     return code
 
 
@@ -126,19 +135,6 @@ exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
 def _print_error(error: GpuqError) -> int:
     _write_error(f"gpuq: {error.message}\n  {error.fix}")
     return error.exit_code
-
-
-def _unexpected(error: Exception) -> int:
-    if os.environ.get("GPUQ_DEBUG"):
-        from traceback import print_exception
-
-        print_exception(error)
-        return 1
-    _write_error(
-        f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
-        "  Please report this; set GPUQ_DEBUG=1 for the traceback."
-    )
-    return 1
 
 
 def _write_error(text: str) -> None:

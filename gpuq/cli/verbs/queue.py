@@ -10,7 +10,6 @@ from gpuq import format as fmt
 from gpuq.cli import console, job_labels
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import Client, Record
-from gpuq.cli.job_labels import labels
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, WAITING, JobState
 
@@ -80,7 +79,7 @@ def run(words: list[str]) -> int:
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
     """Tables of ended, running and waiting jobs, the latter in the order of their start; then the number of each."""
     at = time.time() if now is None else now
-    names = dict(zip((job["id"] for job in jobs), labels(jobs), strict=True))
+    names = dict(zip((job["id"] for job in jobs), job_labels.labels(jobs), strict=True))
     waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
@@ -117,11 +116,9 @@ def _table(
     wanted = max(len(name.shorter[-1]) if isinstance(name, console.Cell) else len(name) for _, name, *_ in rows)
     name = console.Column("NAME", least=min(wanted, width * 9 // 20))
     every = (console.Column("ID"), name, console.Column("ST"), *columns)
-    kept = [i for i in range(len(every)) if i < _OF_EACH or any(row[i] not in ("", "-") for row in rows)]
+    always = len(every) - len(columns)
+    kept = [i for i in range(len(every)) if i < always or any(row[i] not in ("", "-") for row in rows)]
     return console.table([every[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
-
-
-_OF_EACH = 3
 
 
 def parse_states(text: str) -> list[str]:
@@ -177,12 +174,6 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
     return sorted(jobs, key=lambda job: int(job["id"]))
 
 
-def _device(job: Record) -> str:
-    """The device; of several the first and the number of others: `cpu0 +1`."""
-    more = len(job.get("devices") or []) - 1
-    return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
-
-
 def _running(job: Record, name: str, now: float) -> list[str]:
     live, actual, forecast = (job.get(part) or {} for part in ("live", "actual", "forecast"))
     started, ended = job.get("started_at_unix"), job.get("ended_at_unix")
@@ -191,11 +182,14 @@ def _running(job: Record, name: str, now: float) -> list[str]:
     left, right = ("?" if value is None else fmt.gib(value, "G") for value in memory)
     slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
     only_expected = slowdown is None and expected is not None
+    # Of several devices the first and the number of others: `cpu0 +1`.
+    more = len(job.get("devices") or []) - 1
+    device = (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
     return [
         str(job["id"]),
         name,
         _code(job),
-        _device(job),
+        device,
         _share(job),
         "-" if memory == (None, None) else f"{left.removesuffix(right[-1])}/{right}",
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
