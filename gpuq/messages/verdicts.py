@@ -125,10 +125,6 @@ def _overload(n: Numbers) -> str:
     return f"peak utilisation {_load(n)}, beside job {_jobs(n['residents'])}{others}."
 
 
-def _too_much_memory(n: Numbers) -> str:
-    return f"memory {_memory(n)}."
-
-
 def _fits(n: Numbers) -> str:
     return (
         f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
@@ -159,40 +155,18 @@ def _of_budget(n: Numbers) -> str:
     return budget + (f", for the bound {slowdown(n['upper_limit'])}" if n.get("upper_limit") is not None else "")
 
 
-def _saves_too_little(n: Numbers) -> str:
-    return (
-        f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
-    )
-
-
-def _idle(n: Numbers) -> str:
-    return f"no other job was on the device; {gib(n['needed_bytes'])} needed of {gib(n['total_bytes'])}."
-
-
-def _first_run(n: Numbers) -> str:
-    return f"too little is known of its kind to share, so it has the device ({gib(n['total_bytes'])}) alone."
-
-
 def _unknown_partner(n: Numbers) -> str:
     if "resident" in n:
         return f"job {n['resident']} is there, and too little is known of it to give it a partner."
     return f"too little is known of its kind to share a device (evidence: {n['evidence']})."
 
 
-def _exclusive(n: Numbers) -> str:
-    return f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
-
-
 def _over_budget(n: Numbers) -> str:
+    budget = slowdown(n["budget"])
     if "resident" in n:
-        return f"it would slow job {n['resident']} by {slowdown(n['resident_slowdown'])}, {_budget(n)}."
-    return f"it would run {slowdown(n['newcomer_slowdown'])} slower beside a job of kind {n['beside']}, {_budget(n)}."
-
-
-def _budget(n: Numbers) -> str:
-    return (
-        f"whose budget is {slowdown(n['budget'])}" if "resident" in n else f"and its budget is {slowdown(n['budget'])}"
-    )
+        return f"it would slow job {n['resident']} by {slowdown(n['resident_slowdown'])}, whose budget is {budget}."
+    slower = slowdown(n["newcomer_slowdown"])
+    return f"it would run {slower} slower beside a job of kind {n['beside']}, and its budget is {budget}."
 
 
 def _full(n: Numbers) -> str:
@@ -201,10 +175,6 @@ def _full(n: Numbers) -> str:
         unusable = n.get("unusable_devices")
         return f"{wanted}, {unusable} unusable: `gpuq doctor` says why." if unusable else f"{wanted}."
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
-
-
-def _unsafe(n: Numbers) -> str:
-    return f"beside kind {n['beside']} one of the two ran out of memory before."
 
 
 def _never(n: Numbers) -> str:
@@ -219,17 +189,25 @@ def _jobs(ids: str) -> str:
 
 
 _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
-    ("Idle", True): _idle,
+    ("Idle", True): lambda n: (
+        f"no other job was on the device; {gib(n['needed_bytes'])} needed of {gib(n['total_bytes'])}."
+    ),
     ("Fits", True): _fits,
     ("KnownPair", True): _known_pair,
-    ("PackingSaving", False): _saves_too_little,
-    ("FirstRunExclusive", True): _first_run,
+    ("PackingSaving", False): lambda n: (
+        f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
+    ),
+    ("FirstRunExclusive", True): lambda n: (
+        f"too little is known of its kind to share, so it has the device ({gib(n['total_bytes'])}) alone."
+    ),
     ("FirstRunExclusive", False): _unknown_partner,
     ("Resources", False): _full,
-    ("PredictedMemory", False): _too_much_memory,
+    ("PredictedMemory", False): lambda n: f"memory {_memory(n)}.",
     ("PredictedLoad", False): _overload,
     ("SlowdownBudget", False): _over_budget,
-    ("Exclusive", False): _exclusive,
-    ("UnsafePair", False): _unsafe,
+    ("Exclusive", False): lambda n: (
+        f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
+    ),
+    ("UnsafePair", False): lambda n: f"beside kind {n['beside']} one of the two ran out of memory before.",
     ("NeverFits", False): _never,
 }
