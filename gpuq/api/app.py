@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies
+from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
@@ -30,10 +30,9 @@ _HEADERS = {
 }
 
 
-def make_app(parts: ApiDependencies, token: str) -> web.Application:
-    """The application, for `server.py` or a test's client. `token` is the secret that TCP callers must send."""
+def make_app(context: ApiContext) -> web.Application:
+    """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
-    context = ApiContext(parts, token)
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:

@@ -57,66 +57,42 @@ class Models(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ApiDependencies:
-    """What the endpoint is made of; tests pass their own."""
+@dataclass
+class ApiContext:
+    """The parts that the endpoint is made of, and the state of one running process."""
 
     settings: Settings
     store: Store
+    """The database. Its calls block: make them through `read`."""
     stream: DispatcherLink
     describe: Describe
+    token: str
+    """The secret that TCP callers must send."""
     models: Models | None = None
     clock: Callable[[], float] = time.time
-
-
-class KnownDevices:
-    """The record's devices, read again when older than two seconds: they change rarely, submissions come often."""
-
-    def __init__(self, read: Callable[[], list[Device]], clock: Callable[[], float]) -> None:
-        self._read = read
-        self._clock = clock
-        self._devices: list[Device] = []
-        self._read_at = float("-inf")
-
-    def get(self) -> list[Device]:
-        """The devices. Blocks when it must read."""
-        now = self._clock()
-        if not 0 <= now - self._read_at < _DEVICES_REUSED_S:
-            self._devices = self._read()
-            self._read_at = now
-        return self._devices
-
-
-@dataclass
-class ApiContext:
-    """The dependencies and the state of one running process."""
-
-    parts: ApiDependencies
-    token: str
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    training: asyncio.Lock = field(default_factory=asyncio.Lock)
-    openapi: bytes = b""
+    openapi: bytes = field(default=b"", init=False)
 
     def __post_init__(self) -> None:
+        self.stopping = asyncio.Event()
+        self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
-        self.ringer = WakeUpSender(self.parts.stream)
-        self.committer = Committer(self.parts.store, self.ringer.ring)
-        self.devices = KnownDevices(self.parts.store.devices, self.parts.clock)
-        self.live = LiveReader(self.parts.stream, self.parts.clock, self.parts.settings.admission.stale_after_s)
+        self.ringer = WakeUpSender(self.stream)
+        self.committer = Committer(self.store, self.ringer.ring)
+        self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
+        self._devices: list[Device] = []
+        self._devices_read_at = float("-inf")
 
-    @property
-    def store(self) -> Store:
-        """The database. Its calls block: make them through `read`."""
-        return self.parts.store
-
-    @property
-    def settings(self) -> Settings:
-        """All settings."""
-        return self.parts.settings
+    def devices(self) -> list[Device]:
+        """The record's devices, read again when older than two seconds: they change rarely, submissions come often. Blocks."""
+        now = self.now()
+        if not 0 <= now - self._devices_read_at < _DEVICES_REUSED_S:
+            self._devices = self.store.devices()
+            self._devices_read_at = now
+        return self._devices
 
     def now(self) -> float:
         """Unix seconds."""
-        return self.parts.clock()
+        return self.clock()
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in one of READ_THREADS threads."""

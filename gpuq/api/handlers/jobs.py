@@ -97,9 +97,9 @@ async def _view(request: web.Request) -> tuple[JobView, int | None]:
 async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
     """Signature -> the current forecast, of the waiting jobs among `rows`."""
     waiting = [row.record for row in rows if row.state in WAITING]
-    if context.parts.models is None or not waiting:
+    if context.models is None or not waiting:
         return {}
-    return await context.read(context.parts.models.forecasts, waiting)
+    return await context.read(context.models.forecasts, waiting)
 
 
 def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
@@ -132,14 +132,14 @@ async def find(context: ApiContext, text: str) -> tuple[JobRow, list[AttemptRow]
 async def waiting_order(context: ApiContext) -> list[int]:
     """The waiting jobs' ids in the order of their start; empty if Redis does not answer."""
     try:
-        return list(await context.parts.stream.waiting())
+        return list(await context.stream.waiting())
     except Unreachable:
         return []
 
 
 async def device_names(context: ApiContext, live: LiveView | None) -> DeviceNames:
     """The display names of all known devices."""
-    return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
+    return DeviceNames(await context.read(context.devices), live.reported if live else ())
 
 
 def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:

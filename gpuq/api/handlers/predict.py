@@ -58,13 +58,15 @@ async def predict(request: web.Request) -> web.Response:
 def _prediction(
     context: ApiContext, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
 ) -> Prediction:
-    devices = context.devices.get()
+    devices = context.devices()
     by_type = {device.type: device for device in devices if device_type in (None, device.type)}
     if device_type is not None and devices and not by_type:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
     alone = _explained_forecasts(context, record.kind, record.features, [(device, ()) for device in by_type.values()])
-    best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
+    types = [_type_forecast(one, by_type[one.device_type]) for one in alone]
+    first_known = next((place for place, one in enumerate(alone) if one.forecast.known), 0)
+    best = types[first_known] if types else None
     names = DeviceNames(devices, live.reported if live else ())
     occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, by_type)]
     never = None
@@ -86,13 +88,13 @@ def _prediction(
     now = (context.now(), context.now()) if free else None
     return Prediction(
         kind=record.kind,
-        forecast=None if best is None else forecast_view(plain(best.forecast), by_type[best.device_type].total_memory),
-        evidence=None if best is None else _evidence(best),
+        forecast=best.forecast if best else None,
+        evidence=best.evidence if best else None,
         never_fits=never,
         expected_start=expected_start(now or (live.newcomer_start if live else None)),
         free_devices=[names.of(device) for device in free],
         features={name: value for name, value in record.features.items() if name != "tokens"},
-        device_types=[_type_forecast(one, by_type[one.device_type]) for one in alone],
+        device_types=types,
         beside=beside_views,
     )
 
@@ -100,20 +102,16 @@ def _prediction(
 def _explained_forecasts(
     context: ApiContext, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
 ) -> list[ExplainedForecast]:
-    models = context.parts.models
+    models = context.models
     return [] if models is None else models.explained_forecasts(kind, features, questions)
 
 
 def _type_forecast(explained: ExplainedForecast, device: Device) -> TypeForecast:
     forecast = forecast_view(plain(explained.forecast), device.total_memory)
     assert forecast is not None
-    return TypeForecast(device_type=explained.device_type, forecast=forecast, evidence=_evidence(explained))
-
-
-def _evidence(explained: ExplainedForecast) -> EvidenceView:
     judged = explained.judged or {}
     under = judged.get("memory_under_share")
-    return EvidenceView(
+    evidence = EvidenceView(
         text=explained.forecast.evidence,
         own_runs=explained.runs,
         nearest=[NearKind(kind=kind, likeness=round(similarity, 3)) for kind, similarity in explained.nearest],
@@ -122,6 +120,7 @@ def _evidence(explained: ExplainedForecast) -> EvidenceView:
         bounds_held=None if under is None else round(1 - under, 4),
         judged_on=judged.get("scored"),
     )
+    return TypeForecast(device_type=explained.device_type, forecast=forecast, evidence=evidence)
 
 
 # --- when ------------------------------------------------------------------------------------------------------------

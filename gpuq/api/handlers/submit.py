@@ -34,7 +34,7 @@ async def submit(request: web.Request) -> web.Response:
     wanted, is_list = await params.submissions(request)
     # Other jobs fit every device, so that the devices need not be read.
     if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
-        devices = await context.read(context.devices.get)
+        devices = await context.read(context.devices)
         for one in wanted:
             check_fits(one, devices)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
@@ -59,7 +59,7 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
     now = context.now()
     made = []
     for index, one in enumerate(wanted):
-        kind, signature, features = context.parts.describe(one, caller.user)
+        kind, signature, features = context.describe(one, caller.user)
         made.append(
             JobRecord(
                 submission=one,

@@ -75,7 +75,7 @@ async def prometheus(request: web.Request) -> web.Response:
 
 async def device_list(context: ApiContext, live: LiveView | None) -> list[DeviceView]:
     """Every device with its residents' names and forecasts."""
-    known = await context.read(context.devices.get)
+    known = await context.read(context.devices)
     attempts = {int(row.job): row for row in await context.read(context.store.live_attempts)}
     ids = [row.job for row in attempts.values()]
     rows = await context.read(context.store.jobs, ids=ids) if ids else []
