@@ -20,6 +20,7 @@ from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
+from gpuq.cli.verbs import policy
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 
@@ -168,14 +169,10 @@ def _policy(client: Client) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("policy", BROKEN, error.message, error.fix)
         return
-    fault = found.get("fault")
-    if fault is None:
+    if found.get("fault") is None:
         yield Check("policy", OK, found["chosen"])
-        return
-    what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
-    replaced = f"`{found['chosen']}` {what}: {fault['reason']}"
-    fix = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
-    yield Check("policy", BROKEN, replaced, fix)
+    else:
+        yield Check("policy", BROKEN, policy.fault(found), policy.FAULT_FIX)
 
 
 # --- this machine --------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+FAULT_FIX = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
+
 
 def run(words: list[str]) -> int:
     """List the policies, or show one."""
@@ -29,7 +31,7 @@ def run(words: list[str]) -> int:
     if options.action == "list" and options.name is not None:
         raise BadInput("`list` takes no name.", fix=f"`gpuq policy show {options.name}` shows one.")
     found = _fetch(options)
-    chosen, serving, fault = found["chosen"], found["serving"], found["fault"]
+    chosen = found["chosen"]
     if options.action == "list":
         console.show(options, found, lambda shown, width, _: listing(shown, width))
     else:
@@ -40,13 +42,18 @@ def run(words: list[str]) -> int:
         console.show(options, policy, lambda shown, width, _: one(shown, found, width))
     if options.json:
         return 0
-    if fault:
-        what = "failed" if chosen == serving else f"is replaced by `{serving}`"
-        console.note(f"gpuq: `{chosen}` {what}: {fault['reason']}")
-        console.note("  Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on.")
+    if found["fault"]:
+        console.note(f"gpuq: {fault(found)}\n  {FAULT_FIX}")
     elif chosen not in {policy["name"] for policy in found["policies"]}:
         console.note(f"gpuq: the settings name `{chosen}`, which is none of these; the default stands in for it.")
     return 0
+
+
+def fault(found: Record) -> str:
+    """Why the chosen policy is not in use, in the API's answer `found`: "`fair` is replaced by `packed`: it failed"."""
+    chosen, serving = found["chosen"], found["serving"]
+    what = "failed" if chosen == serving else f"is replaced by `{serving}`"
+    return f"`{chosen}` {what}: {found['fault']['reason']}"
 
 
 def _fetch(options: Namespace) -> Record:
