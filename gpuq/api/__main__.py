@@ -17,7 +17,7 @@ from dataclasses import replace
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.api.app import make_app
-from gpuq.api.context import ApiDependencies
+from gpuq.api.context import ApiContext
 from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
@@ -58,7 +58,7 @@ async def _run(settings: Settings) -> None:
     stream = RedisStream(settings.effective_redis_url)
     models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
     try:
-        app = make_app(ApiDependencies(settings, store, stream, describe, models), token)
+        app = make_app(ApiContext(settings, store, stream, describe, token, models))
         await serve(app, settings.home, settings.api, stop, _log.info)
     finally:
         await stream.close()

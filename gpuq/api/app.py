@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies
+from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
@@ -30,16 +30,15 @@ _HEADERS = {
 }
 
 
-def make_app(parts: ApiDependencies, token: str) -> web.Application:
-    """The application, for `server.py` or a test's client. `token` is the secret that TCP callers must send."""
+def make_app(context: ApiContext) -> web.Application:
+    """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
-    context = ApiContext(parts, token)
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:
         app.router.add_route(route.method, route.path.replace("{id}", _ID), route.handler)
     app.on_response_prepare.append(_add_headers)
-    app.on_shutdown.append(_stop_streams)
+    app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_background)
     return app
 
@@ -51,8 +50,7 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "gpuq"
 
 
-async def _stop_streams(app: web.Application) -> None:
-    """Set the event at which handlers of streams end."""
+async def _end_streams(app: web.Application) -> None:
     app[CONTEXT].stopping.set()
 
 

@@ -1,4 +1,4 @@
-"""What every handler works with: the store, the live view, the committer, and a few threads.
+"""What every handler works with: the store, the live view, the committer, a few threads, and `reply` for the answer.
 
 Dependencies are Protocols, so that tests pass small ones. `CONTEXT` is the key under which the application carries the context.
 Nothing here outlives the process.
@@ -7,24 +7,25 @@ Nothing here outlives the process.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Store
-from gpuq.api.fits import KnownDevices
-from gpuq.api.live import LiveReader
+from gpuq.adapters.supervise import python_module
+from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
 from gpuq.messages.submission import JobRecord, Submission
-from gpuq.messages.wire import Message
 from gpuq.settings import Settings
 
 P = ParamSpec("P")
@@ -34,22 +35,8 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 """(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
-
-
-class DispatcherLink(Protocol):
-    """What the API needs of Redis, which connects it to the dispatcher. Calls raise `gpuq.errors.Unreachable`."""
-
-    async def view(self) -> bytes | None:
-        """The dispatcher's latest live view as JSON; None if there is none."""
-        ...
-
-    async def waiting(self) -> Sequence[int]:
-        """The waiting jobs' ids in the order in which they will start."""
-        ...
-
-    async def add(self, message: Message, /) -> object:
-        """Put one message into the dispatcher's inbox."""
-        ...
+_DEVICES_REUSED_S = 2.0
+_encoder = msgspec.json.Encoder()
 
 
 class Models(Protocol):
@@ -59,63 +46,53 @@ class Models(Protocol):
         """The serving version and each version with its model card, as JSON values."""
         ...
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """A Forecast as JSON values, for this job alone on a device."""
-        ...
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        """Signature -> Forecast as JSON values, for many jobs."""
+        """Signature -> Forecast as JSON values, for each job alone on a device."""
         ...
 
     def explained_forecasts(
-        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+        self, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
     ) -> list[ExplainedForecast]:
         """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
         ...
 
 
-@dataclass(frozen=True)
-class ApiDependencies:
-    """What the endpoint is made of; tests pass their own."""
+@dataclass
+class ApiContext:
+    """The parts that the endpoint is made of, and the state of one running process."""
 
     settings: Settings
     store: Store
+    """The database. Its calls block: make them through `read`."""
     stream: DispatcherLink
     describe: Describe
+    token: str
+    """The secret that TCP callers must send."""
     models: Models | None = None
     clock: Callable[[], float] = time.time
-
-
-@dataclass
-class ApiContext:
-    """The dependencies and the state of one running process."""
-
-    parts: ApiDependencies
-    token: str
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    training: asyncio.Lock = field(default_factory=asyncio.Lock)
-    openapi: bytes = b""
+    openapi: bytes = field(default=b"", init=False)
 
     def __post_init__(self) -> None:
+        self.stopping = asyncio.Event()
+        self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
-        self.ringer = WakeUpSender(self.parts.stream)
-        self.committer = Committer(self.parts.store, self.ringer.ring)
-        self.devices = KnownDevices(self.parts.store.devices, self.parts.clock)
-        self.live = LiveReader(self.parts.stream, self.parts.clock, self.parts.settings.admission.stale_after_s)
+        self.ringer = WakeUpSender(self.stream)
+        self.committer = Committer(self.store, self.ringer.ring)
+        self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
+        self._devices: list[Device] = []
+        self._devices_read_at = float("-inf")
 
-    @property
-    def store(self) -> Store:
-        """The database. Its calls block: make them through `read`."""
-        return self.parts.store
-
-    @property
-    def settings(self) -> Settings:
-        """All settings."""
-        return self.parts.settings
+    def devices(self) -> list[Device]:
+        """The record's devices, read again when older than two seconds: they change rarely, submissions come often. Blocks."""
+        now = self.now()
+        if not 0 <= now - self._devices_read_at < _DEVICES_REUSED_S:
+            self._devices = self.store.devices()
+            self._devices_read_at = now
+        return self._devices
 
     def now(self) -> float:
         """Unix seconds."""
-        return self.parts.clock()
+        return self.clock()
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in one of READ_THREADS threads."""
@@ -126,6 +103,16 @@ class ApiContext:
         await self.read(self.store.add_requests, verb, jobs, by, self.now())
         self.ringer.ring()
 
+    async def start(self, module: str, *arguments: str) -> asyncio.subprocess.Process:
+        """Start one of our modules for this home as a process of its own; its output and errors come through pipes."""
+        return await asyncio.create_subprocess_exec(
+            *python_module(module, *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "GPUQ_HOME": str(self.settings.home.root)},
+        )
+
 
 CONTEXT = web.AppKey("context", ApiContext)
 
@@ -133,3 +120,8 @@ CONTEXT = web.AppKey("context", ApiContext)
 def context_of(request: web.Request) -> ApiContext:
     """The context of the application that serves this request."""
     return request.app[CONTEXT]
+
+
+def reply(answer: Any, status: int = 200) -> web.Response:
+    """A struct, or plain data, as a JSON response."""
+    return web.Response(body=_encoder.encode(answer), status=status, content_type="application/json")

@@ -17,6 +17,7 @@ import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,9 @@ CALLER: Final = web.RequestKey("caller", Caller)
 @web.middleware
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse unknown callers. The probes, the login form and its two files need only valid Host and Origin headers."""
-    connection = _socket_of(request)
+    connection: socket.socket | None = request.get_extra_info("socket")
+    if connection is None:
+        raise Unauthenticated("The connection is gone.")
     if connection.family == socket.AF_UNIX:
         request[CALLER] = caller_at(connection)
     else:
@@ -110,24 +113,13 @@ def caller_at(connection: socket.socket) -> Caller:
     return Caller(user_name(uid), uid, "socket")
 
 
-_names: dict[int, str] = {}
-
-
+@cache
 def user_name(uid: int) -> str:
     """The name of a user; its number as text if it has none."""
-    if uid not in _names:
-        try:
-            _names[uid] = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            _names[uid] = str(uid)
-    return _names[uid]
-
-
-def _socket_of(request: web.Request) -> socket.socket:
-    connection = request.get_extra_info("socket")
-    if connection is None:
-        raise Unauthenticated("The connection is gone.")
-    return connection  # type: ignore[no-any-return]
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 # --- TCP -----------------------------------------------------------------------------------------------------------
@@ -152,25 +144,21 @@ def host_is_ours(host: str, port: int, allowed: Sequence[str]) -> bool:
     name, colon, digits = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not colon:
         name, digits = host, "80"
-    if host in (entry.lower() for entry in allowed) or name in (entry.lower() for entry in allowed):
+    if {host, name} & {entry.lower() for entry in allowed}:
         return True
-    return digits == str(port) and _is_loopback(name)
+    if digits != str(port):
+        return False
+    try:
+        if name.startswith("["):
+            return ipaddress.IPv6Address(name.removeprefix("[").removesuffix("]")).is_loopback
+        return name == "localhost" or ipaddress.IPv4Address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def origin_matches(origin: str, host: str) -> bool:
     """Whether an Origin header is the page served under this Host header."""
     return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        if name.startswith("["):
-            return ipaddress.IPv6Address(name.removeprefix("[").removesuffix("]")).is_loopback
-        return ipaddress.IPv4Address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _caller_over_tcp(request: web.Request, token: str) -> Caller:

@@ -6,13 +6,14 @@ unknown; a missing view never becomes zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from gpuq.errors import Unreachable
 from gpuq.messages.live import LiveView, decode
+from gpuq.messages.wire import Message
 
 _REUSE_S = 0.2
 
@@ -30,18 +31,26 @@ class Live(msgspec.Struct, frozen=True):
     dispatcher: DispatcherSign = "absent"
 
 
-class ViewSource(Protocol):
-    """Where the view comes from."""
+class DispatcherLink(Protocol):
+    """What the API needs of Redis, which connects it to the dispatcher. Calls raise `gpuq.errors.Unreachable`."""
 
     async def view(self) -> bytes | None:
-        """The latest view as JSON. Raises Unreachable."""
+        """The dispatcher's latest live view as JSON; None if there is none."""
+        ...
+
+    async def waiting(self) -> Sequence[int]:
+        """The waiting jobs' ids in the order in which they will start."""
+        ...
+
+    async def add(self, message: Message, /) -> object:
+        """Put one message into the dispatcher's inbox."""
         ...
 
 
 class LiveReader:
     """Reads the view at most five times a second, however many ask."""
 
-    def __init__(self, source: ViewSource, clock: Callable[[], float], stale_after_s: float) -> None:
+    def __init__(self, source: DispatcherLink, clock: Callable[[], float], stale_after_s: float) -> None:
         self._source = source
         self._clock = clock
         self._stale_after_s = stale_after_s
@@ -62,7 +71,10 @@ class LiveReader:
             raw = await self._source.view()
         except Unreachable:
             return Live(None, redis_up=False)
-        view = _decode(raw)
+        try:
+            view = None if raw is None else decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            view = None
         if view is not None:
             self._seen_at = view.at
         # Redis forgets a view after a while: how long ago the last one was is remembered here.
@@ -71,12 +83,3 @@ class LiveReader:
             return Live(None, redis_up=True)
         fresh = age <= self._stale_after_s
         return Live(view if fresh else None, redis_up=True, age_s=age, dispatcher="ok" if fresh else "stale")
-
-
-def _decode(raw: bytes | None) -> LiveView | None:
-    if raw is None:
-        return None
-    try:
-        return decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

@@ -6,7 +6,8 @@ same numbers, except for their own failed wake-ups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,133 +17,91 @@ from prometheus_client.registry import Collector
 import gpuq
 from gpuq.api.context import ApiContext
 from gpuq.api.live import Live
-from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import ENDED, JobState
 from gpuq.messages.live import DeviceStatus, DriftStatus, KindDrift, LiveView
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
+_Rows = Mapping[Any, float | None]
+"""Tuple with the values of the labels -> number; a row without a number is left out."""
 
 
 def render(counts: Mapping[JobState, int], live: Live, context: ApiContext) -> bytes:
     """All metrics as text."""
     registry = CollectorRegistry()
-    registry.register(_Snapshot(counts, live, context))
+    registry.register(_Snapshot([*_gpuq(counts, live, context.ringer.failed), *_live_view(live.view, context.now())]))
     return generate_latest(registry)
 
 
 class _Snapshot(Collector):
-    def __init__(self, counts: Mapping[JobState, int], live: Live, context: ApiContext) -> None:
-        self._counts = counts
-        self._live = live
-        self._wakes_failed = context.ringer.failed
-        self._now = context.now()
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        yield from _jobs(self._counts)
-        yield _gauge("gpuq_build_info", "Which gpuq answers.", ("version",), [((gpuq.__version__,), 1)])
-        yield _gauge("gpuq_redis_up", "Whether Redis answers.", (), [((), float(self._live.redis_up))])
-        rings = CounterMetricFamily(
-            "gpuq_api_rings_failed", "Wake-ups of the dispatcher that this API process could not send."
-        )
-        rings.add_metric((), self._wakes_failed)
-        yield rings
-        if self._live.age_s is not None:
-            help_text = "Age of the dispatcher's live view."
-            yield _gauge("gpuq_dispatcher_view_age_seconds", help_text, (), [((), self._live.age_s)])
-        if self._live.view is not None:
-            yield from _dispatcher(self._live.view)
-            yield from _devices(self._live.view.devices, self._now)
-            if self._live.view.drift is not None:
-                yield from _drift(self._live.view.drift)
+        return self._metrics
 
 
-def _jobs(counts: Mapping[JobState, int]) -> Iterator[Metric]:
-    rows = [((state.value,), float(counts.get(state, 0))) for state in JobState]
-    yield _gauge("gpuq_jobs", "Jobs in the record by state.", ("state",), rows)
-    submitted = CounterMetricFamily("gpuq_jobs_submitted", "Jobs ever committed to the record.")
-    submitted.add_metric((), sum(counts.values()))
-    yield submitted
-    finished = CounterMetricFamily("gpuq_jobs_finished", "Jobs that ended, by outcome.", labels=("outcome",))
-    for state in sorted(ENDED):
-        finished.add_metric((state.value.lower(),), counts.get(state, 0))
-    yield finished
+def _gpuq(counts: Mapping[JobState, int], live: Live, wakes_failed: int) -> Iterator[Metric]:
+    states = {(state.value,): counts.get(state, 0) for state in JobState}
+    yield _gauge("gpuq_jobs", "Jobs in the record by state.", states, "state")
+    yield _counter("gpuq_jobs_submitted", "Jobs ever committed to the record.", {(): sum(counts.values())})
+    finished = {(state.value.lower(),): counts.get(state, 0) for state in sorted(ENDED)}
+    yield _counter("gpuq_jobs_finished", "Jobs that ended, by outcome.", finished, "outcome")
+    yield _gauge("gpuq_build_info", "Which gpuq answers.", {(gpuq.__version__,): 1}, "version")
+    yield _gauge("gpuq_redis_up", "Whether Redis answers.", {(): live.redis_up})
+    failed = "Wake-ups of the dispatcher that this API process could not send."
+    yield _counter("gpuq_api_rings_failed", failed, {(): wakes_failed})
+    yield from _known("gpuq_dispatcher_view_age_seconds", "Age of the dispatcher's live view.", live.age_s)
 
 
-def _dispatcher(view: LiveView) -> Iterator[Metric]:
-    dispatcher = view.dispatcher
-    if dispatcher.pass_seconds is not None:
-        rows: list[tuple[tuple[str, ...], float]] = [((), dispatcher.pass_seconds)]
-        yield _gauge("gpuq_schedule_pass_seconds", "Duration of the last scheduling pass.", (), rows)
+def _live_view(view: LiveView | None, now: float) -> Iterator[Metric]:
+    if view is None:
+        return
+    dispatcher, policy = view.dispatcher, view.dispatcher.policy
+    yield from _known("gpuq_schedule_pass_seconds", "Duration of the last scheduling pass.", dispatcher.pass_seconds)
     if dispatcher.passes is not None:
-        passes = CounterMetricFamily("gpuq_schedule_passes", "Scheduling passes since the dispatcher started.")
-        passes.add_metric((), dispatcher.passes)
-        yield passes
+        passes = {(): dispatcher.passes}
+        yield _counter("gpuq_schedule_passes", "Scheduling passes since the dispatcher started.", passes)
     if dispatcher.model_version is not None:
-        yield _gauge("gpuq_model_info", "The serving model.", ("version",), [((dispatcher.model_version,), 1)])
-    if dispatcher.policy is not None:
-        policy = dispatcher.policy
-        chosen: list[tuple[tuple[str, ...], float]] = [((policy.chosen, policy.serving), 1)]
+        yield _gauge("gpuq_model_info", "The serving model.", {(dispatcher.model_version,): 1}, "version")
+    if policy is not None:
+        chosen = {(policy.chosen, policy.serving): 1}
         yield _gauge(
-            "gpuq_policy_info", "The policy in the settings, and the one that proposes.", ("chosen", "serving"), chosen
+            "gpuq_policy_info", "The policy in the settings, and the one that proposes.", chosen, "chosen", "serving"
         )
-        replaced = float(policy.fault is not None)
-        yield _gauge(
-            "gpuq_policy_replaced", "Whether the chosen policy was replaced after a fault.", (), [((), replaced)]
-        )
+        replaced = {(): policy.fault is not None}
+        yield _gauge("gpuq_policy_replaced", "Whether the chosen policy was replaced after a fault.", replaced)
+    yield from _devices(view.devices, now)
+    if view.drift is not None:
+        yield from _drift(view.drift)
 
 
 def _drift(drift: DriftStatus) -> Iterator[Metric]:
     """Blank labels stand for all kinds. Only the kinds that deviate most have own series, so that their number is bounded."""
     for name, help_text, value in _DRIFT_GAUGES:
-        rows = [
-            ((one.kind, one.device_type), number)
-            for one in (drift.overall, *drift.kinds)
-            if (number := value(one)) is not None
-        ]
-        yield _gauge(name, help_text, ("kind", "type"), rows)
-    yield _gauge(
-        "gpuq_forecast_promised_ratio", "How often upper bounds are meant to hold.", (), [((), drift.promised)]
-    )
-    help_text = "Kinds whose memory bounds fail more often than promised."
-    yield _gauge("gpuq_forecast_kinds_in_alarm", help_text, (), [((), float(drift.kinds_in_alarm))])
+        rows = {(one.kind, one.device_type): value(one) for one in (drift.overall, *drift.kinds)}
+        yield _gauge(name, help_text, rows, "kind", "type")
+    promised = {(): drift.promised}
+    yield _gauge("gpuq_forecast_promised_ratio", "How often upper bounds are meant to hold.", promised)
+    in_alarm = "Kinds whose memory bounds fail more often than promised."
+    yield _gauge("gpuq_forecast_kinds_in_alarm", in_alarm, {(): drift.kinds_in_alarm})
 
 
-def _devices(devices: Iterable[DeviceStatus], now: float) -> Iterator[Metric]:
-    devices = list(devices)
-    yield from _vitals(devices)
-    for name, help_text, value in _DEVICE_GAUGES:
-        rows = [((device.id, device.host), number) for device in devices if (number := value(device)) is not None]
-        yield _gauge(name, help_text, ("gpu", "host"), rows)
+def _devices(devices: Sequence[DeviceStatus], now: float) -> Iterator[Metric]:
+    reporting = [(device.id, device.host, device.vitals) for device in devices if device.vitals]
+    energy = {(gpu, host): vitals.energy_joules for gpu, host, vitals in reporting}
+    xids = {(gpu, host, str(xid)): count for gpu, host, vitals in reporting for xid, count in vitals.xids or ()}
+    throttled = {(gpu, host, reason): 1 for gpu, host, vitals in reporting for reason in vitals.throttling or ()}
     heard: dict[str, float] = {}
     for device in devices:
         if device.read_at is not None:
             heard[device.host] = max(heard.get(device.host, device.read_at), device.read_at)
-    ages = [((host,), max(0.0, now - at)) for host, at in heard.items()]
-    yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ("host",), ages)
-
-
-def _vitals(devices: Iterable[DeviceStatus]) -> Iterator[Metric]:
-    """Energy, driver errors and throttling of each device that reports them."""
-    energy = CounterMetricFamily(
-        "gpuq_gpu_energy_joules", "Energy since the driver was loaded.", labels=("gpu", "host")
-    )
-    xids = CounterMetricFamily("gpuq_gpu_xid_errors", "Errors that the driver reported.", labels=("gpu", "host", "xid"))
-    throttled = GaugeMetricFamily(
-        "gpuq_gpu_throttled", "Clocks are lowered for this reason.", labels=("gpu", "host", "reason")
-    )
-    for device in devices:
-        vitals = device.vitals or Vitals()
-        if vitals.energy_joules is not None:
-            energy.add_metric((device.id, device.host), vitals.energy_joules)
-        for xid, count in vitals.xids or ():
-            xids.add_metric((device.id, device.host, str(xid)), count)
-        for reason in vitals.throttling or ():
-            throttled.add_metric((device.id, device.host, reason), 1)
-    yield from (energy, xids, throttled)
-
-
-def _utilization(device: DeviceStatus) -> float | None:
-    return None if device.utilization_pct is None else device.utilization_pct / 100
+    yield _counter("gpuq_gpu_energy_joules", "Energy since the driver was loaded.", energy, "gpu", "host")
+    yield _counter("gpuq_gpu_xid_errors", "Errors that the driver reported.", xids, "gpu", "host", "xid")
+    yield _gauge("gpuq_gpu_throttled", "Clocks are lowered for this reason.", throttled, "gpu", "host", "reason")
+    for name, help_text, value in _DEVICE_GAUGES:
+        yield _gauge(name, help_text, {(device.id, device.host): value(device) for device in devices}, "gpu", "host")
+    ages = {(host,): max(0.0, now - at) for host, at in heard.items()}
+    yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ages, "host")
 
 
 def _vital(name: str, scale: float = 1.0) -> Callable[[DeviceStatus], float | None]:
@@ -157,29 +116,25 @@ def _is_unwell(device: DeviceStatus) -> float | None:
     return None if device.read_at is None else float(device.unwell is not None)
 
 
-def _points(one: KindDrift) -> float | None:
-    return None if one.utilization_error_pct is None else one.utilization_error_pct / 100
+def _share(percentage: float | None) -> float | None:
+    return None if percentage is None else percentage / 100
 
 
-_DRIFT_GAUGES = (
-    (
-        "gpuq_forecast_memory_coverage_ratio",
-        "Attempts that stayed within their memory bound.",
-        lambda d: d.memory_coverage,
-    ),
+_COVERAGE = "Attempts that stayed within their memory bound."
+_UTILIZATION = "Mean error of predicted utilisation, 0 to 1."
+_ALARM = "Whether memory bounds fail more often than promised."
+_WIDENED = "Factor by which memory bounds are widened because of it."
+_DRIFT_GAUGES: tuple[tuple[str, str, Callable[[KindDrift], float | None]], ...] = (
+    ("gpuq_forecast_memory_coverage_ratio", _COVERAGE, lambda d: d.memory_coverage),
     ("gpuq_forecast_memory_error_ratio", "Mean error of predicted memory.", lambda d: d.memory_error),
-    ("gpuq_forecast_utilization_error_ratio", "Mean error of predicted utilisation, 0 to 1.", _points),
+    ("gpuq_forecast_utilization_error_ratio", _UTILIZATION, lambda d: _share(d.utilization_error_pct)),
     ("gpuq_forecast_slowdown_error_ratio", "Mean error of predicted slowdowns.", lambda d: d.slowdown_error),
     ("gpuq_forecast_slowdown_coverage_ratio", "Slowdowns within their bound.", lambda d: d.slowdown_coverage),
-    ("gpuq_forecast_alarm", "Whether memory bounds fail more often than promised.", lambda d: float(d.alarm)),
-    (
-        "gpuq_forecast_bound_widened_ratio",
-        "Factor by which memory bounds are widened because of it.",
-        lambda d: d.widened,
-    ),
+    ("gpuq_forecast_alarm", _ALARM, lambda d: float(d.alarm)),
+    ("gpuq_forecast_bound_widened_ratio", _WIDENED, lambda d: d.widened),
 )
 _DEVICE_GAUGES = (
-    ("gpuq_gpu_utilization_ratio", "Utilisation of the device, 0 to 1.", _utilization),
+    ("gpuq_gpu_utilization_ratio", "Utilisation of the device, 0 to 1.", lambda d: _share(d.utilization_pct)),
     ("gpuq_gpu_memory_used_bytes", "Memory in use on the device.", lambda d: d.used_memory_bytes),
     ("gpuq_gpu_memory_total_bytes", "Memory of the device.", lambda d: d.total_memory_bytes),
     ("gpuq_gpu_memory_reserved_bytes", "Memory promised to jobs.", lambda d: d.promised_memory_bytes),
@@ -193,10 +148,21 @@ _DEVICE_GAUGES = (
 )
 
 
-def _gauge(
-    name: str, help_text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, help_text, labels=labels)
-    for values, number in rows:
-        family.add_metric(values, number)
+def _gauge(name: str, help_text: str, rows: _Rows, *labels: str) -> Metric:
+    return _filled(GaugeMetricFamily(name, help_text, labels=labels), rows)
+
+
+def _counter(name: str, help_text: str, rows: _Rows, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(name, help_text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
+    for values, number in rows.items():
+        if number is not None:
+            family.add_metric(values, number)
     return family
+
+
+def _known(name: str, help_text: str, number: float | None) -> list[Metric]:
+    """A gauge without labels; nothing if the number is not known."""
+    return [] if number is None else [_gauge(name, help_text, {(): number})]

@@ -13,13 +13,15 @@ A resident on k devices does k * T/y of work on its k devices, which it occupies
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobRow
+from gpuq.api.contract.schema_predict import ShadowPair, ShadowReport
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
+from gpuq.format import rfc3339
 
 HOUR_S = 3600.0
 DEFINITION = (
@@ -59,38 +61,6 @@ class SharingEffect:
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PairSavings:
-    """All effects of one kind beside another, those of the same pair summed. Slowdowns are time together / time alone."""
-
-    newcomer: str
-    resident: str
-    times: int
-    saved_h: float
-    newcomer_slowdown: float
-    resident_slowdown: float
-    wait_mean_s: float
-    evidence: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MissedSavings:
-    """The sums. Hours are device-hours. Slowdowns are of whole jobs, (time alone + delay) / time alone; None for no job."""
-
-    ran_h: float
-    counted: int
-    open: int
-    unknown: int
-    saved_h: float
-    wait_mean_s: float | None
-    wait_sum_h: float
-    slowdown_mean: float | None
-    slowdown_worst: float | None
-    upper_worst: float | None
-    delay_sum_h: float
-    pairs: tuple[PairSavings, ...]
-
-
 def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | None = None) -> SharingEffect | None:
     """The effect of one opportunity by the formulas above; None if a slowdown was not predicted.
 
@@ -115,88 +85,93 @@ def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | 
     )
 
 
-def missed_savings(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> MissedSavings:
-    """The sums over `chances` (opportunities, oldest first). `finished`: the attempts that ended since the first of them."""
-    ran = {AttemptId(row.job, row.number): found for job, row in finished if (found := _ran(job, row)) is not None}
+def missed_savings(
+    chances: Sequence[Chance],
+    finished: Sequence[tuple[JobRow, AttemptRow]],
+    *,
+    on: bool,
+    days: int,
+    since: float,
+    never_ran: int,
+) -> ShadowReport:
+    """The report over `chances` (opportunities, oldest first). `finished`: the attempts that ended since the first of them.
+
+    `never_ran` counts further opportunities, of jobs that ended without running. `on`, `days` and `since` (Unix seconds) describe
+    the report and change no figure.
+    """
+    ran: dict[AttemptId, LoneRun] = {}
+    for job, row in finished:
+        if row.started_at is not None and row.ended_at is not None and row.ended_at > row.started_at:
+            run = LoneRun(job.record.kind, row.started_at, row.ended_at, len(row.devices))
+            ran[AttemptId(row.job, row.number)] = run
     by_job: dict[JobId, list[LoneRun]] = defaultdict(list)
-    for attempt, found in sorted(ran.items()):
-        by_job[attempt.job].append(found)
-    known = [chance for chance in chances if chance.beside in ran and _after(by_job, chance) is not None]
-    effects = list(_effects(known, ran, by_job))
-    slowdowns = list(_slowdowns(effects))
-    uppers = [
-        upper
-        for one in effects
-        for upper in (one.chance.newcomer_upper, one.chance.resident_upper)
-        if upper is not None
-    ]
-    waits = [one.wait_s for one in effects]
-    return MissedSavings(
-        ran_h=sum(found.duration_s * found.devices for found in ran.values()) / HOUR_S,
-        counted=len(effects),
-        open=len(chances) - len(known),
-        unknown=len(known) - len(effects),
-        saved_h=sum(one.saved_s for one in effects) / HOUR_S,
-        wait_mean_s=fmean(waits) if waits else None,
-        wait_sum_h=sum(waits) / HOUR_S,
-        slowdown_mean=fmean(slowdowns) if slowdowns else None,
-        slowdown_worst=max(slowdowns, default=None),
-        upper_worst=max(uppers, default=None),
-        delay_sum_h=sum(one.newcomer_delay_s + one.resident_delay_s for one in effects) / HOUR_S,
-        pairs=tuple(_pairs(effects)),
-    )
-
-
-def _ran(job: JobRow, row: AttemptRow) -> LoneRun | None:
-    if row.started_at is None or row.ended_at is None or row.ended_at <= row.started_at:
-        return None
-    return LoneRun(job.record.kind, row.started_at, row.ended_at, len(row.devices))
-
-
-def _after(by_job: Mapping[JobId, Sequence[LoneRun]], chance: Chance) -> LoneRun | None:
-    """The attempt of the opportunity's job that really ran, after it."""
-    return next((found for found in by_job.get(chance.job, ()) if found.started_at >= chance.at), None)
-
-
-def _effects(
-    chances: Sequence[Chance], ran: Mapping[AttemptId, LoneRun], by_job: Mapping[JobId, Sequence[LoneRun]]
-) -> Iterator[SharingEffect]:
+    for attempt, run in sorted(ran.items()):
+        by_job[attempt.job].append(run)
+    effects: list[SharingEffect] = []
+    still_open = 0
     next_at: dict[AttemptId, float] = {}
     # Latest first, so that for each opportunity it is known when the next newcomer would have joined.
     for chance in reversed(chances):
-        newcomer, until = _after(by_job, chance), next_at.get(chance.beside)
-        found = None if newcomer is None else effect(chance, newcomer, ran[chance.beside], until)
+        newcomer = next((run for run in by_job[chance.job] if run.started_at >= chance.at), None)
+        if newcomer is None or chance.beside not in ran:
+            still_open += 1
+            continue
+        found = effect(chance, newcomer, ran[chance.beside], next_at.get(chance.beside))
         next_at[chance.beside] = chance.at
         if found is not None:
-            yield found
+            effects.append(found)
+    slowdowns = _slowdowns(effects)
+    uppers = [upper for one in effects for upper in (one.chance.newcomer_upper, one.chance.resident_upper)]
+    waits = [one.wait_s for one in effects]
+    return ShadowReport(
+        on=on,
+        days=days,
+        since=rfc3339(since),
+        definition=DEFINITION,
+        chances=len(chances) + never_ran,
+        counted=len(effects),
+        open=still_open,
+        never_ran=never_ran,
+        slowdown_unknown=len(chances) - still_open - len(effects),
+        gpu_hours_run=sum(run.duration_s * run.devices for run in ran.values()) / HOUR_S,
+        gpu_hours_saved=sum(one.saved_s for one in effects) / HOUR_S,
+        wait_avoided_mean_s=fmean(waits) if waits else None,
+        wait_avoided_hours=sum(waits) / HOUR_S,
+        slowdown_mean=fmean(slowdowns) if slowdowns else None,
+        slowdown_worst=max(slowdowns, default=None),
+        slowdown_upper_worst=max((upper for upper in uppers if upper is not None), default=None),
+        delay_hours=sum(one.newcomer_delay_s + one.resident_delay_s for one in effects) / HOUR_S,
+        pairs=_pairs(effects),
+        attempts_ended=len(finished),
+        attempts_shared=sum(bool(row.actual and row.actual.partners) for _, row in finished),
+    )
 
 
-def _slowdowns(effects: Iterable[SharingEffect]) -> Iterator[float]:
+def _slowdowns(effects: Iterable[SharingEffect]) -> list[float]:
     """The slowdown of each job that would have shared. A resident may have several partners one after the other."""
     delays: dict[tuple[JobId, float], float] = defaultdict(float)
     for one in effects:
         delays[one.chance.job, one.newcomer.duration_s] += one.newcomer_delay_s
         delays[one.chance.beside.job, one.resident.duration_s] += one.resident_delay_s
-    for (_, alone_s), delay_s in delays.items():
-        yield (alone_s + delay_s) / alone_s
+    return [(alone_s + delay_s) / alone_s for (_, alone_s), delay_s in delays.items()]
 
 
-def _pairs(effects: Iterable[SharingEffect]) -> list[PairSavings]:
+def _pairs(effects: Iterable[SharingEffect]) -> list[ShadowPair]:
     """The pairs of kinds, largest saving first."""
     found: dict[tuple[str, str], list[SharingEffect]] = defaultdict(list)
     for one in effects:
         found[one.newcomer.kind, one.resident.kind].append(one)
     pairs = [
-        PairSavings(
+        ShadowPair(
             newcomer=newcomer,
-            resident=resident,
+            beside=resident,
             times=len(of),
-            saved_h=sum(one.saved_s for one in of) / HOUR_S,
+            gpu_hours_saved=sum(one.saved_s for one in of) / HOUR_S,
             newcomer_slowdown=fmean(one.chance.newcomer or 1.0 for one in of),
-            resident_slowdown=fmean(one.chance.resident or 1.0 for one in of),
-            wait_mean_s=fmean(one.wait_s for one in of),
+            beside_slowdown=fmean(one.chance.resident or 1.0 for one in of),
+            wait_avoided_mean_s=fmean(one.wait_s for one in of),
             evidence=of[0].chance.evidence,
         )
         for (newcomer, resident), of in found.items()
     ]
-    return sorted(pairs, key=lambda pair: (-pair.saved_h, pair.newcomer, pair.resident))
+    return sorted(pairs, key=lambda pair: (-pair.gpu_hours_saved, pair.newcomer, pair.beside))

@@ -53,41 +53,39 @@ class ShelfModels:
         """The current version, and each version with its card or its problem."""
         return self._shelf.status()
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """What this job would need alone, on the first type of device for which there is evidence."""
-        return self.forecasts([record])[record.signature]
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        """Signature -> the same, for many jobs; one forecast serves all jobs of a signature."""
+        """Signature -> what such a job would need alone, on the first type of device for which there is evidence."""
         different = {record.signature: record for record in records}
         with self._lock:
             self._catch_up()
             return {signature: msgspec.to_builtins(self._best(record)) for signature, record in different.items()}
 
     def explained_forecasts(
-        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+        self, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
     ) -> list[ExplainedForecast]:
-        """The forecast of this job on each device, beside these kinds, and what it rests on."""
+        """The forecast of a job of this kind on each device, beside these kinds, and what it rests on."""
+        explained = []
         with self._lock:
             self._catch_up()
-            return [self._explained_forecast(record, device, beside) for device, beside in questions]
+            predictor = self._served.predictor
+            for device, beside in questions:
+                support = predictor.support(kind, features, device.type)
+                explained.append(
+                    ExplainedForecast(
+                        device_type=device.type,
+                        forecast=predictor.forecast_for(kind, features, device.type, beside, device.sharing),
+                        runs=support.runs,
+                        nearest=support.nearest,
+                        quantile=self._quantile,
+                        judged=self._judged,
+                    )
+                )
+        return explained
 
     def _best(self, record: JobRecord) -> Forecast:
         types = dict.fromkeys(self._served.device_types.values())
         found = [self._served.predictor.forecast_for(record.kind, record.features, name) for name in types]
         return next((one for one in found if one.known), found[0] if found else UNKNOWN)
-
-    def _explained_forecast(self, record: JobRecord, device: Device, beside: tuple[str, ...]) -> ExplainedForecast:
-        kind, features, predictor = record.kind, record.features, self._served.predictor
-        support = predictor.support(kind, features, device.type)
-        return ExplainedForecast(
-            device_type=device.type,
-            forecast=predictor.forecast_for(kind, features, device.type, beside, device.sharing),
-            runs=support.runs,
-            nearest=support.nearest,
-            quantile=self._quantile,
-            judged=self._judged,
-        )
 
     def _catch_up(self) -> None:
         now = self._clock()

@@ -43,19 +43,15 @@ def open_tcp(settings: Api) -> socket.socket:
     except socket.gaierror as error:
         raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
     except OSError as error:
-        raise _cannot_listen(settings, error) from error
-
-
-def _cannot_listen(settings: Api, error: OSError) -> Failure:
-    if error.errno == errno.EADDRINUSE:
-        return Failure(
-            f"Port {settings.port} on {settings.host} is taken by another program.",
-            fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
-        )
-    return Failure(
-        f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
-        fix="Correct `host` and `port` under [api] in the settings.",
-    )
+        if error.errno == errno.EADDRINUSE:
+            raise Failure(
+                f"Port {settings.port} on {settings.host} is taken by another program.",
+                fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
+            ) from error
+        raise Failure(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
+            fix="Correct `host` and `port` under [api] in the settings.",
+        ) from error
 
 
 def open_unix(path: Path) -> socket.socket:
@@ -161,14 +157,11 @@ async def _run_until(stop: asyncio.Event) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         watchdog = WatchDog(line)
         every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
-        _notify(watchdog.ready)
+        # A service manager that does not answer is no reason to stop serving.
+        with contextlib.suppress(OSError):
+            watchdog.ready()
         while not stop.is_set():
-            _notify(watchdog.notify)
+            with contextlib.suppress(OSError):
+                watchdog.notify()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), every)
-
-
-def _notify(send: Callable[[], None]) -> None:
-    """A service manager that does not answer is no reason to stop serving."""
-    with contextlib.suppress(OSError):
-        send()

@@ -10,31 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
+from gpuq.adapters.store.contract import Store
+from gpuq.api.live import DispatcherLink
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, Unreachable
 from gpuq.messages.submission import JobRecord
-from gpuq.messages.wire import Message, WakeUp
+from gpuq.messages.wire import WakeUp
 
 _RING_WITHIN_S = 2.0
 _PAUSE_S = 0.005
-
-
-class SubmissionStore(Protocol):
-    """The one call the committer makes."""
-
-    def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """Commit submissions; ids in order."""
-        ...
-
-
-class MessageSink(Protocol):
-    """Where the wake-up goes."""
-
-    async def add(self, message: Message, /) -> object:
-        """Put one message into the dispatcher's inbox. Raises Unreachable."""
-        ...
 
 
 # Records that are to be committed together, and the future that is given their ids.
@@ -44,14 +29,13 @@ _Batch = tuple[Sequence[JobRecord], asyncio.Future[list[JobId]]]
 class Committer:
     """Groups submissions into commits; `run` is its one task."""
 
-    def __init__(self, record: SubmissionStore, committed: Callable[[], None]) -> None:
-        self._record = record
+    def __init__(self, store: Store, committed: Callable[[], None]) -> None:
+        self._store = store
         self._committed = committed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._batches: list[_Batch] = []
         self._wake = asyncio.Event()
         self._closed = False
-        self.submitted = 0
 
     async def add(self, records: Sequence[JobRecord]) -> list[JobId]:
         """The ids of these jobs, after their commit. All or nothing. Raises what the record raises."""
@@ -78,8 +62,9 @@ class Committer:
         self._wake.set()
 
     async def _commit(self, batches: list[_Batch]) -> None:
+        together = [record for records, _ in batches for record in records]
         try:
-            ids = await self._write([record for records, _ in batches for record in records])
+            ids = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.add_jobs, together)
         except Exception as error:  # noqa: BLE001 - the callers get it; this task must go on
             # A record that is away answers no batch, so there is no second try. Any other error may be one bad batch's own.
             if len(batches) == 1 or isinstance(error, GpuqError):
@@ -97,17 +82,12 @@ class Committer:
                 answer.set_result(ids[position : position + len(records)])
             position += len(records)
 
-    async def _write(self, records: list[JobRecord]) -> list[JobId]:
-        ids = await asyncio.get_running_loop().run_in_executor(self._thread, self._record.add_jobs, records)
-        self.submitted += len(ids)
-        return ids
-
 
 class WakeUpSender:
     """Wakes the dispatcher after commits; wake-ups that are asked for while one is under way become one."""
 
-    def __init__(self, bell: MessageSink) -> None:
-        self._bell = bell
+    def __init__(self, stream: DispatcherLink) -> None:
+        self._stream = stream
         self._wanted = asyncio.Event()
         self.failed = 0
 
@@ -121,7 +101,7 @@ class WakeUpSender:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                await asyncio.wait_for(self._bell.add(WakeUp()), _RING_WITHIN_S)
+                await asyncio.wait_for(self._stream.add(WakeUp()), _RING_WITHIN_S)
             except (GpuqError, TimeoutError, OSError):
                 self.failed += 1
             # Under a flood of submissions, a wake-up for each commit would cost more than it is worth.

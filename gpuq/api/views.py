@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
@@ -17,7 +17,6 @@ from gpuq.api.contract.schema import (
     ResidentView,
     VerdictView,
 )
-from gpuq.api.messages import STATES
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobState
@@ -26,11 +25,30 @@ from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
 from gpuq.messages.verdicts import RULES, sentence
 
-_FORECAST_KEYS = ForecastView.__struct_fields__
-# What a `ResidentView` shows of a `ResidentStatus` as it is.
+STATES: dict[JobState, str] = {
+    JobState.PENDING: "It waits for the dispatcher to look at it.",
+    JobState.HELD: "It is held; `gpuq release` lets it go on.",
+    JobState.STARTING: "It is being started.",
+    JobState.RUNNING: "It runs.",
+    JobState.COMPLETING: "It is being stopped.",
+    JobState.COMPLETED: "It completed.",
+    JobState.FAILED: "It failed.",
+    JobState.CANCELLED: "It was cancelled.",
+    JobState.TIMEOUT: "It reached its time limit.",
+    JobState.OUT_OF_MEMORY: "It ran out of memory.",
+    JobState.PREEMPTED: "It was stopped for a job that goes before it.",
+    JobState.NODE_FAIL: "Its host or its device went away.",
+}
+
+# What a `ResidentView` shows of a `ResidentStatus` as it is, and a `DeviceView` of a `DeviceStatus` and of its `Vitals`.
 _RESIDENT_KEYS = (
     "job", "attempt", "memory_bytes", "utilization_pct", "steps", "rate", "slowdown", "expected_slowdown",
 )  # fmt: skip
+_DEVICE_KEYS = (
+    "id", "index", "host", "backend", "total_memory_bytes", "sharing", "used_memory_bytes", "promised_memory_bytes",
+    "foreign_memory_bytes", "utilization_pct", "unwell", "processes_visible",
+)  # fmt: skip
+_VITAL_KEYS = ("power_watts", "energy_joules", "temperature_c", "sm_activity_pct", "memory_bandwidth_pct")
 
 
 def forecast_view(plain: Mapping[str, Any] | None, total_memory: int | None) -> ForecastView | None:
@@ -40,7 +58,7 @@ def forecast_view(plain: Mapping[str, Any] | None, total_memory: int | None) -> 
     """
     if not plain:
         return None
-    values = {key: plain.get(key) for key in _FORECAST_KEYS}
+    values = {key: plain.get(key) for key in ForecastView.__struct_fields__}
     upper = values["upper_memory_bytes"]
     if upper is not None and total_memory is not None:
         values["upper_memory_bytes"] = min(upper, max(total_memory, values["peak_memory_bytes"] or 0))
@@ -51,8 +69,7 @@ def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> Verdict
     """A plain Verdict, its pairs of numbers as an object."""
     if not plain:
         return None
-    pairs = plain.get("numbers") or ()
-    numbers = dict(pairs)
+    numbers = dict(plain.get("numbers") or ())
     rule, device = str(plain["rule"]), plain.get("device")
     name = None if device is None else names.of(device)
     return VerdictView(
@@ -68,7 +85,6 @@ def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> Verdict
 def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
     """One attempt."""
     launched = row.launch.get("attempt") or {}
-    forecast = forecast_view(launched.get("forecast"), names.memory_of(row.devices))
     return AttemptView(
         number=row.number,
         host=row.host,
@@ -85,7 +101,7 @@ def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
         reason=row.reason,
         log_path=row.log_path,
         model_version=row.model_version,
-        forecast=forecast,
+        forecast=forecast_view(launched.get("forecast"), names.memory_of(row.devices)),
         verdict=verdict_view(row.launch.get("verdict"), names),
         actual=row.actual or UNMEASURED,
     )
@@ -150,11 +166,16 @@ def _line(
     launched = (placed.launch.get("attempt") or {}) if placed else {}
     devices = list(placed.devices) if placed else []
     device_names = [names.of(device) for device in devices]
+    started = placed.started_at if placed else None
+    ended = (placed.ended_at if placed else None) or (row.state_since if row.state in ENDED else None)
+    reason = row.reason or (placed.reason if placed else None) or None
+    if row.state in WAITING and row.verdict:
+        reason = row.reason or str(row.verdict["rule"])
     return {
         "id": row.id,
         "name": asked.name,
         "state": row.state,
-        "reason": reason(row, placed),
+        "reason": reason,
         "owner": row.record.owner,
         "project": asked.project,
         "kind": row.record.kind,
@@ -162,7 +183,14 @@ def _line(
         "priority": asked.priority,
         "share": asked.share.value,
         "max_slowdown": asked.max_slowdown,
-        **_times(row, placed),
+        "submitted_at": rfc3339(row.record.submitted_at),
+        "submitted_at_unix": row.record.submitted_at,
+        "state_since": rfc3339(row.state_since),
+        "state_since_unix": row.state_since,
+        "started_at": rfc3339_or_none(started),
+        "started_at_unix": started,
+        "ended_at": rfc3339_or_none(ended),
+        "ended_at_unix": ended,
         "cancel_requested": row.cancel_requested,
         "attempt": row.attempt,
         "host": placed.host if placed else None,
@@ -180,28 +208,6 @@ def _line(
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": (placed.actual if placed else None) or UNMEASURED,
     }
-
-
-def _times(row: JobRow, placed: AttemptRow | None) -> dict[str, Any]:
-    started = placed.started_at if placed else None
-    ended = (placed.ended_at if placed else None) or (row.state_since if row.state in ENDED else None)
-    return {
-        "submitted_at": rfc3339(row.record.submitted_at),
-        "submitted_at_unix": row.record.submitted_at,
-        "state_since": rfc3339(row.state_since),
-        "state_since_unix": row.state_since,
-        "started_at": rfc3339_or_none(started),
-        "started_at_unix": started,
-        "ended_at": rfc3339_or_none(ended),
-        "ended_at_unix": ended,
-    }
-
-
-def reason(row: JobRow, placed: AttemptRow | None) -> str | None:
-    """Why the job is in its state: the rule that keeps it waiting, or how its attempt ended."""
-    if row.state in WAITING:
-        return row.reason or (str(row.verdict["rule"]) if row.verdict else None)
-    return row.reason or (placed.reason if placed else None) or None
 
 
 def reason_in_words(row: JobRow, names: DeviceNames) -> str:
@@ -230,74 +236,55 @@ def device_views(
     attempts: Mapping[int, AttemptRow],
 ) -> list[DeviceView]:
     """Every device of the record and of the live view, by host and index; a device without a fresh reading has null numbers."""
-    seen = {device.id: device for device in live.devices} if live else {}
-    unseen = [_without_reading(device, attempts.values()) for device in known if device.id not in seen]
-    views = [_device_view(device, names, job_names, attempts) for device in (*seen.values(), *unseen)]
+    devices = {device.id: device for device in live.devices} if live else {}
+    for device in known:
+        if device.id not in devices:
+            # The record still has the attempts that were launched on it.
+            residents = tuple(
+                ResidentStatus(job=row.job, attempt=row.number, started_at=row.started_at)
+                for row in attempts.values()
+                if device.id in row.devices
+            )
+            devices[device.id] = DeviceStatus(
+                id=device.id,
+                host=device.host,
+                backend=device.backend,
+                type=device.type,
+                total_memory_bytes=device.total_memory,
+                sharing=device.sharing,
+                index=device.index,
+                residents=residents,
+            )
+    views = [_device_view(device, names, job_names, attempts) for device in devices.values()]
     return sorted(views, key=lambda view: (view.host, view.backend, natural_order(view.index), view.id))
-
-
-def _without_reading(device: Device, attempts: Iterable[AttemptRow]) -> DeviceStatus:
-    """A device that is not in the live view. The record still has the attempts that were launched on it."""
-    residents = [
-        ResidentStatus(job=row.job, attempt=row.number, started_at=row.started_at)
-        for row in attempts
-        if device.id in row.devices
-    ]
-    return DeviceStatus(
-        id=device.id,
-        host=device.host,
-        backend=device.backend,
-        type=device.type,
-        total_memory_bytes=device.total_memory,
-        sharing=device.sharing,
-        index=device.index,
-        residents=tuple(residents),
-    )
 
 
 def _device_view(
     device: DeviceStatus, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
 ) -> DeviceView:
     vitals = device.vitals or Vitals()
+    residents = []
+    for one in device.residents:
+        row = attempts.get(one.job)
+        launched = (row.launch.get("attempt") or {}) if row else {}
+        residents.append(
+            ResidentView(
+                **{name: getattr(one, name) for name in _RESIDENT_KEYS},
+                name=job_names.get(one.job),
+                started_at=rfc3339_or_none(one.started_at),
+                partners=list(one.partners),
+                forecast=forecast_view(launched.get("forecast"), device.total_memory_bytes),
+            )
+        )
     return DeviceView(
-        id=device.id,
+        **{name: getattr(device, name) for name in _DEVICE_KEYS},
+        **{name: getattr(vitals, name) for name in _VITAL_KEYS},
         name=names.of(device.id),
-        index=device.index,
-        host=device.host,
-        backend=device.backend,
         kind=device.type,
-        total_memory_bytes=device.total_memory_bytes,
-        sharing=device.sharing,
-        used_memory_bytes=device.used_memory_bytes,
-        promised_memory_bytes=device.promised_memory_bytes,
-        foreign_memory_bytes=device.foreign_memory_bytes,
-        utilization_pct=device.utilization_pct,
-        unwell=device.unwell,
-        processes_visible=device.processes_visible,
-        power_watts=vitals.power_watts,
-        energy_joules=vitals.energy_joules,
-        temperature_c=vitals.temperature_c,
-        sm_activity_pct=vitals.sm_activity_pct,
-        memory_bandwidth_pct=vitals.memory_bandwidth_pct,
         throttling=None if vitals.throttling is None else list(vitals.throttling),
         xids=None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
         read_at=rfc3339_or_none(device.read_at),
-        residents=[
-            _resident(one, job_names, attempts.get(one.job), device.total_memory_bytes) for one in device.residents
-        ],
-    )
-
-
-def _resident(
-    resident: ResidentStatus, names: Mapping[int, str | None], row: AttemptRow | None, total_memory: int
-) -> ResidentView:
-    launched = (row.launch.get("attempt") or {}) if row else {}
-    return ResidentView(
-        **{name: getattr(resident, name) for name in _RESIDENT_KEYS},
-        name=names.get(resident.job),
-        started_at=rfc3339_or_none(resident.started_at),
-        partners=list(resident.partners),
-        forecast=forecast_view(launched.get("forecast"), total_memory),
+        residents=residents,
     )
 
 

@@ -34,18 +34,19 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             epilog=epilog,
             allow_abbrev=False,
-            formatter_class=_formatter,
+            # With a width: to find it itself, argparse's formatter would import shutil and three compressors.
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+                prog, width=min(100, console.terminal_width()) - 2
+            ),
         )
         # Let argparse take `-5%` or `-1G` for a value, so that the check of the option itself can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self._command: list[str] = []
         self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
-        self.add_argument(
-            "--host", metavar="URL", help="http://HOST:PORT or unix:///PATH of a gpuq (default: this user's)"
-        )
-        self.add_argument(
-            "--no-color", action="store_true", help="no colour; NO_COLOR in the environment does the same"
-        )
+        address = "http://HOST:PORT or unix:///PATH of a gpuq (default: this user's)"
+        self.add_argument("--host", metavar="URL", help=address)
+        no_color = "no colour; NO_COLOR in the environment does the same"
+        self.add_argument("--no-color", action="store_true", help=no_color)
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput with a suggestion, where argparse would print the usage and exit."""
@@ -91,23 +92,16 @@ class Parser(argparse.ArgumentParser):
 
         argparse would search the user's command for our options as well.
         """
-        own, verbatim, self._command = self._split(words)
-        return own, verbatim, self._command
+        index = 0
+        while index < len(words) and words[index].startswith("-") and words[index] not in ("-", "--"):
+            index += 2 if self._wants_next(words[index]) else 1
+        verbatim = words[index : index + 1] == ["--"]
+        self._command = words[index + 1 :] if verbatim else words[index:]
+        return words[:index], verbatim, self._command
 
     def long_options(self) -> list[str]:
         """The long options of this verb, `--help` left out."""
         return [option for option in self._option_string_actions if option.startswith("--") and option != "--help"]
-
-    def _split(self, words: list[str]) -> tuple[list[str], bool, list[str]]:
-        index = 0
-        while index < len(words):
-            word = words[index]
-            if word == "--":
-                return words[:index], True, words[index + 1 :]
-            if not word.startswith("-") or word == "-":
-                return words[:index], False, words[index:]
-            index += 2 if self._wants_next(word) else 1
-        return words, False, []
 
     def _wants_next(self, word: str) -> bool:
         """Whether the value of option `word` is the next word."""
@@ -120,11 +114,6 @@ class Parser(argparse.ArgumentParser):
 
     def _takes_value(self, option: str) -> bool:
         return any(option in action.option_strings and action.nargs != 0 for action in self._actions)
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """argparse's formatter with a width. To determine the width itself, it would import shutil and three compressors."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, console.terminal_width()) - 2)
 
 
 def add_ids(parser: Parser, *, optional: bool = False) -> None:
@@ -158,31 +147,23 @@ def warn_misplaced(options: Iterable[str], body: Record) -> None:
     found = misplaced(options, body)
     if found:
         script = Path(body["script"]).name
-        names, them = " and ".join(f"`{option}`" for option in found), "it" if len(found) == 1 else "them"
-        goes = "goes" if len(found) == 1 else "go"
-        console.note(
-            f"gpuq: warning: {names} after {script} {goes} to the script, which does not seem to define {them}."
-        )
+        names = " and ".join(f"`{option}`" for option in found)
+        go, them = ("goes", "it") if len(found) == 1 else ("go", "them")
+        console.note(f"gpuq: warning: {names} after {script} {go} to the script, which does not seem to define {them}.")
         console.note(f"  If gpuq is meant, put {them} before {script}.")
 
 
 def misplaced(options: Iterable[str], body: Record) -> list[str]:
     """Those of `options` among the script's arguments that neither the script nor a module beside it mentions, as typed."""
-    known = set(options)
-    typed = dict.fromkeys(option for word in _arguments(body) if (option := word.partition("=")[0]) in known)
+    known, command, script = set(options), list(body["command"]), Path(body.get("script") or "").name
+    place = next((i for i, word in enumerate(command) if script and Path(word).name == script), len(command))
+    typed = dict.fromkeys(option for word in command[place + 1 :] if (option := word.partition("=")[0]) in known)
     if not typed:
         return []
     from gpuq.script.source import trees
 
     found = trees(Path(body["script"]), Path(body["cwd"]))
     return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
-
-
-def _arguments(body: Record) -> list[str]:
-    """The words of the command after its script."""
-    command, name = list(body["command"]), Path(body.get("script") or "").name
-    place = next((i for i, word in enumerate(command) if name and Path(word).name == name), len(command))
-    return command[place + 1 :]
 
 
 def _mentions(tree: ast.Module, option: str) -> bool:
@@ -200,19 +181,9 @@ def _mentions(tree: ast.Module, option: str) -> bool:
                 return True
             case ast.Attribute(attr=read, value=ast.Name(id=holder)) if read == name and holder.lower() in _PARSED:
                 return True
-            case ast.Module(body=body) | ast.ClassDef(body=body) if name in _assigned(body):
-                return True
+            case ast.Module(body=body) | ast.ClassDef(body=body):
+                targets = [target for line in body if isinstance(line, ast.Assign) for target in line.targets]
+                targets += [line.target for line in body if isinstance(line, ast.AnnAssign)]
+                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                    return True
     return False
-
-
-def _assigned(body: Iterable[ast.stmt]) -> set[str]:
-    """The names that the statements of a module or a class set."""
-    import ast
-
-    found: set[str] = set()
-    for statement in body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        found.update(target.id for target in targets if isinstance(target, ast.Name))
-    return found

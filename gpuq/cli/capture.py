@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -68,7 +68,12 @@ def command(
     _check_text(words)
     first = words[0]
     if first == piped.HERE and not verbatim:
-        return _piped_script(words[1:], read(), python, environ, cwd)
+        # The script runs as the same file would.
+        script, arguments = read(), words[1:]
+        named = piped.interpreter_in(script)
+        if named is not None:
+            return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
+        return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
@@ -81,45 +86,29 @@ def command(
     return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
 
 
-def _piped_script(
-    arguments: Sequence[str], script: str, python: str | None, environ: Mapping[str, str], cwd: Path
-) -> Command:
-    """The command for `gpuq submit -`: the script runs as the same file would."""
-    named = piped.interpreter_in(script)
-    if named is not None:
-        return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
-    return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
-
-
 def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
     """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's.
 
     Links in the path are kept, because a virtual environment identifies itself by them.
     """
     if named:
-        _check_interpreter(named, environ, cwd)
+        path = absolute(named, cwd)
+        if path.is_dir():
+            raise BadInput(f"--python `{named}` is a folder.", fix=f"Name the interpreter in it: {named}/bin/python")
+        if "/" in named and not path.exists():
+            fix = "Name an interpreter, or leave --python out."
+            raise BadInput(f"--python `{named}`: there is no such file.", fix=fix)
+        if "/" not in named and shutil.which(named, path=environ.get("PATH")) is None:
+            raise BadInput(f"--python `{named}` is not on PATH.", fix="Name an interpreter by its path.")
         return _program(named, environ, cwd)
-    candidates = [
-        Path(environ[name]) / "bin" / "python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)
-    ]
-    candidates += [folder / ".venv" / "bin" / "python" for folder in (script.parent, cwd)]
-    for candidate in candidates:
-        if os.access(candidate, os.X_OK):
-            return str(cwd / candidate)
+    folders = [Path(environ[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)]
+    for folder in (*folders, script.parent / ".venv", cwd / ".venv"):
+        if os.access(folder / "bin" / "python", os.X_OK):
+            return str(cwd / folder / "bin" / "python")
     found = shutil.which("python3", path=environ.get("PATH"))
     if found is None:
         raise BadInput("there is no python3 on PATH.", fix="Activate an environment, or name one with --python.")
     return str(cwd / found)
-
-
-def _check_interpreter(named: str, environ: Mapping[str, str], cwd: Path) -> None:
-    path = absolute(named, cwd)
-    if path.is_dir():
-        raise BadInput(f"--python `{named}` is a folder.", fix=f"Name the interpreter in it: {named}/bin/python")
-    if "/" in named and not path.exists():
-        raise BadInput(f"--python `{named}`: there is no such file.", fix="Name an interpreter, or leave --python out.")
-    if "/" not in named and shutil.which(named, path=environ.get("PATH")) is None:
-        raise BadInput(f"--python `{named}` is not on PATH.", fix="Name an interpreter by its path.")
 
 
 def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str]) -> dict[str, str]:
@@ -135,7 +124,12 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
         and len(value) <= MAX_TEXT
     }
     for setting in settings:
-        env.update([_assignment(setting, environ)])
+        name, equals, value = setting.partition("=")
+        if not name or not is_text(setting):
+            raise BadInput(f"`-e {setting}` names no variable.", fix="Write -e NAME=VALUE, or -e NAME to pass yours.")
+        if not equals and name not in environ:
+            raise BadInput(f"`-e {name}`: {name} is not set here.", fix=f"Write -e {name}=VALUE.")
+        env[name] = value if equals else environ[name]
     return env
 
 
@@ -291,45 +285,27 @@ def _script_of(words: Sequence[str], cwd: Path) -> Path | None:
 
 
 def _nearest(folder: Path, name: str) -> str:
+    """` Did you mean train.py?`, if one of the first thousand files of the folder has a similar name."""
     from difflib import get_close_matches
+    from itertools import islice
 
-    near = get_close_matches(name, _names(folder), n=1, cutoff=0.7)
-    return f" Did you mean {near[0]}?" if near else ""
-
-
-def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for _, entry in zip(range(1000), _files(entries), strict=False)]
+            files = (entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+            near = get_close_matches(name, list(islice(files, 1000)), n=1, cutoff=0.7)
     except OSError:
-        return []
-
-
-def _files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
-    return (entry for entry in entries if not entry.name.startswith(".") and entry.is_file())
-
-
-def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    name, equals, value = setting.partition("=")
-    if not name or not is_text(setting):
-        raise BadInput(f"`-e {setting}` names no variable.", fix="Write -e NAME=VALUE, or -e NAME to pass yours.")
-    if not equals:
-        if name not in environ:
-            raise BadInput(f"`-e {name}`: {name} is not set here.", fix=f"Write -e {name}=VALUE.")
-        value = environ[name]
-    return name, value
+        return ""
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _check_text(words: Sequence[str]) -> None:
     if len(words) > MAX_WORDS:
-        raise BadInput(
-            f"the command has {len(words):,} words; {MAX_WORDS:,} is the limit.", fix="Pass the arguments in a file."
-        )
+        sentence = f"the command has {len(words):,} words; {MAX_WORDS:,} is the limit."
+        raise BadInput(sentence, fix="Pass the arguments in a file.")
     for number, word in enumerate(words, start=1):
         if not is_text(word):
-            raise BadInput(
-                f"word {number} of the command is not valid UTF-8.", fix="Rename the file or pass the value in a file."
-            )
+            sentence = f"word {number} of the command is not valid UTF-8."
+            raise BadInput(sentence, fix="Rename the file or pass the value in a file.")
         if len(word) > MAX_TEXT:
             raise BadInput(f"word {number} of the command is longer than 128 KiB.", fix="Pass the value in a file.")
         if not word and number == 1:

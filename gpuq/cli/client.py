@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from gpuq.cli import console
@@ -38,15 +39,9 @@ _LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
 }
-_BY_STATUS = {
-    400: BadInput,
-    401: NotPermitted,
-    403: NotPermitted,
-    404: NotFound,
-    409: Conflict,
-    413: BadInput,
-    422: BadInput,
-}
+_BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict} | dict.fromkeys(
+    (400, 413, 422), BadInput
+)
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
 _SOCKET_PATH_BYTES = 107
 
@@ -128,37 +123,8 @@ class Client:
             self._connection.timeout = None
         if key is None:
             return self._call("POST", path, payload, headers)
-        return self._call_until_answered(path, payload, {**headers, "Idempotency-Key": key})
-
-    def stream(self, path: str, **query: object) -> Iterator[bytes]:
-        """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
-        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
-        if response.status >= 400:
-            raise _problem(response.status, self._read(response))
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(None)
-        try:
-            while chunk := response.read1(65536):
-                yield chunk
-        except (http.client.HTTPException, OSError) as error:
-            raise Lost(f"The connection to {self.address} broke off.") from error
-        finally:
-            self._connection.close()
-
-    def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
-        """(body at `path`, headers of the answer)."""
-        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
-        raw = self._read(response)
-        if response.status >= 400:
-            raise _problem(response.status, raw)
-        return raw, response.headers
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
         # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
+        headers["Idempotency-Key"] = key
         deadline: float | None = None
         while True:
             try:
@@ -173,25 +139,41 @@ class Client:
                     raise
             time.sleep(0.2)
 
-    def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
-        response = self._send(method, path, payload, headers)
-        raw = self._read(response)
+    def stream(self, path: str, **query: object) -> Iterator[bytes]:
+        """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
+        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         if response.status >= 400:
-            raise _problem(response.status, raw)
-        answer = _parse(raw)
-        self._warn(answer)
-        return answer
+            self._checked(response)
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(None)
+        try:
+            while chunk := response.read1(65536):
+                yield chunk
+        except (http.client.HTTPException, OSError) as error:
+            raise Lost(f"The connection to {self.address} broke off.") from error
+        finally:
+            self._connection.close()
 
-    def _warn(self, answer: Any) -> None:
-        """Write a note, once, if the answer says that the dispatcher is stale or absent."""
+    def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
+        """(body at `path`, headers of the answer)."""
+        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
+        return self._checked(response), response.headers
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
+        answer = source = _parse(self._checked(self._send(method, path, payload, headers)))
         if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
-            answer = jobs[0]
-        if isinstance(answer, dict) and answer.get("dispatcher") in {"stale", "absent"} and not self._warned:
+            source = jobs[0]
+        if isinstance(source, dict) and source.get("dispatcher") in {"stale", "absent"} and not self._warned:
             self._warned = True
             console.note(
                 "gpuq: the dispatcher gives no sign of life: jobs are kept and run on, but none starts until it is back.\n"
                 "  `gpuq doctor` checks each part."
             )
+        return answer
 
     def _send(
         self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str], *, again: bool = True
@@ -236,6 +218,23 @@ class Client:
             return False
         return any(is_held(self._connection.path.with_name(name)) for name in _LOCKS)
 
+    def _checked(self, response: http.client.HTTPResponse) -> bytes:
+        """The body of the answer. Raises the error of a problem document, else one chosen by the HTTP status."""
+        raw = self._read(response)
+        if response.status < 400:
+            return raw
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = None
+        problem: Record = body if isinstance(body, dict) else {}
+        cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
+        if cls is None:
+            by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
+            cls = Failure if "exit_code" in problem else by_status
+        detail = problem.get("detail") or problem.get("title")
+        raise cls(str(detail or f"The daemon answered with HTTP status {response.status}."), fix=problem.get("hint"))
+
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
             return response.read()
@@ -253,7 +252,12 @@ class Client:
                 f"{self.address} is not this machine, and over plain http your token could be read on the way.",
                 fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
             )
-        token = environ.get("GPUQ_TOKEN") or _token_from(Home.from_environment(dict(environ)).token_file)
+        token = environ.get("GPUQ_TOKEN")
+        if not token:
+            try:
+                token = Home.from_environment(dict(environ)).token_file.read_text(encoding="ascii").strip()
+            except (OSError, UnicodeDecodeError):
+                token = None  # the server then says that it needs one
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         if scheme == "https":
@@ -300,17 +304,9 @@ def _host_and_port(address: str, scheme: str, rest: str) -> tuple[str, int | Non
         host, port = rest, ""
     host = host.removeprefix("[").removesuffix("]")
     if scheme not in {"http", "https"} or not host or "/" in rest or (port and not port.isdecimal()):
-        raise BadInput(
-            f"`{address}` is no address of a gpuq.", fix="Write http://127.0.0.1:8780 or unix:///path/to/api.sock."
-        )
+        fix = "Write http://127.0.0.1:8780 or unix:///path/to/api.sock."
+        raise BadInput(f"`{address}` is no address of a gpuq.", fix=fix)
     return host, int(port) if port else None
-
-
-def _token_from(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _parse(raw: bytes) -> Any:
@@ -322,38 +318,15 @@ def _parse(raw: bytes) -> Any:
         raise Failure("The answer is not JSON; is this really a gpuq?", fix="Check --host and GPUQ_HOST.") from error
 
 
-def _problem(status: int, raw: bytes) -> GpuqError:
-    """The error of an RFC 9457 problem document; without one, chosen by the HTTP status."""
-    try:
-        body = json.loads(raw)
-    except ValueError:
-        body = None
-    problem: Record = body if isinstance(body, dict) else {}
-    cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
-    if cls is None:
-        cls = Failure if "exit_code" in problem else _BY_STATUS.get(status, Unreachable if status == 503 else Failure)
-    detail = problem.get("detail") or problem.get("title") or f"The daemon answered with HTTP status {status}."
-    return cls(str(detail), fix=problem.get("hint"))
-
-
 def _unreachable(address: str, error: OSError) -> GpuqError:
-    if isinstance(error, PermissionError):
-        closed = _own_closed_folder(address)
-        if closed is not None:
-            return NotPermitted(f"You may not enter your own folder {closed}.", fix=f"chmod u+rwx {closed}")
-        return NotPermitted(f"{address} belongs to another user.", fix="Set GPUQ_HOME to the home of your own gpuq.")
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return Unreachable(f"No gpuq is running at {address}.")
-    return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
-
-
-def _own_closed_folder(address: str) -> Path | None:
-    """The caller's own folder above the socket that lacks its execute permission; None if there is none."""
-    for folder in reversed(Path(address.removeprefix("unix://")).parents):
-        try:
+    if not isinstance(error, PermissionError):
+        return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
+    # The caller's own folder above the socket may lack its execute permission.
+    with suppress(OSError):
+        for folder in reversed(Path(address.removeprefix("unix://")).parents):
             status = folder.stat()
-        except OSError:
-            return None
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o100:
-            return folder
-    return None
+            if status.st_uid == os.geteuid() and not status.st_mode & 0o100:
+                return NotPermitted(f"You may not enter your own folder {folder}.", fix=f"chmod u+rwx {folder}")
+    return NotPermitted(f"{address} belongs to another user.", fix="Set GPUQ_HOME to the home of your own gpuq.")

@@ -15,6 +15,8 @@ from gpuq import format as fmt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
     from typing import Any
 
 STATE_CODES = {
@@ -41,6 +43,14 @@ _BAD = frozenset({"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL"})
 def note(text: str) -> None:
     """Write a line for the person to stderr; stdout is for data that another program may read."""
     print(text, file=sys.stderr, flush=True)
+
+
+def show(options: argparse.Namespace, answer: Any, screen: Callable[[Any, int, bool], Iterable[str]]) -> None:
+    """Write `answer` to stdout: as JSON with `--json`, else as the lines of `screen(answer, width, colour)`."""
+    if options.json:
+        print_json(answer)
+    else:
+        print("\n".join(screen(answer, terminal_width(), coloured(options.no_color))), flush=True)
 
 
 def print_json(value: object) -> None:
@@ -149,7 +159,7 @@ def table(
     kept = list(range(len(columns)))
     widths = [max(len(column.title), *(len(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
     natural, gap = list(widths), "  "
-    while (excess := _total(widths, kept, gap) - width) > 0:
+    while (excess := sum(widths[i] for i in kept) + len(gap) * (len(kept) - 1) - width) > 0:
         luxury = [i for i in kept if columns[i].luxury]
         if luxury:
             kept = [i for i in kept if i not in luxury]
@@ -167,10 +177,6 @@ def table(
     if not styles:
         return lines
     return [paint(line, style or "", bool(style)) for line, style in zip(lines, ["1", *styles], strict=True)]
-
-
-def _total(widths: Sequence[int], kept: Sequence[int], gap: str) -> int:
-    return sum(widths[i] for i in kept) + len(gap) * (len(kept) - 1)
 
 
 def _cut(columns: Sequence[Column], widths: list[int], kept: Sequence[int], excess: int) -> bool:
@@ -227,29 +233,19 @@ def forecast_facts(forecast: Mapping[str, Any] | None, width: int) -> list[str]:
     values = forecast or {}
     if all(values.get(name) is None for name in ("peak_utilization_pct", "upper_memory_bytes", "duration_p50_s")):
         return facts([("forecast", "none: nothing like it has run yet")], width)
-    return facts(
-        [
-            ("peak utilisation", fmt.percent(values.get("peak_utilization_pct"))),
-            (
-                "peak memory",
-                with_upper(fmt.gib(values.get("peak_memory_bytes")), fmt.gib(values.get("upper_memory_bytes"))),
-            ),
-            (
-                "slowdown",
-                with_upper(fmt.slowdown(values.get("expected_slowdown")), fmt.slowdown(values.get("upper_slowdown"))),
-            ),
-            (
-                "duration",
-                with_upper(
-                    fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s")), "p90"
-                ),
-            ),
-            ("power", fmt.watts(values.get("power_w"))),
-            ("evidence", fmt.clean(values.get("evidence") or "none")),
-            ("model", fmt.clean(values["model_version"]) if values.get("model_version") else None),
-        ],
-        width,
-    )
+    memory = fmt.gib(values.get("peak_memory_bytes")), fmt.gib(values.get("upper_memory_bytes"))
+    slowdown = fmt.slowdown(values.get("expected_slowdown")), fmt.slowdown(values.get("upper_slowdown"))
+    duration = fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s"))
+    pairs = [
+        ("peak utilisation", fmt.percent(values.get("peak_utilization_pct"))),
+        ("peak memory", with_upper(*memory)),
+        ("slowdown", with_upper(*slowdown)),
+        ("duration", with_upper(*duration, "p90")),
+        ("power", fmt.watts(values.get("power_w"))),
+        ("evidence", fmt.clean(values.get("evidence") or "none")),
+        ("model", fmt.clean(values["model_version"]) if values.get("model_version") else None),
+    ]
+    return facts(pairs, width)
 
 
 def with_upper(value: str, upper: str, name: str = "at most") -> str:

@@ -46,8 +46,8 @@ def labels(jobs: Sequence[Record]) -> list[console.Cell]:
             # If the jobs do not differ, all arguments are shown, but none behind a name that the submitter chose.
             kept = ([] if named else own) if equal else [unit for unit in own if unit not in common]
             plain = [unit for unit in kept if _shortened(unit) == unit]
-            forms = (_text(head, some) for some in (kept, [_shortened(unit) for unit in kept], plain or kept))
-            found[number] = console.Cell.of(*forms)
+            forms = (kept, [_shortened(unit) for unit in kept], plain or kept)
+            found[number] = console.Cell.of(*(fmt.clean(" ".join((head, *arguments))) for arguments in forms))
     return [found[number] for number in range(len(jobs))]
 
 
@@ -92,14 +92,12 @@ def _units(arguments: Sequence[str]) -> Iterator[str]:
     words = list(arguments)
     while words:
         word = words.pop(0)
-        if word.startswith("-") and "=" not in word and words and not _is_option(words[0]):
+        # A word such as `-3` is a value: no option begins with a digit.
+        is_value = words and (not words[0].startswith("-") or words[0][1:2].isdigit())
+        if word.startswith("-") and "=" not in word and is_value:
             yield f"{_quoted(word)} {_quoted(words.pop(0))}"
         else:
             yield _quoted(word)
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and not word[1:2].isdigit()
 
 
 def _quoted(word: str) -> str:
@@ -113,10 +111,6 @@ def _shortened(unit: str) -> str:
         if (found or not sign) and len(value) > _LONG_VALUE and "/" in value.rstrip("/"):
             return f"{option}{found}…/{value.rstrip('/').rpartition('/')[2]}"
     return unit
-
-
-def _text(head: str, arguments: Sequence[str]) -> str:
-    return fmt.clean(" ".join((head, *arguments)))
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.cli import capture, console, piped
-from gpuq.cli.arguments import Parser
+from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -27,17 +27,31 @@ _LONGEST = {"name": 200, "project": 200, "kind": 400}
 # The signals of `gpuq.messages.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
-USAGE = """\
+_USAGE = """\
 gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
        gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]
        gpuq {verb} [OPTIONS] - [ARGS...] < SCRIPT"""
-EPILOG = """\
+_EPILOG = """\
 Options stand before the script; everything after it is the script's own.
 A .py file is run by --python, else by the active environment ($VIRTUAL_ENV,
 $CONDA_PREFIX), else by a .venv beside it or here, else by python3 on PATH.
 A script on standard input (-, or -- python -) goes along with the job, up to
 1 MiB. Otherwise a job has nothing on its standard input.
 """
+
+
+def job_parser(verb: str, summary: str) -> Parser:
+    """A parser for a verb that takes a job's command; `add_job_options` adds the options."""
+    return Parser(verb, summary, usage=_USAGE.format(verb=verb), epilog=_EPILOG)
+
+
+def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
+    own, verbatim, command = parser.split(words)
+    options = parser.parse_args(own)
+    body = submission(options, command, verbatim)
+    warn_misplaced(parser.long_options(), body)
+    return options, body
 
 
 def add_job_options(parser: Parser) -> None:
@@ -49,36 +63,23 @@ def add_job_options(parser: Parser) -> None:
     add("-p", "--priority", help="-1000 to 1000, higher goes first; default 0")
     add("--share", choices=["auto", "never"], default="auto", help="whether it may share a device; default auto")
     add("--exclusive", action="store_true", help="same as --share never")
-    add(
-        "--max-slowdown",
-        metavar="X",
-        help="budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher",
-    )
+    budget = "budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher"
+    add("--max-slowdown", metavar="X", help=budget)
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
     add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
     add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
-    add(
-        "--preemptible",
-        action="store_true",
-        help="it saves its work on a signal, so it may be stopped and started again",
-    )
+    preemptible = "it saves its work on a signal, so it may be stopped and started again"
+    add("--preemptible", action="store_true", help=preemptible)
     add("--signal", metavar="NAME", help="the signal to save its work on, as USR1; implies --preemptible; default TERM")
-    add(
-        "--blink", action="store_true", help="pause it and its partner by turns, under 1%% of the time, to measure both"
-    )
+    blink = "pause it and its partner by turns, under 1%% of the time, to measure both"
+    add("--blink", action="store_true", help=blink)
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
-    add(
-        "-e",
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="set a variable; NAME alone passes yours",
-    )
+    variable = "set a variable; NAME alone passes yours"
+    add("-e", "--env", action="append", default=[], metavar="NAME[=VALUE]", help=variable)
     add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
 
 
@@ -88,11 +89,15 @@ def submission(
     """The body for these options and this command. `read` returns a script from standard input. Raises BadInput."""
     here = capture.current_folder()
     command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here, read=read)
+    folder, script = _working_folder(options.chdir, here), command.script
+    program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
+    default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
+    commit, dirty = capture.git_state(script.parent if script else here)
     body: dict[str, Any] = {
         "command": command.words,
-        "cwd": str(_working_folder(options.chdir, here)),
+        "cwd": str(folder),
         "env": capture.environment(os.environ, options.pass_env, options.env),
-        "name": _label(options, "name") or _name_of(words[0]),
+        "name": _label(options, "name") or default_name[: _LONGEST["name"]],
         "project": _label(options, "project"),
         "kind": _label(options, "kind"),
         "priority": whole("--priority", options.priority, -1000, 1000),
@@ -108,11 +113,14 @@ def submission(
         "signal": _signal(options.signal),
         "blink": options.blink or None,
         "stdin": command.stdin,
+        "git_sha": commit,
+        "git_dirty": dirty,
+        "script": str(script) if script else None,
+        "script_sha256": capture.script_sha256(script) if script else None,
+        "hints": capture.hints(command, folder),
     }
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
-    body.update(_provenance(command.script, here))
-    body["hints"] = capture.hints(command, Path(body["cwd"]))
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -122,44 +130,23 @@ def _warn(sentence: str) -> None:
     console.note(f"gpuq: warning: {sentence}.")
 
 
-def _provenance(script: Path | None, here: Path) -> dict[str, Any]:
-    commit, dirty = capture.git_state(script.parent if script else here)
-    fields: dict[str, Any] = {"git_sha": commit, "git_dirty": dirty}
-    if script is not None:
-        fields |= {"script": str(script), "script_sha256": capture.script_sha256(script)}
-    return fields
-
-
 def _working_folder(named: str | None, here: Path) -> Path:
     folder = capture.absolute(named, here) if named else here
     if not capture.is_text(str(folder)):
-        raise BadInput(
-            "the name of the folder to run in is not valid UTF-8.", fix="Rename it, or name another with -C."
-        )
+        fix = "Rename it, or name another with -C."
+        raise BadInput("the name of the folder to run in is not valid UTF-8.", fix=fix)
     try:
-        is_folder = stat.S_ISDIR(folder.stat().st_mode)
-    except PermissionError:
-        # A folder above it may not be entered.
-        raise _not_permitted(folder) from None
+        is_folder, enterable = stat.S_ISDIR(folder.stat().st_mode), os.access(folder, os.X_OK)
+    except PermissionError:  # a folder above it may not be entered
+        is_folder, enterable = True, False
     except OSError:
-        is_folder = False
+        is_folder, enterable = False, False
     if not is_folder:
         raise BadInput(f"there is no folder {folder}.", fix="Make it, or name another with --chdir.")
-    if not os.access(folder, os.X_OK):
-        raise _not_permitted(folder)
+    if not enterable:
+        fix = "Name another with --chdir, or ask its owner."
+        raise BadInput(f"you may not enter the folder {folder}.", fix=fix)
     return folder
-
-
-def _not_permitted(folder: Path) -> BadInput:
-    return BadInput(f"you may not enter the folder {folder}.", fix="Name another with --chdir, or ask its owner.")
-
-
-def _name_of(program: str) -> str:
-    """A job's default name: its script's, with `?` for unprintable characters."""
-    if program == piped.HERE:
-        return "stdin"
-    name = "".join(letter if letter.isprintable() else "?" for letter in Path(program).name)
-    return name[: _LONGEST["name"]]
 
 
 def _label(options: argparse.Namespace, name: str) -> str | None:

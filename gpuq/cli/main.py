@@ -62,34 +62,41 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _output_closed()
     except OSError as error:
-        return _print_error(GpuqError(_os_sentence(error)))
+        where = f"{error.filename}: " if error.filename else ""
+        return _print_error(GpuqError(f"{where}{error.strerror or error}."))
     except Exception as error:  # noqa: BLE001  a user gets a sentence and no traceback
-        return _unexpected(error)
+        if os.environ.get("GPUQ_DEBUG"):
+            from traceback import print_exception
+
+            print_exception(error)
+            return 1
+        _write_error(
+            f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
+            "  Please report this; set GPUQ_DEBUG=1 for the traceback."
+        )
+        return 1
     return code
 
 
 def _run(words: list[str]) -> int:
-    leading, verb, rest = _find_verb(words)
-    if verb is None:
-        return _without_verb(leading)
-    if verb == "help":
-        return _run([*rest[:1], "--help"])
-    name = ALIASES.get(verb, verb)
-    if name not in VERBS:
-        raise BadInput(f"there is no verb `{verb}`.{_nearest(verb)}", fix="`gpuq --help` lists the verbs.")
-    module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
-    code: int = module.run([*leading, *rest])
-    return code
-
-
-def _find_verb(words: list[str]) -> tuple[list[str], str | None, list[str]]:
-    """(words before the verb, the verb or None, words after it)."""
     index = 0
     while index < len(words) and words[index].startswith("-"):
         index += 2 if COMMON_OPTIONS.get(words[index]) else 1
     if index >= len(words):
-        return words, None, []
-    return words[:index], words[index], words[index + 1 :]
+        return _without_verb(words)
+    leading, verb, rest = words[:index], words[index], words[index + 1 :]
+    if verb == "help":
+        return _run([*rest[:1], "--help"])
+    name = ALIASES.get(verb, verb)
+    if name not in VERBS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
+        meant = f" Did you mean `{near[0]}`?" if near else ""
+        raise BadInput(f"there is no verb `{verb}`.{meant}", fix="`gpuq --help` lists the verbs.")
+    module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
+    code: int = module.run([*leading, *rest])
+    return code
 
 
 def _without_verb(leading: list[str]) -> int:
@@ -125,34 +132,9 @@ exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
 124 time limit, 125 not the job's doing."""
 
 
-def _nearest(verb: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
-    return f" Did you mean `{near[0]}`?" if near else ""
-
-
 def _print_error(error: GpuqError) -> int:
     _write_error(f"gpuq: {error.message}\n  {error.fix}")
     return error.exit_code
-
-
-def _os_sentence(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}."
-
-
-def _unexpected(error: Exception) -> int:
-    if os.environ.get("GPUQ_DEBUG"):
-        from traceback import print_exception
-
-        print_exception(error)
-        return 1
-    _write_error(
-        f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
-        "  Please report this; set GPUQ_DEBUG=1 for the traceback."
-    )
-    return 1
 
 
 def _write_error(text: str) -> None:

@@ -1,6 +1,11 @@
-"""Verdicts on the screen: what settled it, with the numbers, and what would change it. The texts are `gpuq.messages.verdicts`."""
+"""Sentences on verdicts and expected starts, shared by `show`, `explain` and `predict`.
+
+The texts of verdicts are in `gpuq.messages.verdicts`.
+"""
 
 from __future__ import annotations
+
+import time
 
 from gpuq import format as fmt
 from gpuq.cli.client import Record
@@ -19,3 +24,9 @@ def lines(verdict: Record) -> list[str]:
         first = found if admitted else f"{rule}{where}: {found}"
     helps = WHAT_HELPS.get(rule)
     return [fmt.clean(first), *([helps] if helps and not admitted else [])]
+
+
+def expected_start(answer: Record) -> str:
+    """When a waiting job probably starts."""
+    found = fmt.expected_start(answer.get("expected_start"), time.time())
+    return found or "unknown, there is no calibrated estimate yet"

@@ -38,18 +38,15 @@ def reads_program(command: Sequence[str]) -> bool:
             return True
         if not word.startswith(("-", "+")):
             return False
-        if word in _INFORMATION or _names_program(word, is_shell):
+        # `-c CODE`, `-m MODULE`, also joined with other options as in `-ec` and `-um`.
+        names_program = _has_letter(word, "c") or (not is_shell and _has_letter(word, "m"))
+        if word in _INFORMATION or names_program:
             return False
         if is_shell and _has_letter(word, "s"):
             return True
         if word in _WITH_VALUE:
             next(words, None)
     return True
-
-
-def _names_program(option: str, is_shell: bool) -> bool:
-    """`-c CODE`, `-m MODULE`, also joined with other options as in `-ec` and `-um`."""
-    return _has_letter(option, "c") or (not is_shell and _has_letter(option, "m"))
 
 
 def _has_letter(option: str, letter: str) -> bool:
@@ -60,25 +57,21 @@ def _has_letter(option: str, letter: str) -> bool:
 def read() -> str:
     """The script on standard input. Raises BadInput if it is a terminal, empty, too long or not UTF-8."""
     stream = sys.stdin
+    fix = "Pipe it (cat train.py | gpuq submit -), or name a script (gpuq submit train.py)."
     if stream is not None and stream.isatty():
-        raise BadInput(
-            "the script is to be read from standard input, which is a terminal here.",
-            fix="Pipe it (cat train.py | gpuq submit -), or name a script (gpuq submit train.py).",
-        )
+        raise BadInput("the script is to be read from standard input, which is a terminal here.", fix=fix)
     raw = b"" if stream is None else stream.buffer.read(MAX_BYTES + 1)
     if not raw.strip():
-        raise BadInput(
-            "the script is to be read from standard input, which is empty.",
-            fix="Pipe it (cat train.py | gpuq submit -), or name a script (gpuq submit train.py).",
-        )
+        raise BadInput("the script is to be read from standard input, which is empty.", fix=fix)
+    fix = "Save it in a file and submit that."
     if len(raw) > MAX_BYTES:
-        raise BadInput("the script on standard input is longer than 1 MiB.", fix="Save it in a file and submit that.")
+        raise BadInput("the script on standard input is longer than 1 MiB.", fix=fix)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise BadInput("the script on standard input is not UTF-8 text.", fix="Save it in a file and submit that.")
+        raise BadInput("the script on standard input is not UTF-8 text.", fix=fix)
     return text
 
 

@@ -51,46 +51,36 @@ def _duration(text: str) -> float | None:
     if _MINUTES.fullmatch(text):
         return float(text) * 60
     if match := _CLOCK.fullmatch(text):
-        return _clock(match)
+        days, *rest = match.groups()
+        numbers = [int(part) for part in rest if part is not None]
+        if any(part > 59 for part in numbers[1:]):
+            return None
+        # As Slurm: after days come hours; without days, two numbers are minutes and seconds.
+        units = (3600, 60, 1) if days is not None or len(numbers) == 3 else (60, 1)
+        return int(days or 0) * 86400 + sum(part * unit for part, unit in zip(numbers, units, strict=False))
     if match := _PARTS.fullmatch(text):
         return sum(float(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True))
     return None
 
 
-def _clock(match: re.Match[str]) -> float | None:
-    days, *rest = match.groups()
-    numbers = [int(part) for part in rest if part is not None]
-    if any(part > 59 for part in numbers[1:]):
-        return None
-    # As Slurm: after days come hours; without days, two numbers are minutes and seconds.
-    units = (3600, 60, 1) if days is not None or len(numbers) == 3 else (60, 1)
-    return int(days or 0) * 86400 + sum(part * unit for part, unit in zip(numbers, units, strict=False))
-
-
 def parse_moment(text: str, now: float) -> float:
     """Unix seconds of `8h` (from `now`), or of a moment as in RFC 3339: `2026-07-01T08:00:00+02:00`; without an offset it is
     local time. Raises BadInput for one that has passed."""
+    from datetime import datetime
+
     ahead = _duration(text.strip().lower())
-    moment = now + ahead if ahead is not None else _moment(text.strip())
-    if moment is None:
+    try:
+        moment = now + ahead if ahead is not None else datetime.fromisoformat(text.strip()).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
         raise BadInput(
             f"`{text}` is neither a time from now nor a date.",
             fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00.",
-        )
+        ) from None
     if moment <= now:
         raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
     if moment > now + _MAX_DURATION:
         raise BadInput(f"`{text}` is more than ten years ahead.", fix="Name a moment in the next ten years.")
     return moment
-
-
-def _moment(text: str) -> float | None:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def parse_slowdown(text: str) -> float:
@@ -101,14 +91,11 @@ def parse_slowdown(text: str) -> float:
     number, percent = float(match[1]), match[2]
     ratio = 1 + number / 100 if percent else number
     if percent is None and number > 5:
-        raise BadInput(
-            f"a slowdown of {match[1]} would be {match[1]} times as slow.",
-            fix=f"Write {match[1]}% if you mean percent.",
-        )
+        sentence = f"a slowdown of {match[1]} would be {match[1]} times as slow."
+        raise BadInput(sentence, fix=f"Write {match[1]}% if you mean percent.")
     if ratio < 1:
-        raise BadInput(
-            f"a slowdown of {match[1]} is below 1, which would be faster than alone.", fix="Write 15% or 1.15."
-        )
+        sentence = f"a slowdown of {match[1]} is below 1, which would be faster than alone."
+        raise BadInput(sentence, fix="Write 15% or 1.15.")
     if ratio > 5:
         raise BadInput(f"a slowdown of {text.strip()} is above 5 times as slow.", fix="Write at most 400%.")
     return ratio
@@ -138,16 +125,14 @@ def parse_ids(words: list[str]) -> list[int]:
 
 def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
     """(first, last) id of each of `42`, `42-50`, `42,44`, in the given order."""
-    return [_id_range(part) for word in words for part in word.split(",")]
-
-
-def _id_range(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text.strip())
-    if match is None:
-        raise BadInput(
-            f"`{text}` is not a job id.", fix="Write ids as 42, or a range as 42-50; `gpuq queue` lists them."
-        )
-    first, last = int(match[1]), int(match[2] or match[1])
-    if last < first:
-        raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
-    return first, last
+    ranges = []
+    for text in (part for word in words for part in word.split(",")):
+        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text.strip())
+        if match is None:
+            fix = "Write ids as 42, or a range as 42-50; `gpuq queue` lists them."
+            raise BadInput(f"`{text}` is not a job id.", fix=fix)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
+        ranges.append((first, last))
+    return ranges

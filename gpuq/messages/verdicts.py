@@ -162,15 +162,11 @@ def _unknown_partner(n: Numbers) -> str:
 
 
 def _over_budget(n: Numbers) -> str:
+    budget = slowdown(n["budget"])
     if "resident" in n:
-        return f"it would slow job {n['resident']} by {slowdown(n['resident_slowdown'])}, {_budget(n)}."
-    return f"it would run {slowdown(n['newcomer_slowdown'])} slower beside a job of kind {n['beside']}, {_budget(n)}."
-
-
-def _budget(n: Numbers) -> str:
-    return (
-        f"whose budget is {slowdown(n['budget'])}" if "resident" in n else f"and its budget is {slowdown(n['budget'])}"
-    )
+        return f"it would slow job {n['resident']} by {slowdown(n['resident_slowdown'])}, whose budget is {budget}."
+    slower = slowdown(n["newcomer_slowdown"])
+    return f"it would run {slower} slower beside a job of kind {n['beside']}, and its budget is {budget}."
 
 
 def _full(n: Numbers) -> str:

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from gpuq.api.app import make_app
-from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies, Models
+from gpuq.api.context import CONTEXT, ApiContext, Models
 from gpuq.api.server import note, serve
 from gpuq.home import Home
 from gpuq.settings import Settings, load
@@ -65,7 +65,7 @@ async def started(
     settings: Settings, store: FaultyStore, stream: MemoryStream, models: Models | None = None
 ) -> AsyncIterator[Endpoint]:
     """Serve until the block ends."""
-    app = make_app(ApiDependencies(settings, store, stream, describe, models), TOKEN)
+    app = make_app(ApiContext(settings, store, stream, describe, TOKEN, models))
     stop = asyncio.Event()
     serving = asyncio.create_task(serve(app, settings.home, settings.api, stop, lambda _: None))
     port = await _port_of(settings.home, serving)

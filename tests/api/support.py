@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -113,14 +113,11 @@ class SmallModels:
     def status(self) -> dict[str, Any]:
         return {"serving": "m-7", "versions": ["m-6", "m-7"]}
 
-    def forecast(self, record: JobRecord) -> dict[str, Any]:
-        return forecast(61.0, 9.8)
-
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        return {record.signature: self.forecast(record) for record in records}
+        return {record.signature: forecast(61.0, 9.8) for record in records}
 
     def explained_forecasts(
-        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+        self, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
     ) -> list[ExplainedForecast]:
         found = []
         for device, beside in questions:

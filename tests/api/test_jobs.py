@@ -68,7 +68,7 @@ async def test_an_ended_job_with_what_really_happened(busy: Endpoint) -> None:
 
 async def test_a_job_before_its_first_pass_has_nulls(endpoint: Endpoint) -> None:
     await endpoint.post("/api/v1/jobs", submission(env={"SECRET": "canary"}))
-    endpoint.context.parts.models.forecast = lambda record: {}  # type: ignore[union-attr, method-assign]
+    endpoint.context.models.forecasts = lambda records: {}  # type: ignore[union-attr, method-assign]
     job = await show(endpoint, 1)
     assert set(job) >= SHOW
     for key in ("name", "device", "host", "exit_code", "log_path", "forecast", "verdict", "started_at", "position"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobRow
+from gpuq.api.contract.schema_predict import ShadowReport
 from gpuq.api.missed_savings import LoneRun, effect, missed_savings
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
@@ -30,6 +29,10 @@ def ended(job: int, start: float, end: float, kind: str = "train") -> tuple[JobR
         model_version=None, started_at=start, ended_at=end,
     )  # fmt: skip
     return row(job, record(start, kind=kind), JobState.COMPLETED), attempt
+
+
+def report(chances: list[Chance], finished: list[tuple[JobRow, AttemptRow]]) -> ShadowReport:
+    return missed_savings(chances, finished, on=True, days=7, since=0.0, never_ran=0)
 
 
 def test_two_one_hour_jobs_with_slowdown_1_2() -> None:
@@ -83,31 +86,31 @@ def test_saving_and_delay_are_bounded_by_what_is_shared(
 def test_the_sums_of_a_week() -> None:
     finished = [ended(1, 0, HOUR, "a"), ended(2, HOUR, 2 * HOUR, "b"), ended(3, 2 * HOUR, 3 * HOUR, "b")]
     chances = [a_chance(), a_chance(3, 9, at=10.0)]
-    found = missed_savings(chances, finished)
-    assert (found.counted, found.open, found.unknown) == (1, 1, 0)
-    assert found.ran_h == pytest.approx(3)
-    assert found.saved_h == pytest.approx(0.8)
-    assert found.wait_mean_s == HOUR
+    found = report(chances, finished)
+    assert (found.counted, found.open, found.slowdown_unknown) == (1, 1, 0)
+    assert found.gpu_hours_run == pytest.approx(3)
+    assert found.gpu_hours_saved == pytest.approx(0.8)
+    assert found.wait_avoided_mean_s == HOUR
     assert found.slowdown_worst == pytest.approx(1.2)
-    assert [(pair.newcomer, pair.resident, pair.times) for pair in found.pairs] == [("b", "a", 1)]
+    assert [(pair.newcomer, pair.beside, pair.times) for pair in found.pairs] == [("b", "a", 1)]
 
 
 def test_an_opportunity_without_slowdown_is_not_in_the_sums() -> None:
     finished = [ended(1, 0, HOUR), ended(2, HOUR, 2 * HOUR)]
-    found = missed_savings([a_chance(x=None)], finished)
-    assert (found.counted, found.unknown, found.saved_h) == (0, 1, 0)
+    found = report([a_chance(x=None)], finished)
+    assert (found.counted, found.slowdown_unknown, found.gpu_hours_saved) == (0, 1, 0)
     assert found.slowdown_mean is None
 
 
 def test_an_empty_week_has_no_figures() -> None:
-    found = missed_savings([], [])
-    assert (found.counted, found.wait_mean_s, found.slowdown_worst, found.pairs) == (0, None, None, ())
+    found = report([], [])
+    assert (found.counted, found.wait_avoided_mean_s, found.slowdown_worst, found.pairs) == (0, None, None, [])
 
 
 def test_several_partners_one_after_the_other_add_up() -> None:
     """Each costs the resident ten minutes of its two hours alone."""
     finished = [ended(1, 0, 2 * HOUR), ended(2, 2 * HOUR, 2.5 * HOUR), ended(3, 3 * HOUR, 3.5 * HOUR)]
     chances = [a_chance(2, x=1.0, y=1.5), a_chance(3, at=0.5 * HOUR, x=1.0, y=1.5)]
-    found = missed_savings(chances, finished)
+    found = report(chances, finished)
     assert found.slowdown_worst == pytest.approx((2 + 2 / 6) / 2)
-    assert replace(found, pairs=()).counted == 2
+    assert found.counted == 2

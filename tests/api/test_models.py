@@ -28,7 +28,7 @@ def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -
     _, a, b = store.devices()
     models = ShelfModels(store, shelf, Learning(), lambda: now)
     asked = record(1.0)
-    [before] = models.explained_forecasts(asked, [(a, ())])
+    [before] = models.explained_forecasts(asked.kind, asked.features, [(a, ())])
     assert (before.forecast.known, before.runs, before.nearest, before.judged) == (False, 0, (), None)
 
     chance, works = random.Random(0), [Work(name, 32, 50.0, 2 * GIB) for name in ("resnet18", "resnet34", "resnet50")]
@@ -36,14 +36,14 @@ def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -
     shelf.publish(fit(outcomes, Learning()), {"figures": {"candidate": {"memory_under_share": 0.04, "scored": 50}}}, {})
     now = 10.0
     asked = replace(asked, features=Work("resnet101", 32, 50.0, 2 * GIB).described()[2])
-    on_a, on_b = models.explained_forecasts(asked, [(a, ()), (b, ("k",))])
+    on_a, on_b = models.explained_forecasts(asked.kind, asked.features, [(a, ()), (b, ("k",))])
     assert on_a.forecast.evidence.startswith("script template, 3 runs of 3 kinds")
     assert {kind for kind, _ in on_a.nearest} == {work.described()[0] for work in works}
     assert on_a.quantile == 0.95
     assert on_a.judged == {"memory_under_share": 0.04, "scored": 50}
     assert not on_b.forecast.known
     assert [cost.beside for cost in on_b.forecast.pairs] == ["k"]
-    assert models.forecast(asked)["expected_utilization_pct"] == pytest.approx(50.0, rel=0.1)
+    assert models.forecasts([asked])[asked.signature]["expected_utilization_pct"] == pytest.approx(50.0, rel=0.1)
     assert set(models.forecasts([asked, asked])) == {asked.signature}
 
 

@@ -184,7 +184,7 @@ def test_a_kind_without_history_gets_a_forecast_that_says_so(home: Home) -> None
     models = ShelfModels(store, Shelf(home.models), settings.learning, time.time)
     asked = record(time.time()).submission
     assert describe(asked, "ada")[0]
-    forecast = models.forecast(record(time.time()))
+    forecast = models.forecasts([record(time.time())])["s"]
     store.close()
     assert forecast["peak_memory_bytes"] is None
     assert forecast["evidence"] == "none"

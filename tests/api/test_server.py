@@ -94,7 +94,7 @@ async def _second(settings: Settings, store: FaultyStore) -> None:
     import re
 
     from gpuq.api.app import make_app
-    from gpuq.api.context import ApiDependencies
+    from gpuq.api.context import ApiContext
     from gpuq.api.server import serve
     from tests.api.support import describe
 
@@ -102,7 +102,7 @@ async def _second(settings: Settings, store: FaultyStore) -> None:
         if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
             _second_ports.append(int(found[1]))
 
-    app = make_app(ApiDependencies(settings, store, MemoryStream(), describe), TOKEN)
+    app = make_app(ApiContext(settings, store, MemoryStream(), describe, TOKEN))
     await serve(app, settings.home, settings.api, _stop_second, say)
 
 

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuq.api import retrain
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES
+from gpuq.api.handlers import models
 from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.forecast import Forecast
 from gpuq.errors import SchemaMismatch, Unreachable
@@ -153,7 +153,7 @@ async def test_models(endpoint: Endpoint) -> None:
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module in the trainer's place: its text is written by the test."""
-    monkeypatch.setattr(retrain, "MODULE", "trainer_of_the_test")
+    monkeypatch.setattr(models, "MODULE", "trainer_of_the_test")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path / "trainer_of_the_test.py"
 
@@ -204,9 +204,8 @@ async def test_the_document_names_every_route_and_nothing_else(endpoint: Endpoin
 
 async def test_the_router_serves_the_table_and_nothing_else(endpoint: Endpoint) -> None:
     from gpuq.api.app import make_app
-    from tests.api.conftest import TOKEN
 
-    app = make_app(endpoint.context.parts, TOKEN)
+    app = make_app(replace(endpoint.context))
     served = {(route.method, route.resource.canonical) for route in app.router.routes() if route.resource is not None}
     assert served == {(route.method, route.path) for route in ROUTES}
 
@@ -266,6 +265,6 @@ async def test_devices_have_an_index_and_a_name_and_stand_in_that_order(endpoint
     _, reply = await endpoint.get("/api/v1/gpus")
     assert [(one["name"], one["index"]) for one in reply] == [("gpu9", "9"), ("gpu10", "10")]
     endpoint.store.set_devices(*gpus, Device(DeviceId("b/cpu0"), HostId("b"), "cpu", "cpu-2", GIB, index="0"))
-    endpoint.context.devices._read_at = float("-inf")
+    endpoint.context._devices_read_at = float("-inf")
     _, reply = await endpoint.get("/api/v1/gpus")
     assert [one["name"] for one in reply] == ["a:gpu9", "a:gpu10", "b:cpu0"]

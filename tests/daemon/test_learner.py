@@ -30,7 +30,7 @@ async def test_api_shows_the_forecast_that_the_dispatcher_decides_with(harness: 
         for beside in ((), (kind,)):
             question = Question(row.record.signature, kind, device.type, beside, device.sharing)
             decided_with = harness.dispatcher.parts.learner.answer([question])[question]
-            [shown] = models.explained_forecasts(row.record, [(device, beside)])
+            [shown] = models.explained_forecasts(row.record.kind, row.record.features, [(device, beside)])
             assert shown.forecast == decided_with
             assert decided_with.known
             widened = max(widened, decided_with.widened)

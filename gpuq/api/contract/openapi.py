@@ -12,19 +12,16 @@ from typing import Any
 import msgspec
 
 import gpuq
-from gpuq.api.contract.parameters import MAX_ID
-from gpuq.api.contract.params import parameter_schemas
+from gpuq.api.contract.params import MAX_ID, parameter_schemas
 from gpuq.api.contract.routes import ROUTES, Route
 from gpuq.api.contract.schema import Problem
-
-_REF = "#/components/schemas/{name}"
 
 
 def document(routes: Iterable[Route] = ROUTES) -> bytes:
     """The OpenAPI document of these routes, as JSON."""
     routes = tuple(routes)
     types = [found for route in routes for found in (*_each(route.body), *_each(route.gives))]
-    schemas, components = msgspec.json.schema_components([Problem, *types], ref_template=_REF)
+    schemas, components = msgspec.json.schema_components([Problem, *types], ref_template="#/components/schemas/{name}")
     problem, known = schemas[0], iter(schemas[1:])
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -36,7 +33,7 @@ def document(routes: Iterable[Route] = ROUTES) -> bytes:
             "openapi": "3.1.0",
             "info": {"title": "gpuq", "version": gpuq.__version__, "description": _DESCRIPTION},
             "paths": paths,
-            "components": {"schemas": components, "securitySchemes": _SECURITY},
+            "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
             "security": [{"token": []}],
         }
     )
@@ -51,20 +48,25 @@ _UNREADABLE: dict[str, Any] = {
     "description": "The request cannot be read. In plain text where it is no HTTP, or its address is longer than 32 KiB.",
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
-_SECURITY = {
-    "token": {"type": "http", "scheme": "bearer"},
-}
 
 
 def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, Any]:
     if route.media == "text/event-stream":
-        gives = _event(gives)
+        # A server-sent event whose data is JSON of this schema.
+        data = {"type": "string", "contentMediaType": "application/json", "contentSchema": gives}
+        string = {"type": "string"}
+        gives = {"type": "object", "properties": {"id": string, "event": string, "data": data}, "required": ["data"]}
     fault: dict[str, Any] = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
+    words = re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api/v1").lower()).strip("_") or "page"
+    in_path = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
     operation: dict[str, Any] = {
         "summary": route.text,
-        "operationId": _operation_id(route),
+        "operationId": f"{route.method.lower()}_{words}",
         "parameters": [
-            *_path_parameters(route.path),
+            *(
+                {"name": name, "in": "path", "required": True, "schema": in_path.get(name, {"type": "string"})}
+                for name in re.findall(r"{(\w+)}", route.path)
+            ),
             *_parameters(route.query, "query"),
             *_parameters(route.headers, "header"),
         ],
@@ -84,38 +86,12 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
     return operation
 
 
-def _event(data: Any) -> dict[str, Any]:
-    """A server-sent event whose data is JSON of this schema."""
-    return {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "event": {"type": "string"},
-            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
-        },
-        "required": ["data"],
-    }
-
-
 def _each(types: Any) -> tuple[Any, ...]:
     return () if types is None else types if isinstance(types, tuple) else (types,)
 
 
 def _one_of(schemas: list[Any]) -> Any:
     return {"oneOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else None
-
-
-def _operation_id(route: Route) -> str:
-    words = re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api/v1").lower()).strip("_") or "page"
-    return f"{route.method.lower()}_{words}"
-
-
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    schemas = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
-    return [
-        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string"})}
-        for name in re.findall(r"{(\w+)}", path)
-    ]
 
 
 def _parameters(cls: type[msgspec.Struct] | None, place: str) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
-"""Decode and check what a request sends: ids, parameters, headers and bodies.
+"""What requests send, as types: parameters in addresses and headers, and bodies; and their decoding.
 
-Every error names the value and what it must be.
+OpenAPI is made from the same types. UNSET means "not given". In an address a list is separated by commas. Every error names the
+value and what it must be.
 """
 
 from __future__ import annotations
@@ -8,43 +9,165 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from multidict import MultiMapping
 
-from gpuq.api.contract.parameters import STATE_GROUPS
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.identity import Caller
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, NotFound
-from gpuq.messages.submission import Submission
+from gpuq.messages.submission import NO_NUL, Submission
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
+MAX_ID = 10**18 - 1
+MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
-_ID = re.compile(r"[0-9]{1,18}")
-_GROUPS: dict[str, frozenset[JobState]] = dict(zip(STATE_GROUPS, (WAITING, ACTIVE, ENDED), strict=True))
+_GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
 Batch = Annotated[list[Submission], Meta(min_length=1, max_length=MAX_BATCH)]
-"""Up to 10,000 submissions in one request."""
+Id = Annotated[int, Meta(ge=0, le=MAX_ID)]
+# A list of two, not a tuple: msgspec 0.22 crashes the garbage collector on a union of a bounded number and a fixed tuple.
+IdRange = Annotated[list[Id], Meta(min_length=2, max_length=2)]
+StateWord = Annotated[str, Meta(extra_json_schema={"enum": [*_GROUPS, *JobState]})]
+Owner = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+Pattern = Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="A shell pattern, as in `sweep-*`.")]
+Wait = Annotated[int, Meta(ge=0, le=60, description="Seconds to wait for the dispatcher to carry it out (default 1).")]
+Cursor = Annotated[int, Meta(ge=0, le=MAX_ID, description="The cursor `next` of the page before.")]
+Offset = Annotated[
+    int,
+    Meta(ge=-MAX_PIECE, le=MAX_ID, description="First byte of the whole log; below 0 it counts from the log's end."),
+]
+Number = Annotated[int, Meta(ge=1, le=10**9, description="Which attempt; the last one by default.")]
+EventId = Annotated[
+    str, Meta(pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?$", description="Go on behind this event: its `id`, or its number.")
+]
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="The same key gives the same job: safe to send again.",
+    ),
+]
+Beside = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=400,
+        pattern=NO_NUL,
+        description="A job's id or a kind: what sharing with it would cost.",
+    ),
+]
+DeviceType = Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="Only this type of device.")]
+
+
+class WaitQuery(msgspec.Struct, frozen=True):
+    """How long the answer may wait for the dispatcher."""
+
+    wait: Wait = 1
+
+
+class ListQuery(msgspec.Struct, frozen=True):
+    """Which jobs, and which page of them."""
+
+    state: Annotated[list[StateWord], Meta(max_length=100, description="States; also groups of them.")] = []
+    owner: Annotated[
+        str, Meta(max_length=200, pattern=NO_NUL, description="`me`, `all` (the default) or a user's name.")
+    ] = "all"
+    ids: Annotated[list[Id], Meta(max_length=1000, description="Only these jobs.")] = []
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Jobs on a page.")] = 100
+    after: Cursor | UnsetType = UNSET
+    order: Annotated[Literal["newest", "oldest"], Meta(description="Which jobs come first.")] = "newest"
+
+
+class LogsQuery(msgspec.Struct, frozen=True):
+    """Which part of a job's output."""
+
+    offset: Offset = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PIECE, description="Bytes at most.")] | UnsetType = UNSET
+    follow: Annotated[bool, Meta(description="Go on until the job has ended.")] = False
+    attempt: Number | UnsetType = UNSET
+
+
+class EventsQuery(msgspec.Struct, frozen=True):
+    """Where the stream of events begins, and which it carries."""
+
+    after: EventId | UnsetType = UNSET
+    job: Annotated[int, Meta(ge=1, le=MAX_ID, description="Only entries that name this job.")] | UnsetType = UNSET
+    all: Annotated[bool, Meta(description="Also entries that name no job.")] = False
+
+
+class EventsHeaders(msgspec.Struct, frozen=True):
+    """The start of the stream as browsers send it when they reconnect."""
+
+    last_event_id: EventId | UnsetType = msgspec.field(default=UNSET, name="Last-Event-ID")
+
+
+class SubmitHeaders(msgspec.Struct, frozen=True):
+    """The idempotency key of a submission."""
+
+    key: Key | UnsetType = msgspec.field(default=UNSET, name="Idempotency-Key")
+
+
+class PredictQuery(msgspec.Struct, frozen=True):
+    """The partner and the type of device for a prediction."""
+
+    beside: Beside | UnsetType = UNSET
+    device_type: DeviceType | UnsetType = UNSET
+
+
+class DaysQuery(msgspec.Struct, frozen=True):
+    """How many days back a report goes."""
+
+    days: Annotated[int, Meta(ge=1, le=3660, description="How many days back.")] = 7
+
+
+class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The jobs that meet every given condition. `ids` are single ids, and ranges as [first, last].
+
+    Without `ids` and `state`, only jobs that the request is possible for are selected.
+    """
+
+    ids: Annotated[list[Id | IdRange], Meta(min_length=1, max_length=10_000)] | UnsetType = UNSET
+    state: Annotated[list[StateWord], Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    owner: Annotated[Owner, Meta(description="`me`, `all` or a user's name.")] | UnsetType = UNSET
+    name: Pattern | UnsetType = UNSET
+    kind: Pattern | UnsetType = UNSET
+    project: Pattern | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if all(value is UNSET for value in (self.ids, self.state, self.owner, self.name, self.kind, self.project)):
+            raise ValueError("`where` names no condition; `owner` as `me` means all jobs of your own")
+
+
+class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request about many jobs. With `dry_run` nothing is recorded; the answer says what would be done."""
+
+    where: Annotated[Where, Meta(extra_json_schema={"minProperties": 1})]
+    dry_run: bool = False
+
+
+# --- decoding ---------------------------------------------------------------------------------------------------------
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
 
 
 def job_id(text: str) -> JobId:
     """The job id in `text`. Raises NotFound if it is not a number: then no job has it."""
-    if not _ID.fullmatch(text):
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise NotFound(f"There is no job {shown(text)}.")
     return JobId(int(text))
 
 
 def shown(text: str) -> str:
     """Text of a caller for an error message: at most 40 characters, control characters escaped."""
-    short = text if len(text) <= 40 else text[:40] + "…"
-    return ascii(short)
+    return ascii(text if len(text) <= 40 else text[:40] + "…")
 
 
 def query(request: web.Request, cls: type[Parameters]) -> Parameters:
@@ -110,7 +233,11 @@ def states(words: Iterable[str]) -> list[JobState] | None:
     """The states that these words name, the groups `waiting`, `active` and `ended` included; None for no words."""
     found: set[JobState] = set()
     for word in words:
-        found |= _states_of(word)
+        try:
+            found |= _GROUPS.get(word.lower()) or {JobState(word.upper())}
+        except ValueError:
+            known = ", ".join([*_GROUPS, *JobState])
+            raise BadInput(f"There is no state {shown(word)}; known: {known}.") from None
     return sorted(found) or None
 
 
@@ -119,16 +246,6 @@ def owner(word: str, caller: Caller) -> str | None:
     if word == "all":
         return None
     return caller.user if word == "me" else word
-
-
-def _states_of(word: str) -> frozenset[JobState]:
-    if word.lower() in _GROUPS:
-        return _GROUPS[word.lower()]
-    try:
-        return frozenset({JobState(word.upper())})
-    except ValueError:
-        known = ", ".join([*_GROUPS, *JobState])
-        raise BadInput(f"There is no state {shown(word)}; known: {known}.") from None
 
 
 async def submissions(request: web.Request) -> tuple[list[Submission], bool]:

@@ -64,7 +64,8 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except web.HTTPException as error:
         if error.status < 400:
             raise
-        return response(_translate(error, request), headers=_kept(error))
+        allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        return response(_translate(error, request), headers=allow)
     except (ConnectionError, TimeoutError):
         raise
     except Exception:  # noqa: BLE001 - the one place where tracebacks are kept from callers
@@ -80,25 +81,21 @@ def break_off(request: web.Request) -> None:
 
 
 def response(error: GpuqError, headers: dict[str, str] | None = None) -> web.Response:
-    """The problem document of an error."""
+    """The problem document of an error. Characters that are not valid UTF-8 are replaced."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    problem = Problem(
+        type=f"urn:gpuq:{name}",
+        title=name.replace("-", " ").capitalize(),
+        status=error.http_status,
+        detail=error.message.encode("utf-8", "replace").decode(),
+        hint=error.fix.encode("utf-8", "replace").decode(),
+        exit_code=error.exit_code,
+    )
     headers = dict(headers or {})
     if error.http_status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="gpuq"'
-    body = msgspec.json.encode(document(error))
+    body = msgspec.json.encode(problem)
     return web.Response(body=body, status=error.http_status, content_type=MEDIA_TYPE, headers=headers)
-
-
-def document(error: GpuqError) -> Problem:
-    """The error as a struct. Characters that are not valid UTF-8 are replaced."""
-    name = type(error).__name__
-    return Problem(
-        type=f"urn:gpuq:{_kebab(name)}",
-        title=_kebab(name).replace("-", " ").capitalize(),
-        status=error.http_status,
-        detail=_writable(error.message),
-        hint=_writable(error.fix),
-        exit_code=error.exit_code,
-    )
 
 
 def _translate(error: web.HTTPException, request: web.Request) -> GpuqError:
@@ -111,15 +108,3 @@ def _translate(error: web.HTTPException, request: web.Request) -> GpuqError:
     if error.status == 413:
         return TooLarge("The body is larger than this endpoint takes.")
     return BadRequest(f"The request cannot be served: {error.reason}.")
-
-
-def _kept(error: web.HTTPException) -> dict[str, str]:
-    return {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-
-
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
-
-
-def _writable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -7,40 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from gpuq.api.contract.parameters import (
-    DaysQuery,
-    EventsHeaders,
-    EventsQuery,
-    JobsBody,
-    ListQuery,
-    LogsQuery,
-    PredictQuery,
-    SubmitHeaders,
-    WaitQuery,
-)
-from gpuq.api.contract.params import Batch
-from gpuq.api.contract.schema import (
-    DeviceView,
-    EventView,
-    Explanation,
-    JobList,
-    JobView,
-    Policies,
-    Queue,
-    Ready,
-    RequestsTaken,
-    RequestTaken,
-    SubmittedJob,
-    SubmittedJobs,
-    Version,
-)
+from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, jobs, logs, predict, submit, system
+from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
@@ -55,7 +30,7 @@ API = "/api/v1"
 class Route:
     """One line of the table. `body` and `gives` are types, or tuples of alternatives; None for what is not JSON.
 
-    `also` maps further statuses of the answer to their meaning. `query` and `headers` are structs of `parameters.py`. `public`
+    `also` maps further statuses of the answer to their meaning. `query` and `headers` are structs of `params.py`. `public`
     routes need no token.
     """
 
@@ -77,90 +52,61 @@ _LATER = {202: "It is recorded, and will be carried out."}
 
 
 def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
-    """The routes for `verb` on one job and on many."""
-    many, one = (control.many(verb), control.one(verb))
-    path, query = f"{API}/jobs/{{id}}/{verb}", WaitQuery
+    """The routes for `verb` on many jobs and on one."""
+    many, one = f"{API}/jobs/{verb}", f"{API}/jobs/{{id}}/{verb}"
+    wait = params.WaitQuery
     return (
-        Route(
-            "POST", f"{API}/jobs/{verb}", many, f"{does} jobs.", RequestsTaken, also=_LATER, query=query, body=JobsBody
+        _post(
+            many,
+            control.many(verb),
+            f"{does} jobs.",
+            schema.RequestsTaken,
+            also=_LATER,
+            query=wait,
+            body=params.JobsBody,
         ),
-        Route("POST", path, one, f"{does} a job.", RequestTaken, also=_LATER, query=query),
+        _post(one, control.one(verb), f"{does} a job.", schema.RequestTaken, also=_LATER, query=wait),
     )
 
 
+_get, _post = partial(Route, "GET"), partial(Route, "POST")
+_LOGIN = "The login form's field `token`, exchanged for the page's cookie."
+_READY = "Submissions would be looked at."
+_SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema.SubmittedJob, schema.SubmittedJobs)
+_PREDICT = "Forecast without queueing."
+_BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
-    Route(
-        "POST",
-        LOGIN,
-        page.login,
-        "The login form's field `token`, exchanged for the page's cookie.",
-        status=303,
-        media="text/plain",
-        public=True,
-    ),
-    Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
-    Route("GET", "/livez", system.livez, "This process turns.", media="text/plain", public=True),
-    Route(
-        "GET",
-        "/readyz",
-        system.readyz,
-        "Submissions would be looked at.",
-        Ready,
-        also={503: "They would not."},
-        public=True,
-    ),
-    Route("GET", "/metrics", system.prometheus, "Prometheus metrics.", media="text/plain"),
-    Route("GET", "/version", system.version, "Which gpuq answers.", Version),
-    Route(
-        "POST",
-        f"{API}/jobs",
-        submit.submit,
-        "Queue one job, or a list of up to 10,000.",
-        (SubmittedJob, SubmittedJobs),
-        status=201,
-        body=(Submission, Batch),
-        headers=SubmitHeaders,
-    ),
-    Route("GET", f"{API}/jobs", jobs.jobs, "List jobs.", JobList, query=ListQuery),
-    Route("GET", f"{API}/jobs/{{id}}", jobs.show, "One job.", JobView),
+    _get("/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
+    _post(LOGIN, page.login, _LOGIN, status=303, media="text/plain", public=True),
+    _get("/static/{name}", page.static, "The page's script and style.", media="text/plain"),
+    _get("/livez", system.livez, "This process turns.", media="text/plain", public=True),
+    _get("/readyz", system.readyz, _READY, schema.Ready, also={503: "They would not."}, public=True),
+    _get("/metrics", system.prometheus, "Prometheus metrics.", media="text/plain"),
+    _get("/version", system.version, "Which gpuq answers.", schema.Version),
+    _post(f"{API}/jobs", submit.submit, _SUBMIT, _IDS, 201, (Submission, params.Batch), headers=params.SubmitHeaders),
+    _get(f"{API}/jobs", jobs.jobs, "List jobs.", schema.JobList, query=params.ListQuery),
+    _get(f"{API}/jobs/{{id}}", jobs.show, "One job.", schema.JobView),
     *_control("cancel", "End"),
     *_control("hold", "Keep from starting"),
     *_control("release", "Let go on, after a hold,"),
-    Route(
-        "GET",
-        f"{API}/jobs/{{id}}/logs",
-        logs.output,
-        "What a job wrote.",
-        query=LogsQuery,
-        media="application/octet-stream",
-    ),
-    Route("GET", f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", Explanation),
-    Route(
-        "POST",
-        f"{API}/predict",
-        predict.predict,
-        "Forecast without queueing.",
-        Prediction,
-        body=Submission,
-        query=PredictQuery,
-    ),
-    Route("GET", f"{API}/gpus", system.devices, "Devices and their residents.", list[DeviceView]),
-    Route("GET", f"{API}/queue", system.queue, "Waiting jobs in order.", Queue),
-    Route(
-        "GET",
+    _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
+    _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),
+    _get(f"{API}/gpus", system.devices, "Devices and their residents.", list[schema.DeviceView]),
+    _get(f"{API}/queue", system.queue, "Waiting jobs in order.", schema.Queue),
+    _get(
         f"{API}/events",
         events,
         "The journal as server-sent events.",
-        EventView,
-        query=EventsQuery,
-        headers=EventsHeaders,
+        schema.EventView,
+        query=params.EventsQuery,
+        headers=params.EventsHeaders,
         media="text/event-stream",
     ),
-    Route("GET", f"{API}/policies", policies, "Policies: which was chosen, which proposes.", Policies),
-    Route("GET", f"{API}/report/shadow", shadow, "What sharing would have done.", ShadowReport, query=DaysQuery),
-    Route("GET", f"{API}/models", system.models, "The model shelf.", dict[str, Any]),
-    Route("POST", f"{API}/models/train", system.train, "Train a candidate now.", dict[str, Any]),
-    Route("POST", f"{API}/models/rollback", system.rollback, "Serve the model before.", dict[str, Any]),
-    Route("GET", f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
+    _get(f"{API}/policies", policies, "Policies: which was chosen, which proposes.", schema.Policies),
+    _get(f"{API}/report/shadow", shadow, "What sharing would have done.", ShadowReport, query=params.DaysQuery),
+    _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any]),
+    _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any]),
+    _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any]),
+    _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal
 
@@ -15,13 +16,11 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Selection
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import JobsBody, WaitQuery, Where
 from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, caller_of
-from gpuq.api.reply import reply
 from gpuq.core.state.job import ACTIVE, WAITING, JobId, JobState
 from gpuq.errors import Conflict
 
@@ -37,7 +36,7 @@ _POSSIBLE: dict[Verb, frozenset[JobState]] = {
     "hold": frozenset({JobState.PENDING}),
     "release": frozenset({JobState.HELD}),
 }
-_body = msgspec.json.Decoder(JobsBody)
+_body = msgspec.json.Decoder(params.JobsBody)
 
 
 def one(verb: Verb) -> Handler:
@@ -45,7 +44,7 @@ def one(verb: Verb) -> Handler:
 
     async def handle(request: web.Request) -> web.Response:
         context = context_of(request)
-        wait = params.query(request, WaitQuery).wait
+        wait = params.query(request, params.WaitQuery).wait
         row, _ = await find(context, request.match_info["id"])
         if row.state not in _POSSIBLE[verb]:
             raise Conflict(f"Job {row.id} {_obstacle(verb, row.state)}.")
@@ -63,7 +62,7 @@ def many(verb: Verb) -> Handler:
 
     async def handle(request: web.Request) -> web.Response:
         context = context_of(request)
-        wait = params.query(request, WaitQuery).wait
+        wait = params.query(request, params.WaitQuery).wait
         wanted = await params.body(request, _body)
         selection = _selection(verb, wanted.where, caller_of(request))
         found: States = await context.read(context.store.select, selection)
@@ -87,7 +86,7 @@ def many(verb: Verb) -> Handler:
     return handle
 
 
-def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
+def _selection(verb: Verb, where: params.Where, caller: Caller) -> Selection:
     """The body's conditions as a `Selection`.
 
     Jobs and states that are named are selected as such, and those for which the request is too late are refused. If neither is
@@ -147,9 +146,9 @@ def _obstacle(verb: Verb, state: JobState) -> str:
 
 
 def _by_state(states: States) -> dict[JobState, list[int]]:
-    found: dict[JobState, list[int]] = {}
+    found: dict[JobState, list[int]] = defaultdict(list)
     for job, state in states.items():
-        found.setdefault(state, []).append(int(job))
+        found[state].append(int(job))
     return found
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -22,7 +23,6 @@ from aiohttp_sse import EventSourceResponse
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import EventsHeaders, EventsQuery
 from gpuq.api.contract.problem import break_off
 from gpuq.api.views import event_view
 from gpuq.core.state.job import JobId
@@ -42,6 +42,11 @@ class EventCursor:
     seq: int
     moment: int | None = None
 
+    @classmethod
+    def of(cls, entry: Entry) -> EventCursor:
+        """The cursor of an entry of the journal."""
+        return cls(entry.seq, round(entry.at * 1e6))
+
     @property
     def id(self) -> str:
         """The event id in the stream."""
@@ -51,7 +56,7 @@ class EventCursor:
 async def events(request: web.Request) -> web.StreamResponse:
     """Stream the journal until the client disconnects."""
     context = context_of(request)
-    query = params.query(request, EventsQuery)
+    query = params.query(request, params.EventsQuery)
     seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
@@ -71,9 +76,9 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def _seen(request: web.Request, query: EventsQuery) -> EventCursor | None:
+def _seen(request: web.Request, query: params.EventsQuery) -> EventCursor | None:
     """The last event that the client has received; None if it names none. Raises BadInput."""
-    text = params.given(params.headers(request, EventsHeaders).last_event_id) or params.given(query.after)
+    text = params.given(params.headers(request, params.EventsHeaders).last_event_id) or params.given(query.after)
     if text is None:
         return None
     found = _ID.fullmatch(text)
@@ -112,41 +117,31 @@ def _newest_if_rewound(store: Store, seen: EventCursor) -> EventCursor | None:
 
 def _found(store: Store, seq: int) -> EventCursor | None:
     entries = store.journal(after=seq - 1, limit=1)
-    return _named(entries[0]) if entries and entries[0].seq == seq else None
-
-
-def _named(entry: Entry) -> EventCursor:
-    return EventCursor(entry.seq, round(entry.at * 1e6))
+    return EventCursor.of(entries[0]) if entries and entries[0].seq == seq else None
 
 
 async def _send(
     context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
 ) -> None:
+    wanted = None if job is None else JobId(job)
+    journal = context.store.journal
     while answer.is_connected() and not context.stopping.is_set():
-        entries = await _entries(context, after, only_jobs=only_jobs, job=job)
+        try:
+            entries = await context.read(journal, after=after, limit=_AT_ONCE, job=wanted, only_jobs=only_jobs)
+        except GpuqError:
+            entries = []  # the database is unreachable; it is tried again
         for entry in entries:
-            await _send_entry(answer, entry, _named(entry))
+            await _send_entry(answer, entry, EventCursor.of(entry))
             after = entry.seq
         if len(entries) < _AT_ONCE:
             await _sleep_unless(context.stopping, _LOOK_EVERY_S)
 
 
-async def _send_entry(answer: EventSourceResponse, entry: Entry, name: EventCursor) -> None:
+async def _send_entry(answer: EventSourceResponse, entry: Entry, cursor: EventCursor) -> None:
     body = msgspec.json.encode(event_view(entry)).decode()
-    await answer.send(body, id=name.id, event=entry.name)
-
-
-async def _entries(context: ApiContext, after: int, *, only_jobs: bool, job: int | None) -> list[Entry]:
-    """The entries after `after`; empty while the database is unreachable, so that the caller retries."""
-    wanted = None if job is None else JobId(job)
-    try:
-        return await context.read(context.store.journal, after=after, limit=_AT_ONCE, job=wanted, only_jobs=only_jobs)
-    except GpuqError:
-        return []
+    await answer.send(body, id=cursor.id, event=entry.name)
 
 
 async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

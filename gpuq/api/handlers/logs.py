@@ -15,7 +15,6 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import logs
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import LogsQuery
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
@@ -31,7 +30,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the requested one."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
-    query = params.query(request, LogsQuery)
+    query = params.query(request, params.LogsQuery)
     number = params.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
         raise NotFound(
@@ -110,24 +109,21 @@ class _Sender:
         if not self.follow:
             await self._drain(answer)
             return
+        loop = asyncio.get_running_loop()
         while self._wanted():
             # Queried before the last read, so that everything written before the end is sent.
             over, newest = await self._ended()
             await self._drain(answer)
             if newest > self.number and not self.only:
                 self.number, self.offset = newest, 0
-            elif over:
+                continue
+            if over:
                 return
-            else:
-                await self._pause(answer)
-
-    async def _pause(self, answer: web.StreamResponse) -> None:
-        """Read the files every 0.15 s until the next query of the database, after 0.5 s."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _ASK_EVERY_S
-        while self._wanted() and loop.time() < until:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            await self._drain(answer)
+            # The files are read more often than the database.
+            until = loop.time() + _ASK_EVERY_S
+            while self._wanted() and loop.time() < until:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                await self._drain(answer)
 
     async def _drain(self, answer: web.StreamResponse) -> None:
         attempts = self.context.settings.home.attempts

@@ -6,19 +6,15 @@ The list is what `python -m gpuq.policies` prints, a process of its own because 
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.supervise import python_module
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
-from gpuq.api.reply import reply
 from gpuq.errors import Failure
 from gpuq.format import rfc3339_or_none
-from gpuq.messages.live import PolicyStatus
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
@@ -36,28 +32,21 @@ async def policies(request: web.Request) -> web.Response:
     view = (await context.live.read()).view
     found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
+    fault = None
+    if live is not None and live.fault is not None:
+        fault = PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
     return reply(
         Policies(
             chosen=live.chosen if live else found.chosen,
             serving=live.serving if live else None,
-            fault=_fault(live) if live else None,
+            fault=fault,
             policies=found.policies,
         )
     )
 
 
-def _fault(live: PolicyStatus) -> PolicyFault | None:
-    return None if live.fault is None else PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
-
-
 async def _catalogue(context: ApiContext) -> _Catalogue:
-    child = await asyncio.create_subprocess_exec(
-        *python_module(MODULE),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
-    )
+    child = await context.start(MODULE)
     try:
         out, err = await asyncio.wait_for(child.communicate(), _WITHIN_S)
     except TimeoutError:

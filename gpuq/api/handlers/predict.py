@@ -13,28 +13,23 @@ from typing import Any
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import JobRow
-from gpuq.api import fits
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import PredictQuery
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
-from gpuq.api.handlers.submit import records
+from gpuq.api.handlers.submit import check_fits, records
 from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
-from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.core.state.forecast import UNKNOWN, Forecast
+from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId, KindId, Sharing
-from gpuq.core.state.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
 from gpuq.messages.codec import noun, plain
 from gpuq.messages.live import DeviceStatus, LiveView
-from gpuq.messages.submission import JobRecord, Submission, to_core
+from gpuq.messages.submission import JobRecord, to_core
 
 # Busy devices that are looked at, the least loaded first.
 _MOST_DEVICES = 16
@@ -55,7 +50,7 @@ async def predict(request: web.Request) -> web.Response:
     wanted = await params.submission(request)
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
-    query = params.query(request, PredictQuery)
+    query = params.query(request, params.PredictQuery)
     beside, device_type = params.given(query.beside), params.given(query.device_type)
     return reply(await context.read(_prediction, context, record, live, beside, device_type))
 
@@ -63,17 +58,26 @@ async def predict(request: web.Request) -> web.Response:
 def _prediction(
     context: ApiContext, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
 ) -> Prediction:
-    devices = context.devices.get()
+    devices = context.devices()
     by_type = {device.type: device for device in devices if device_type in (None, device.type)}
     if device_type is not None and devices and not by_type:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
-    alone = _explained_forecasts(context, record, [(device, ()) for device in by_type.values()])
-    best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
+    alone = _explained_forecasts(context, record.kind, record.features, [(device, ()) for device in by_type.values()])
+    types = [_type_forecast(one, by_type[one.device_type]) for one in alone]
+    first_known = next((place for place, one in enumerate(alone) if one.forecast.known), 0)
+    best = types[first_known] if types else None
     names = DeviceNames(devices, live.reported if live else ())
     occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, by_type)]
-    never = _never_fits(record.submission, devices)
-    beside_views = _besides(context, record, occupied, names)
+    never = None
+    try:
+        check_fits(record.submission, devices)
+    except NeverFits as error:
+        never = error.message
+    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in occupied]
+    # Without models there are no forecasts, and so nothing is said of partners.
+    together = _explained_forecasts(context, record.kind, record.features, questions)
+    beside_views = [_beside(context, record, *pair, names) for pair in zip(occupied, together, strict=False)]
     idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
     shared = [
         one.snapshot.device
@@ -84,41 +88,30 @@ def _prediction(
     now = (context.now(), context.now()) if free else None
     return Prediction(
         kind=record.kind,
-        forecast=None if best is None else forecast_view(plain(best.forecast), by_type[best.device_type].total_memory),
-        evidence=None if best is None else _evidence(best),
+        forecast=best.forecast if best else None,
+        evidence=best.evidence if best else None,
         never_fits=never,
         expected_start=expected_start(now or (live.newcomer_start if live else None)),
         free_devices=[names.of(device) for device in free],
         features={name: value for name, value in record.features.items() if name != "tokens"},
-        device_types=[_type_forecast(one, by_type[one.device_type]) for one in alone],
+        device_types=types,
         beside=beside_views,
     )
 
 
 def _explained_forecasts(
-    context: ApiContext, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+    context: ApiContext, kind: str, features: Mapping[str, Any], questions: Sequence[tuple[Device, tuple[str, ...]]]
 ) -> list[ExplainedForecast]:
-    return [] if context.parts.models is None else context.parts.models.explained_forecasts(record, questions)
-
-
-def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
-    try:
-        fits.check(wanted, devices)
-    except NeverFits as error:
-        return error.message
-    return None
+    models = context.models
+    return [] if models is None else models.explained_forecasts(kind, features, questions)
 
 
 def _type_forecast(explained: ExplainedForecast, device: Device) -> TypeForecast:
     forecast = forecast_view(plain(explained.forecast), device.total_memory)
     assert forecast is not None
-    return TypeForecast(device_type=explained.device_type, forecast=forecast, evidence=_evidence(explained))
-
-
-def _evidence(explained: ExplainedForecast) -> EvidenceView:
     judged = explained.judged or {}
     under = judged.get("memory_under_share")
-    return EvidenceView(
+    evidence = EvidenceView(
         text=explained.forecast.evidence,
         own_runs=explained.runs,
         nearest=[NearKind(kind=kind, likeness=round(similarity, 3)) for kind, similarity in explained.nearest],
@@ -127,6 +120,7 @@ def _evidence(explained: ExplainedForecast) -> EvidenceView:
         bounds_held=None if under is None else round(1 - under, 4),
         judged_on=judged.get("scored"),
     )
+    return TypeForecast(device_type=explained.device_type, forecast=forecast, evidence=evidence)
 
 
 # --- when ------------------------------------------------------------------------------------------------------------
@@ -159,22 +153,20 @@ def _would_admit_now(
 # --- partners -------------------------------------------------------------------------------------------------------
 
 
-def _besides(
-    context: ApiContext, record: JobRecord, occupied: Sequence[_OccupiedDevice], names: DeviceNames
-) -> list[BesideView]:
-    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in occupied]
-    # Without models there are no forecasts, and so no answers.
-    forecasts = _explained_forecasts(context, record, questions)
-    return [_beside(context, record, one, found, names) for one, found in zip(occupied, forecasts, strict=False)]
-
-
 def _beside(
     context: ApiContext, record: JobRecord, occupied: _OccupiedDevice, explained: ExplainedForecast, names: DeviceNames
 ) -> BesideView:
     snapshot = occupied.snapshot
     verdict = admit(to_core(JobId(0), record), explained.forecast, snapshot, context.settings.admission)
-    verdict_shown = verdict_view(plain(verdict if occupied.real else _supposed(verdict, snapshot.residents[0])), names)
-    assert verdict_shown is not None
+    if not occupied.real:
+        # The supposed device stands for its type, and a kind has no job to name.
+        partner = snapshot.residents[0]
+        numbers = [
+            (name, partner.kind if partner.id.job == 0 and value == "0" else value) for name, value in verdict.numbers
+        ]
+        verdict = replace(verdict, device=None, numbers=tuple(numbers))
+    shown = verdict_view(plain(verdict), names)
+    assert shown is not None
     costs = {cost.beside: cost for cost in explained.forecast.pairs}
     partners = []
     for resident in snapshot.residents:
@@ -198,16 +190,8 @@ def _beside(
         device_name=None if device is None else names.of(device),
         device_type=snapshot.device.type,
         partners=partners,
-        verdict=verdict_shown,
+        verdict=shown,
     )
-
-
-def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
-    """A verdict about a supposed partner: the device stood for its type, and a kind has no job to name."""
-    numbers = tuple(
-        (name, partner.kind if partner.id.job == 0 and value == "0" else value) for name, value in verdict.numbers
-    )
-    return replace(verdict, device=None, numbers=numbers)
 
 
 def _occupied_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:
@@ -227,12 +211,11 @@ def _occupied_now(context: ApiContext, live: LiveView | None, by_type: Mapping[s
             replace(noun(launch, Attempt), live_memory=resident.memory_bytes)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
-        found.append(_OccupiedDevice(_snapshot(device, residents), _names(jobs, residents)))
+        names: dict[int, str | None] = {
+            a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs
+        }
+        found.append(_OccupiedDevice(_snapshot(device, residents), names))
     return found
-
-
-def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[int, str | None]:
-    return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
 
 
 def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
@@ -261,44 +244,27 @@ def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[
     """The job or the kind that the question names, alone on an otherwise empty device of each type."""
     if beside is None:
         return []
-    job, kind, name, share, features = _partner(context, beside)
-    asker = JobRecord(
-        submission=Submission(command=("-",), cwd="/"),
-        owner="",
-        uid=None,
-        kind=kind,
-        signature=kind,
-        features=features,
-        submitted_at=0.0,
-    )
+    job, kind, name, share = JobId(0), beside, None, Sharing.AUTO
+    features: Mapping[str, Any] = {}
+    if beside.isascii() and beside.isdecimal():
+        row = context.store.job(params.job_id(beside))
+        if row is None:
+            raise NotFound(f"There is no job {beside}.")
+        job, kind, features = row.id, row.record.kind, row.record.features
+        name, share = row.record.submission.name, row.record.submission.share
     found = []
-    for explained in _explained_forecasts(context, asker, [(device, ()) for device in by_type.values()]):
-        device = by_type[explained.device_type]
-        resident = _resident(job, kind, device, explained.forecast, share)
+    for explained in _explained_forecasts(context, kind, features, [(device, ()) for device in by_type.values()]):
+        device, forecast = by_type[explained.device_type], explained.forecast
+        resident = Attempt(
+            id=AttemptId(job, 1),
+            kind=KindId(kind),
+            host=device.host,
+            devices=(device.id,),
+            promised=(min(forecast.upper_memory_bytes or device.total_memory, device.total_memory),),
+            shares=forecast.known and share is Sharing.AUTO,
+            launched_at=0.0,
+            forecast=forecast,
+        )
         empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)
         found.append(_OccupiedDevice(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
     return found
-
-
-def _partner(context: ApiContext, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
-    """(job or 0, kind, name, whether it shares, features) of the job or kind that the question names."""
-    if not beside.isascii() or not beside.isdecimal():
-        return JobId(0), beside, None, Sharing.AUTO, {}
-    row = context.store.job(params.job_id(beside))
-    if row is None:
-        raise NotFound(f"There is no job {beside}.")
-    of = row.record
-    return row.id, of.kind, of.submission.name, of.submission.share, of.features
-
-
-def _resident(job: JobId, kind: str, device: Device, forecast: Forecast, share: Sharing) -> Attempt:
-    return Attempt(
-        id=AttemptId(job, 1),
-        kind=KindId(kind),
-        host=device.host,
-        devices=(device.id,),
-        promised=(min(forecast.upper_memory_bytes or device.total_memory, device.total_memory),),
-        shares=forecast.known and share is Sharing.AUTO,
-        launched_at=0.0,
-        forecast=forecast,
-    )

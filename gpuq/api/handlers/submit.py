@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api import fits
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.parameters import SubmitHeaders
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
-from gpuq.api.live import DispatcherSign
-from gpuq.api.reply import reply
+from gpuq.core.scheduling.admit import fits_ever
+from gpuq.core.state.device import Device
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.errors import NeverFits
+from gpuq.format import gib
 from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
@@ -30,14 +32,21 @@ async def submit(request: web.Request) -> web.Response:
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
-    await _check_fit(context, wanted)
-    key = params.given(params.headers(request, SubmitHeaders).key)
+    # Other jobs fit every device, so that the devices need not be read.
+    if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
+        devices = await context.read(context.devices)
+        for one in wanted:
+            check_fits(one, devices)
+    key = params.given(params.headers(request, params.SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
     else:
         made = await context.read(records, context, caller, wanted, key)
     ids = await context.committer.add(made)
-    dispatcher = await _dispatcher(context)
+    # None if Redis does not answer at once, because the answer must not wait for it.
+    dispatcher = None
+    with suppress(TimeoutError):
+        dispatcher = (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
     if is_list:
         return reply(SubmittedJobs(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
@@ -45,28 +54,12 @@ async def submit(request: web.Request) -> web.Response:
     return answer
 
 
-async def _dispatcher(context: ApiContext) -> DispatcherSign | None:
-    """Whether the dispatcher is alive; None if Redis does not answer at once, because the answer must not wait for it."""
-    try:
-        return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
-    except TimeoutError:
-        return None
-
-
-async def _check_fit(context: ApiContext, wanted: Sequence[Submission]) -> None:
-    if not any(fits.needs_devices(one) for one in wanted):
-        return
-    devices = await context.read(context.devices.get)
-    for one in wanted:
-        fits.check(one, devices)
-
-
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
     """The records to be stored for these submissions."""
     now = context.now()
     made = []
     for index, one in enumerate(wanted):
-        kind, signature, features = context.parts.describe(one, caller.user)
+        kind, signature, features = context.describe(one, caller.user)
         made.append(
             JobRecord(
                 submission=one,
@@ -81,3 +74,30 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
             )
         )
     return made
+
+
+def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
+    """Raises NeverFits, with the number that is missing, if no set of these devices could ever run this.
+
+    While no device is known, everything is accepted.
+    """
+    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices)
+    if verdict is None:
+        return
+    numbers = dict(verdict.numbers)
+    if "devices_per_host" in numbers:
+        most = int(numbers["devices_per_host"] or 0)
+        lacking = submission.gpus - most
+        raise NeverFits(
+            f"The job asks for {submission.gpus} devices of one host; the host with the most has "
+            f"{most}, so {lacking} {'is' if lacking == 1 else 'are'} missing.",
+            fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
+        )
+    needed, largest, missing = (
+        gib(int(numbers[name] or 0)) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+    )
+    asked, which = f"{needed} of device memory", "the largest device"
+    if submission.gpus > 1:
+        asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
+    device = DeviceNames(devices).of(verdict.device or "")
+    raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")

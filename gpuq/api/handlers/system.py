@@ -1,25 +1,19 @@
-"""Devices, the queue, models, probes, metrics and the OpenAPI document.
+"""Devices, the queue, probes, metrics and the OpenAPI document.
 
 The probes return fixed words only, because anyone may call them.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from aiohttp import web
 
 import gpuq
-from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import metrics, views
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
-from gpuq.api.handlers.jobs import device_names
-from gpuq.api.reply import reply
-from gpuq.api.retrain import retrain
+from gpuq.api.handlers.jobs import device_names, waiting_order
 from gpuq.core.state.job import JobState
-from gpuq.errors import GpuqError, Unreachable
+from gpuq.errors import GpuqError
 from gpuq.messages.live import LiveView
 
 
@@ -31,12 +25,17 @@ async def livez(_: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Whether the database, Redis and the dispatcher work, so that a submission would be scheduled."""
     context = context_of(request)
-    database = await _database_status(context)
+    database = "ok"
+    try:
+        await context.read(context.store.last_seq)
+    except GpuqError as error:
+        database = "schema" if type(error).__name__ == "SchemaMismatch" else "unreachable"
+    except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
+        database = "unreachable"
     live = await context.live.read()
-    dispatcher = live.dispatcher
     redis = "ok" if live.redis_up else "unreachable"
-    ready = (database, redis, dispatcher) == ("ok", "ok", "ok")
-    answer = Ready(ready=ready, database=database, redis=redis, dispatcher=dispatcher)
+    ready = database == redis == live.dispatcher == "ok"
+    answer = Ready(ready=ready, database=database, redis=redis, dispatcher=live.dispatcher)
     return reply(answer, 200 if ready else 503)
 
 
@@ -55,37 +54,10 @@ async def devices(request: web.Request) -> web.Response:
 async def queue(request: web.Request) -> web.Response:
     """The waiting jobs' ids in the dispatcher's order, or by id if Redis has no order."""
     context = context_of(request)
-    try:
-        order = list(await context.parts.stream.waiting())
-    except Unreachable:
-        order = []
-    if order:
+    if order := await waiting_order(context):
         return reply(Queue(waiting=order, source="redis"))
     rows = await context.read(context.store.jobs, states=[JobState.PENDING])
     return reply(Queue(waiting=[row.id for row in rows], source="record"))
-
-
-async def models(request: web.Request) -> web.Response:
-    """The serving model, its evaluation, and whether its forecasts still hold."""
-    context = context_of(request)
-    shelf = context.parts.models
-    status: dict[str, Any] = {"serving": None, "versions": []}
-    if shelf is not None:
-        status = await context.read(shelf.status)
-    view = (await context.live.read()).view
-    if view is not None and view.drift is not None:
-        status = {**status, "drift": msgspec.to_builtins(view.drift)}
-    return reply(status)
-
-
-async def train(request: web.Request) -> web.Response:
-    """Train a candidate now, in a process of its own; the outcome."""
-    return reply(await retrain(context_of(request)))
-
-
-async def rollback(request: web.Request) -> web.Response:
-    """Serve the previous model again."""
-    return reply(await retrain(context_of(request), "--rollback"))
 
 
 async def openapi(request: web.Request) -> web.Response:
@@ -103,23 +75,9 @@ async def prometheus(request: web.Request) -> web.Response:
 
 async def device_list(context: ApiContext, live: LiveView | None) -> list[DeviceView]:
     """Every device with its residents' names and forecasts."""
-    known = await context.read(context.devices.get)
-    attempts, rows = await context.read(_live_jobs, context)
+    known = await context.read(context.devices)
+    attempts = {int(row.job): row for row in await context.read(context.store.live_attempts)}
+    ids = [row.job for row in attempts.values()]
+    rows = await context.read(context.store.jobs, ids=ids) if ids else []
     names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows}
     return views.device_views(known, live, await device_names(context, live), names, attempts)
-
-
-def _live_jobs(context: ApiContext) -> tuple[dict[int, AttemptRow], list[JobRow]]:
-    attempts = {int(row.job): row for row in context.store.live_attempts()}
-    ids = [row.job for row in attempts.values()]
-    return attempts, context.store.jobs(ids=ids) if ids else []
-
-
-async def _database_status(context: ApiContext) -> str:
-    try:
-        await context.read(context.store.last_seq)
-    except GpuqError as error:
-        return "schema" if type(error).__name__ == "SchemaMismatch" else "unreachable"
-    except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
-        return "unreachable"
-    return "ok"

@@ -34,9 +34,13 @@ _RECENT_SHOWN = 20
 async def show(request: web.Request) -> web.StreamResponse:
     """The page, or the exchange of the token in its address."""
     context = context_of(request)
-    if is_exchange(request):
-        return _exchange(request, context.token)
-    return web.Response(text=render(await _collect(context)), content_type="text/html")
+    if not is_exchange(request):
+        return web.Response(text=render(await _collect(context)), content_type="text/html")
+    given = request.query.getall("token")
+    if len(given) != 1 or not token_matches(given[0], context.token):
+        raise Unauthenticated("The token in the address is not this gpuq's.")
+    # Not a redirect: after a link from elsewhere (a file, a chat) browsers do not send a strict cookie along a redirect.
+    return _with_cookie(web.Response(text=welcome(), content_type="text/html"), context.token)
 
 
 async def static(request: web.Request) -> web.Response:
@@ -50,14 +54,6 @@ async def static(request: web.Request) -> web.Response:
 @cache
 def _file(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()
-
-
-def _exchange(request: web.Request, token: str) -> web.Response:
-    given = request.query.getall("token")
-    if len(given) != 1 or not token_matches(given[0], token):
-        raise Unauthenticated("The token in the address is not this gpuq's.")
-    # Not a redirect: after a link from elsewhere (a file, a chat) browsers do not send a strict cookie along a redirect.
-    return _with_cookie(web.Response(text=welcome(), content_type="text/html"), token)
 
 
 async def login(request: web.Request) -> web.Response:

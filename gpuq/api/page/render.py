@@ -13,7 +13,6 @@ from typing import Any
 
 from gpuq.api.contract.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.live import Live
-from gpuq.api.page.bars import DeviceBar, memory_bar, shades, utilization_bar
 from gpuq.core.state.job import ACTIVE, ENDED, JobState
 from gpuq.format import duration, gib, percent
 
@@ -31,6 +30,7 @@ _HEAD = """<!doctype html>
 """
 
 
+_COLOURS = 8
 _PLAIN_HEAD = _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
 
 
@@ -127,25 +127,23 @@ def _devices(page: Page) -> str:
 
 
 def _card(device: DeviceView) -> str:
-    residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, shades(device), strict=True))
-    rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{_idle(device)}</p>'
+    residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, _shades(device), strict=True))
+    idle = "No job runs here." if device.read_at else "No worker reports this device now."
+    rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{idle}</p>'
+    count = len(device.residents)
+    tag = f'<span class="tag">{"alone" if count else "idle"}</span>'
+    if count > 1:
+        tag = f'<span class="tag share">{count} share</span>'
+    elif device.foreign_memory_bytes:
+        tag = '<span class="tag bad">foreign process</span>'
     wrong = "unwell" if device.unwell else None if device.read_at else "silent"
     mark = f' <span class="tag bad">{wrong}</span>' if wrong else ""
     return (
         f'<article class="card" tabindex="0" aria-label="Device {escape(device.name)}" title="{escape(device.id)}">'
-        f"<h3><span>{escape(device.name)}</span>{_company(device)}{mark}</h3>"
+        f"<h3><span>{escape(device.name)}</span>{tag}{mark}</h3>"
         f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>{_remarks(device)}'
-        f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
+        f"{_utilization_meter(device)}{_memory_meter(device)}{rows}</article>"
     )
-
-
-def _company(device: DeviceView) -> str:
-    count = len(device.residents)
-    if count > 1:
-        return f'<span class="tag share">{count} share</span>'
-    if device.foreign_memory_bytes:
-        return '<span class="tag bad">foreign process</span>'
-    return '<span class="tag">alone</span>' if count else '<span class="tag">idle</span>'
 
 
 def _remarks(device: DeviceView) -> str:
@@ -157,17 +155,6 @@ def _remarks(device: DeviceView) -> str:
         counts = ", ".join(f"XID {xid}: {count:,}" for xid, count in device.xids.items())
         remarks.append(("", f"Errors of the driver so far: {counts}"))
     return "".join(f'<p class="remark {mark}">{escape(text)}</p>' for mark, text in remarks)
-
-
-def _idle(device: DeviceView) -> str:
-    return "No job runs here." if device.read_at else "No worker reports this device now."
-
-
-def _meter(name: str, bar: DeviceBar) -> str:
-    return (
-        f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(bar.now)}</span>{bar.svg}'
-        f'<span class="note">{escape(bar.note)}</span></div>'
-    )
 
 
 def _resident(resident: ResidentView, shade: str) -> str:
@@ -190,6 +177,70 @@ def _resident(resident: ResidentView, shade: str) -> str:
 
 def _fact(name: str, now: str, beside: str) -> str:
     return f'<div><dt>{name}</dt><dd><b>{now}</b><span class="of">{beside}</span></dd></div>'
+
+
+# --- bars: stacked by job, with a ghost bar for what was predicted; empty without a reading ------------------------------
+
+
+def _shades(device: DeviceView) -> list[str]:
+    """A colour class for each resident: by its id, so that it does not change, and different for all on one device."""
+    taken: list[int] = []
+    for resident in device.residents:
+        number = resident.job % _COLOURS
+        while number in taken and len(taken) < _COLOURS:
+            number = (number + 1) % _COLOURS
+        taken.append(number)
+    return [f"c{number}" for number in taken]
+
+
+def _utilization_meter(device: DeviceView) -> str:
+    """Current utilisation, stacked by job; the ghost is the sum of the predicted peaks."""
+    used = device.utilization_pct
+    parts = [(shade, r.utilization_pct or 0.0) for r, shade in zip(device.residents, _shades(device), strict=True)]
+    known = sum(width for _, width in parts)
+    if used is not None and used > known:
+        parts.append(("other", used - known))
+    peaks = [r.forecast.peak_utilization_pct if r.forecast else None for r in device.residents]
+    peak = None if not peaks or None in peaks else sum(p for p in peaks if p is not None)
+    now = "unknown" if used is None else f"{used:.0f}%"
+    note = "" if not peaks else "peaks not known yet" if peak is None else f"predicted peaks together {peak:.0f}%"
+    return _meter("Utilisation", now, parts, peak, note)
+
+
+def _memory_meter(device: DeviceView) -> str:
+    """Current memory, stacked by job; the ghost is the promised memory."""
+    total = device.total_memory_bytes
+    sizes = [r.memory_bytes or 0 for r in device.residents]
+    parts = [(shade, 100 * size / total) for size, shade in zip(sizes, _shades(device), strict=True)] if total else []
+    known = sum(sizes)
+    used = device.used_memory_bytes
+    if used is not None and used > known and total:
+        parts.append(("other", 100 * (used - known) / total))
+    promised = device.promised_memory_bytes
+    ghost = None if not promised or not total else 100 * promised / total
+    now = f"{'unknown' if used is None else gib(used)} of {gib(total)}"
+    note = f"{gib(promised)} promised" if promised else ""
+    if device.foreign_memory_bytes:
+        note = ", ".join(filter(None, (note, f"{gib(device.foreign_memory_bytes)} foreign")))
+    return _meter("Memory", now, parts, ghost, note)
+
+
+def _meter(name: str, now: str, parts: list[tuple[str, float]], ghost: float | None, note: str) -> str:
+    """A name, the value of now, the bar, and a note. Parts and ghost in percent of the bar; values beyond 100 are cut off."""
+    drawn, start = [], 0.0
+    for shade, width in parts:
+        shown = max(0.0, min(width, 100.0 - start))
+        if shown > 0:
+            drawn.append(f'<rect class="{shade}" x="{start:.2f}%" y="0" width="{shown:.2f}%" height="100%"/>')
+        start += shown
+    if ghost is not None:
+        drawn.insert(0, f'<rect class="ghost" x="0" y="0" width="{min(ghost, 100.0):.2f}%" height="100%"/>')
+        drawn.append(f'<rect class="peak" x="{min(ghost, 99.5):.2f}%" y="0" width="2" height="100%"/>')
+    return (
+        f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(now)}</span>'
+        f'<svg class="bar" role="img" aria-label="{name} {now}" width="100%" height="14">{"".join(drawn)}</svg>'
+        f'<span class="note">{escape(note)}</span></div>'
+    )
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

@@ -34,16 +34,19 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     body = {"where": _where(verb, options), "dry_run": options.dry_run}
     answer: Record = Client.of(options).post(f"/api/v1/jobs/{verb}", body)
     missing = sum(last - first + 1 for first, last in answer["missing"])
+    refused = sum(len(one["ids"]) for one in answer["refused"])
     if options.json:
         console.print_json(answer)
-    elif _size(answer["jobs"]) + _refused(answer) + missing > _LINES or options.dry_run:
-        _summarize(verb, done, answer, missing)
     else:
-        _list(verb, done, answer)
-    codes = [Conflict.exit_code] if answer["refused"] else []
-    if missing:
-        codes.append(NotFound.exit_code)
-    return max(codes, default=0)
+        if sum(map(len, answer["jobs"].values())) + refused + missing > _LINES or options.dry_run:
+            _summarize(verb, done, answer, missing)
+        else:
+            _list(verb, done, answer)
+        if refused:
+            console.note(f"  {Conflict.fix}")
+        if missing:
+            console.note(f"  {NotFound.fix}")
+    return max(Conflict.exit_code if refused else 0, NotFound.exit_code if missing else 0)
 
 
 def _where(verb: str, options: argparse.Namespace) -> Record:
@@ -70,69 +73,46 @@ def _where(verb: str, options: argparse.Namespace) -> Record:
 
 
 def _list(verb: str, done: str, answer: Record) -> None:
-    """A line for each job; each fix once."""
+    """A line for each job."""
     after = {job: state for state, ids in answer["now"].items() for job in ids}
     for state, ids in answer["jobs"].items():
         for job in ids:
-            console.note(_sentence(job, after.get(job, state), state, done))
+            if after.get(job, state) == state:
+                console.note(f"Job {job} will be {done} in a moment.")
+            elif after[job] == "COMPLETING":
+                console.note(f"Job {job} is being stopped.")
+            else:
+                console.note(f"Job {job} is {done}.")
     for refused in answer["refused"]:
         for job in refused["ids"]:
             console.note(f"gpuq: Job {job} {refused['why']}.")
     for first, last in answer["missing"]:
         for job in range(first, last + 1):
             console.note(f"gpuq: There is no job {job}.")
-    _fixes(answer)
     if not any((answer["jobs"], answer["refused"], answer["missing"])):
         console.note(f"No jobs to {verb}.")
 
 
-def _sentence(job: int, state: str, before: str, done: str) -> str:
-    if state == "COMPLETING" and state != before:
-        return f"Job {job} is being stopped."
-    return f"Job {job} is {done}." if state != before else f"Job {job} will be {done} in a moment."
-
-
 def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
     """The numbers by state, and the first ids of the jobs for which it was not possible."""
-    size = _size(answer["jobs"])
+    size = sum(map(len, answer["jobs"].values()))
     states = ", ".join(f"{len(ids):,} {_STATES.get(state, state)}" for state, ids in answer["jobs"].items())
+    unchanged = any(set(ids) & set(answer["now"].get(state, ())) for state, ids in answer["jobs"].items())
     number = f"{size:,} job{'' if size == 1 else 's'}"
     if answer["dry_run"]:
         console.note(f"Would {verb} {number}{f': {states}' if states else ''}.")
-    elif answer["now"] and not _changed(answer):
+    elif answer["now"] and unchanged:
         console.note(f"{number} will be {done} in a moment: {states}.")
     elif size:
         console.note(f"{done.capitalize()} {number}: {states}.")
-    if refused := _refused(answer):
+    if refused := [job for one in answer["refused"] for job in one["ids"]]:
         by_state = ", ".join(f"{len(one['ids']):,} {one['state']}" for one in answer["refused"])
-        ids = [job for one in answer["refused"] for job in one["ids"]]
-        console.note(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
+        console.note(f"gpuq: {len(refused):,} could not be {done}: {by_state} ({_few(sorted(refused))}).")
     if missing:
         spans = [str(first) if first == last else f"{first}-{last}" for first, last in answer["missing"]]
         console.note(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
-    _fixes(answer)
-
-
-def _fixes(answer: Record) -> None:
-    if answer["refused"]:
-        console.note(f"  {Conflict.fix}")
-    if answer["missing"]:
-        console.note(f"  {NotFound.fix}")
-
-
-def _changed(answer: Record) -> bool:
-    """Whether each job has left its former state."""
-    return not any(set(ids) & set(answer["now"].get(state, ())) for state, ids in answer["jobs"].items())
 
 
 def _few(items: list[int] | list[str]) -> str:
     shown = ", ".join(map(str, items[:_LINES]))
     return f"{shown}, …" if len(items) > _LINES else shown
-
-
-def _size(jobs: Record) -> int:
-    return sum(len(ids) for ids in jobs.values())
-
-
-def _refused(answer: Record) -> int:
-    return sum(len(one["ids"]) for one in answer["refused"])

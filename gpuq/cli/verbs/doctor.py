@@ -12,6 +12,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
+from gpuq.cli.verbs import policy
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 
@@ -48,14 +50,17 @@ def run(words: list[str]) -> int:
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
     client = Client.of(options, away_s=0)
-    checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
-    if options.json:
-        console.print_json(
-            {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
-        )
-    else:
-        print("\n".join(screen(checks, console.terminal_width(), console.coloured(options.no_color))))
-    return int(any(check.status == BROKEN for check in checks))
+    try:
+        devices = client.get("/api/v1/gpus")
+    except GpuqError:
+        devices = []
+    # The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices.
+    backends = {str(device["backend"]) for device in devices if device.get("backend")} or None
+    checks = [*local_checks(Home.from_environment(), backends), *daemon_checks(client)]
+    ok = all(check.status != BROKEN for check in checks)
+    answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
+    console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
+    return int(not ok)
 
 
 def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
@@ -64,27 +69,17 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     lines = []
     for check in checks:
         found = console.wrapped(fmt.clean(check.found), width - 24)
-        lines.append(
-            f"{console.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}"
-        )
+        status = console.paint(f"{check.status:<6}", styles[check.status], colour)
+        lines.append(f"{status}  {check.part:<14}  {found[0]}")
         lines += [" " * 24 + part for part in found[1:]]
         if check.fix and check.status != OK:
             lines += [" " * 24 + part for part in console.wrapped(f"→ {check.fix}", width - 24)]
     return lines
 
 
-def _backends(client: Client) -> set[str] | None:
-    """The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices."""
-    try:
-        devices: list[Record] = client.get("/api/v1/gpus")
-    except GpuqError:
-        return None
-    return {str(device["backend"]) for device in devices if device.get("backend")} or None
-
-
 def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
     """The checks of this machine. A check that fails with an OSError is reported as a note."""
-    checks: list[tuple[str, Callable[[], Check]]] = [
+    parts: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
         ("services", lambda: _services(home)),
@@ -95,7 +90,13 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
         ("cgroup", _cgroup),
         ("timer", _timer),
     ]
-    return [_guarded(part, check) for part, check in checks]
+    checks = []
+    for part, check in parts:
+        try:
+            checks.append(check())
+        except OSError as error:
+            checks.append(Check(part, NOTE, f"could not be checked: {error.strerror or error}"))
+    return checks
 
 
 def daemon_checks(client: Client) -> list[Check]:
@@ -106,7 +107,19 @@ def daemon_checks(client: Client) -> list[Check]:
     except GpuqError as error:
         return [Check("api", BROKEN, error.message, error.fix)]
     answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
-    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
+    checks = [Check("api", OK, answering)]
+    for part, status in ready.items():
+        if part == "ready" or not isinstance(status, str):
+            continue
+        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+        found = "its schema is not this version's" if status == "schema" else status
+        checks.append(Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix))
+    with suppress(GpuqError):
+        theirs = client.server_time()
+        if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
+            apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
+            checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
+    return [*checks, *_devices(client), *_policy(client)]
 
 
 _FIXES = {
@@ -114,25 +127,6 @@ _FIXES = {
     "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
     "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
 }
-
-
-def _parts(ready: Record) -> Iterator[Check]:
-    for part, status in ready.items():
-        if part == "ready" or not isinstance(status, str):
-            continue
-        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-        found = "its schema is not this version's" if status == "schema" else status
-        yield Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix)
-
-
-def _clocks_agree(client: Client) -> Iterator[Check]:
-    try:
-        theirs = client.server_time()
-    except GpuqError:
-        return
-    if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
-        apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
-        yield Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true")
 
 
 def _devices(client: Client) -> Iterator[Check]:
@@ -144,9 +138,8 @@ def _devices(client: Client) -> Iterator[Check]:
     silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
     unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
-        yield Check(
-            "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
-        )
+        fix = "Start one: `gpuq up`, or systemctl start gpuq-worker."
+        yield Check("devices", BROKEN, "none: no worker has reported", fix)
     elif unwell:
         fix = (
             "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
@@ -158,10 +151,6 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
-    yield from _processes(devices)
-
-
-def _processes(devices: list[Record]) -> Iterator[Check]:
     hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
     if hosts:
         found = (
@@ -180,24 +169,13 @@ def _policy(client: Client) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("policy", BROKEN, error.message, error.fix)
         return
-    fault = found.get("fault")
-    if fault is None:
+    if found.get("fault") is None:
         yield Check("policy", OK, found["chosen"])
-        return
-    what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
-    replaced = f"`{found['chosen']}` {what}: {fault['reason']}"
-    fix = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
-    yield Check("policy", BROKEN, replaced, fix)
+    else:
+        yield Check("policy", BROKEN, policy.fault(found), policy.FAULT_FIX)
 
 
 # --- this machine --------------------------------------------------------------------------------------------------
-
-
-def _guarded(part: str, check: Callable[[], Check]) -> Check:
-    try:
-        return check()
-    except OSError as error:
-        return Check(part, NOTE, f"could not be checked: {error.strerror or error}")
 
 
 def _home(root: Path) -> Check:
@@ -211,18 +189,12 @@ def _home(root: Path) -> Check:
         return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
     if stat.S_IMODE(found.st_mode) & 0o077:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
-    open_files = [name for name in ("token", "order.key", "gpuq.db") if _open_to_others(root / name)]
+    files = [name for name in ("token", "order.key", "gpuq.db") if (root / name).exists()]
+    open_files = [name for name in files if (root / name).stat().st_mode & 0o077]
     if open_files:
         names = " ".join(str(root / name) for name in open_files)
         return Check("home", BROKEN, f"open to others: {', '.join(open_files)}", f"chmod 600 {names}")
     return Check("home", OK, str(root))
-
-
-def _open_to_others(path: Path) -> bool:
-    try:
-        return bool(path.stat().st_mode & 0o077)
-    except FileNotFoundError:
-        return False
 
 
 def _settings(home: Home) -> Check:
@@ -237,9 +209,8 @@ def _settings(home: Home) -> Check:
         return Check("settings", NOTE, " ".join(removed), "Remove what is named there.")
     unknown = unknown_variables(os.environ)
     if unknown:
-        return Check(
-            "settings", NOTE, f"no settings, and without effect: {', '.join(unknown)}", "Unset or correct them."
-        )
+        found = f"no settings, and without effect: {', '.join(unknown)}"
+        return Check("settings", NOTE, found, "Unset or correct them.")
     prefixes = tuple(f"GPUQ_{group}_".upper() for group in GROUPS)
     overridden = sum(name.startswith(prefixes) for name in os.environ)
     file = str(home.settings_file) if home.settings_file.exists() else "no settings file"
@@ -279,9 +250,8 @@ def _disk(root: Path) -> Check:
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if free < _MIN_FREE_BYTES:
-        return Check(
-            "disk", BROKEN, f"{fmt.gib(free)} free at {existing}", "Make room: logs and the record live there."
-        )
+        found = f"{fmt.gib(free)} free at {existing}"
+        return Check("disk", BROKEN, found, "Make room: logs and the record live there.")
     return Check("disk", OK, f"{fmt.gib(free)} free")
 
 
@@ -298,12 +268,8 @@ def _installation() -> Check:
         other = version("gpuq")
     except PackageNotFoundError:
         return Check("installation", OK, "no other package named gpuq")
-    return Check(
-        "installation",
-        BROKEN,
-        f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name",
-        "pip uninstall gpuq, then install gpuq-daemon again.",
-    )
+    found = f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name"
+    return Check("installation", BROKEN, found, "pip uninstall gpuq, then install gpuq-daemon again.")
 
 
 def _nvml(backends: set[str] | None = None) -> Check:
@@ -360,12 +326,8 @@ def _in_host_pid_namespace() -> bool:
 def _cgroup() -> Check:
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
         return Check("cgroup", OK, "version 2")
-    return Check(
-        "cgroup",
-        NOTE,
-        "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then",
-        "Boot with systemd.unified_cgroup_hierarchy=1.",
-    )
+    found = "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then"
+    return Check("cgroup", NOTE, found, "Boot with systemd.unified_cgroup_hierarchy=1.")
 
 
 def _timer() -> Check:

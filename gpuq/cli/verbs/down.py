@@ -34,9 +34,11 @@ def run(words: list[str]) -> int:
         )
     try:
         signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
-        if not _ended(supervisor, _NOTE_AFTER_S):
+        # A pidfd becomes readable when its process ends.
+        ended, _, _ = select.select([supervisor], [], [], _NOTE_AFTER_S)
+        if not ended:
             console.note(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
-            _ended(supervisor, None)
+            select.select([supervisor], [], [])
     except ProcessLookupError:  # it has just ended by itself
         pass
     finally:
@@ -68,10 +70,6 @@ def _supervisor(home: Home) -> int | None:
         os.close(found)
         return None
     return found
-
-
-def _ended(supervisor: int, within_s: float | None) -> bool:
-    return bool(select.select([supervisor], [], [], within_s)[0])
 
 
 def _note(home: Home) -> Record:

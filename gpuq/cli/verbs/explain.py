@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from gpuq import format as fmt
 from gpuq.cli import console, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
@@ -17,10 +15,7 @@ def run(words: list[str]) -> int:
     add_id(parser)
     options = parser.parse_args(words)
     answer: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
-    if options.json:
-        console.print_json(answer)
-    else:
-        print("\n".join(screen(answer, console.terminal_width(), console.coloured(options.no_color))))
+    console.show(options, answer, screen)
     return 0
 
 
@@ -35,8 +30,15 @@ def screen(answer: Record, width: int, colour: bool) -> list[str]:
 
 def _answer(answer: Record, headline: str) -> list[str]:
     verdict, waits = answer.get("verdict"), answer["state"] in WAITING
-    if waits and (answer.get("position") or 0) > 1:
-        return _in_line(answer, headline)
+    position, waiting = answer.get("position") or 0, answer.get("waiting") or "?"
+    start = messages.expected_start(answer)
+    if waits and position > 1:
+        # A job behind others waits for them first; what refused it comes second.
+        lines = [f"{headline}: position {position} of {waiting}; {position - 1} ahead; expected start: {start}."]
+        if verdict:
+            refused, *helps = messages.lines(verdict)
+            lines += [f"When it was last looked at: {refused}", *helps]
+        return lines
     if verdict:
         first, *others = messages.lines(verdict)
         # A refusal names its rule; a reason to run reads on: "runs beside 41 because …".
@@ -45,27 +47,9 @@ def _answer(answer: Record, headline: str) -> list[str]:
         lines = [f"{headline}.", *([fmt.clean(answer["sentence"])] if answer.get("sentence") else [])]
     if answer.get("blink"):
         lines.append(f"Its partner was paused to measure it: {fmt.clean(answer['blink'])}.")
-    if answer.get("position") is not None:
-        lines.append(
-            f"It is the first of {answer.get('waiting') or '?'} waiting jobs; expected start: {_start(answer)}."
-        )
+    if position:
+        lines.append(f"It is the first of {waiting} waiting jobs; expected start: {start}.")
     return lines
-
-
-def _in_line(answer: Record, headline: str) -> list[str]:
-    """A job behind others waits for them first; what refused it comes second."""
-    position = answer["position"]
-    place = f"position {position} of {answer.get('waiting') or '?'}; {position - 1} ahead; expected start: {_start(answer)}."
-    if not answer.get("verdict"):
-        return [f"{headline}: {place}"]
-    refused, *helps = messages.lines(answer["verdict"])
-    return [f"{headline}: {place}", f"When it was last looked at: {refused}", *helps]
-
-
-def _start(answer: Record) -> str:
-    return (
-        fmt.expected_start(answer.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
-    )
 
 
 def _headline(answer: Record) -> str:

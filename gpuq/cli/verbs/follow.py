@@ -46,8 +46,7 @@ def note_end(job: Record) -> None:
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed else ""
     more = job_labels.full_reason(job)
-    reason = f" ({more})" if more else ""
-    console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
+    console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{f' ({more})' if more else ''}.")
 
 
 def wait(client: Client, ids: Sequence[int], timeout_s: float | None = None) -> list[Record] | None:
@@ -136,7 +135,9 @@ class _Copy:
             for chunk in self._client.stream(path, offset=self._offset, attempt=attempt, follow=1):
                 out.write(chunk)
                 out.flush()
-                self._offset += len(chunk) + _dropped(chunk)
+                # Where output was dropped, the log's offsets go on as if the mark were the dropped bytes.
+                dropped = sum(int(mark[1]) - len(mark[0]) for mark in _DROPPED.finditer(chunk))
+                self._offset += len(chunk) + dropped
         except NotFound as error:
             # The job may run on a host whose logs cannot be read from here: write one note and wait for its end.
             if self._noted != error.message:
@@ -145,11 +146,6 @@ class _Copy:
         except Unreachable:
             # The daemon restarts. The caller waits for it and calls this again, which continues at the offset.
             pass
-
-
-def _dropped(chunk: bytes) -> int:
-    """The difference between the log's offsets and the length of `chunk` because of marks of dropped output."""
-    return sum(int(mark[1]) - len(mark[0]) for mark in _DROPPED.finditer(chunk))
 
 
 class _Retry:

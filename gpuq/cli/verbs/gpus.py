@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -19,10 +19,8 @@ def run(words: list[str]) -> int:
     parser = Parser("gpus", "Devices, and who is on them.\nPROMISED: memory that its jobs may grow into.")
     options = parser.parse_args(words)
     devices: list[Record] = Client.of(options).get("/api/v1/gpus")
-    if options.json:
-        console.print_json(devices)
-    elif devices:
-        print("\n".join(screen(devices, console.terminal_width(), console.coloured(options.no_color))))
+    if options.json or devices:
+        console.show(options, devices, screen)
     else:
         console.note("No device is known yet: no worker has reported. `gpuq doctor` says what is missing.")
     return 0
@@ -42,7 +40,11 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
         *([console.Column("FOREIGN", right=True)] if foreign else []),
         *([console.Column("POWER", right=True, give_up=1)] if powered else []),
     ]
-    columns.append(console.Column("JOBS", least=_least_for_jobs(devices, columns, rows, width)))
+    # JOBS is as wide as all residents with short names, as far as the columns that are never dropped leave it.
+    staying = [i for i, column in enumerate(columns) if not (column.give_up or column.luxury)]
+    taken = sum(1 + max(len(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in staying)
+    wanted = max(len(_residents(device, _SHORT_NAME)) for device in devices)
+    columns.append(console.Column("JOBS", least=max(12, min(wanted, width - taken))))
     styles = [_style(device) for device in devices] if colour else []
     header, *table = console.table(columns, rows, width, styles)
     lines: list[str] = []
@@ -52,17 +54,14 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
             heading = own
             lines += [*([""] if lines else []), *console.wrapped(_heading(heading, devices), width), header]
         lines.append(line)
-    return [*lines, *_remarks(devices, width)]
-
-
-def _least_for_jobs(
-    devices: Sequence[Record], columns: Sequence[console.Column], rows: Sequence[Sequence[str]], width: int
-) -> int:
-    """The width for all residents with short names, as far as the columns that are never dropped leave it."""
-    staying = [i for i, column in enumerate(columns) if not (column.give_up or column.luxury)]
-    taken = sum(1 + max(len(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in staying)
-    wanted = max(len(_residents(device, _SHORT_NAME)) for device in devices)
-    return max(12, min(wanted, width - taken))
+    for device in devices:
+        name = fmt.clean(device["name"])
+        if device.get("unwell"):
+            lines += console.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+        if device.get("throttling"):
+            reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
+            lines += console.wrapped(f"{name} runs at lower clocks: {reasons}", width)
+    return lines
 
 
 def _group(device: Record) -> tuple[str, str, int, str | None]:
@@ -78,28 +77,17 @@ def _heading(group: tuple[str, str, int, str | None], devices: Sequence[Record])
     return f"{where}{many}{fmt.clean(kind)}, {fmt.gib(total)}{each}" + (f", shared by {sharing}" if sharing else "")
 
 
-def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
-    """Lines on devices that get no new jobs or run at lower clocks."""
-    for device in devices:
-        name = fmt.clean(device["name"])
-        if device.get("unwell"):
-            yield from console.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
-        if device.get("throttling"):
-            reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
-            yield from console.wrapped(f"{name} runs at lower clocks: {reasons}", width)
-
-
 def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:
-    utilization = device.get("utilization_pct")
-    total = device["total_memory_bytes"]
+    utilization, power = device.get("utilization_pct"), device.get("power_watts")
+    total, foreign = device["total_memory_bytes"], device.get("foreign_memory_bytes")
     return (
         fmt.clean(device["name"]),
         *([console.bar(None if utilization is None else utilization / 100, _BAR)] if with_bar else []),
         fmt.percent(utilization),
         f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
-        *([_foreign(device.get("foreign_memory_bytes"))] if with_foreign else []),
-        *([_watts(device.get("power_watts"))] if with_power else []),
+        *([_gib(foreign) if foreign else "-"] if with_foreign else []),
+        *(["?" if power is None else f"{power:.0f}W"] if with_power else []),
         _jobs(device),
     )
 
@@ -114,26 +102,17 @@ def _jobs(device: Record) -> console.Cell:
 
 
 def _residents(device: Record, longest_name: int) -> str:
-    return ", ".join(_resident(resident, longest_name) for resident in device["residents"])
+    """`42 train.py 9.1G, 43 eval.py 2.0G`, names cut to `longest_name` characters."""
+    texts = []
+    for resident in device["residents"]:
+        name = console.shorten(fmt.clean(resident.get("name") or ""), longest_name) if longest_name else ""
+        memory = None if resident.get("memory_bytes") is None else fmt.gib(resident["memory_bytes"], "G")
+        texts.append(" ".join(filter(None, (str(resident["job"]), name, memory))))
+    return ", ".join(texts)
 
 
 def _gib(value: float | None) -> str:
     return "?" if value is None else fmt.gib(value, "G")
-
-
-def _foreign(value: float | None) -> str:
-    return "-" if not value else fmt.gib(value, "G")
-
-
-def _watts(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}W"
-
-
-def _resident(resident: Record, longest_name: int) -> str:
-    """`42 train.py 9.1G`."""
-    name = console.shorten(fmt.clean(resident.get("name") or ""), longest_name) if longest_name else ""
-    memory = None if resident.get("memory_bytes") is None else fmt.gib(resident["memory_bytes"], "G")
-    return " ".join(filter(None, (str(resident["job"]), name, memory)))
 
 
 def _style(device: Record) -> str | None:

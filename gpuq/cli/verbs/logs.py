@@ -26,20 +26,19 @@ def run(words: list[str]) -> int:
         "logs", "A job's output, stdout and stderr together.\n-f follows it; the exit code is then the job's."
     )
     add_id(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
-    parser.add_argument("-n", "--lines", metavar="N", help="only the last N lines")
-    parser.add_argument("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")
-    parser.add_argument("--all-attempts", action="store_true", help="of every attempt, the first one first")
+    add = parser.add_argument
+    add("-f", "--follow", action="store_true", help="go on until the job ends")
+    add("-n", "--lines", metavar="N", help="only the last N lines")
+    add("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")
+    add("--all-attempts", action="store_true", help="of every attempt, the first one first")
     options = parser.parse_args(words)
     job_id = one_id(options.id)
     lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
     client = Client.of(options)
     if options.follow:
         if options.json or lines is not None or attempt is not None or options.all_attempts:
-            raise BadInput(
-                "--follow goes with none of --json, --lines, --attempt and --all-attempts.",
-                fix="Leave out one of them.",
-            )
+            sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."
+            raise BadInput(sentence, fix="Leave out one of them.")
         return follow_or_leave(client, job_id)
     if options.all_attempts:
         if attempt is not None:
@@ -108,12 +107,9 @@ class Log:
         self.attempt = attempt
 
     def pieces(self, lines: int | None) -> Iterator[bytes]:
-        """The log as it is now, in pieces; with `lines` only that many lines at its end."""
-        return self._whole() if lines is None else self._tail(lines)
-
-    def _whole(self) -> Iterator[bytes]:
-        offset = 0
-        while True:
+        """The log as it is now, in pieces; with `lines` only that many lines at its end, searched in growing pieces."""
+        offset, size = 0, _FIRST_TAIL_BYTES
+        while lines is None:
             piece, headers = self._read(offset)
             following = int(headers.get("X-Gpuq-Next-Offset", offset))
             if piece:
@@ -121,13 +117,9 @@ class Log:
             if following <= offset:
                 return
             offset = following
-
-    def _tail(self, count: int) -> Iterator[bytes]:
-        """The last `count` lines, searched in growing pieces of the log's end."""
-        size = _FIRST_TAIL_BYTES
         while True:
             piece, headers = self._read(-size)
-            found = last_lines(piece, count)
+            found = last_lines(piece, lines)
             if len(found) < len(piece) or headers.get("X-Gpuq-Offset", "0") == "0" or size >= _LAST_TAIL_BYTES:
                 yield found
                 return

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+FAULT_FIX = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
+
 
 def run(words: list[str]) -> int:
     """List the policies, or show one."""
@@ -29,18 +31,33 @@ def run(words: list[str]) -> int:
     if options.action == "list" and options.name is not None:
         raise BadInput("`list` takes no name.", fix=f"`gpuq policy show {options.name}` shows one.")
     found = _fetch(options)
-    shown = found if options.action == "list" else _one(found, options.name or found["chosen"])
+    chosen = found["chosen"]
+    if options.action == "list":
+        console.show(options, found, lambda shown, width, _: listing(shown, width))
+    else:
+        name = options.name or chosen
+        policy = next((policy for policy in found["policies"] if policy["name"] == name), None)
+        if policy is None:
+            raise NotFound(f"There is no policy `{name}`.", fix="`gpuq policy list` names them.")
+        console.show(options, policy, lambda shown, width, _: one(shown, found, width))
     if options.json:
-        console.print_json(shown)
         return 0
-    width = console.terminal_width()
-    print("\n".join(listing(found, width) if options.action == "list" else one(shown, found, width)))
-    for line in _fault(found):
-        console.note(line)
+    if found["fault"]:
+        console.note(f"gpuq: {fault(found)}\n  {FAULT_FIX}")
+    elif chosen not in {policy["name"] for policy in found["policies"]}:
+        console.note(f"gpuq: the settings name `{chosen}`, which is none of these; the default stands in for it.")
     return 0
 
 
+def fault(found: Record) -> str:
+    """Why the chosen policy is not in use, in the API's answer `found`: "`fair` is replaced by `packed`: it failed"."""
+    chosen, serving = found["chosen"], found["serving"]
+    what = "failed" if chosen == serving else f"is replaced by `{serving}`"
+    return f"`{chosen}` {what}: {found['fault']['reason']}"
+
+
 def _fetch(options: Namespace) -> Record:
+    """The answer of the daemon, else what is installed here."""
     try:
         answer: Record = Client.of(options).get("/api/v1/policies")
     except Unreachable:
@@ -65,17 +82,9 @@ def _installed() -> Record:
     return answer
 
 
-def _one(found: Record, name: str) -> Record:
-    for policy in found["policies"]:
-        if policy["name"] == name:
-            chosen: Record = policy
-            return chosen
-    raise NotFound(f"There is no policy `{name}`.", fix="`gpuq policy list` names them.")
-
-
 def listing(found: Record, width: int) -> list[str]:
     """A table: the policy in use, marked `*`, the chosen one, then the others by name. Summaries are wrapped."""
-    ordered = sorted(found["policies"], key=lambda policy: (not _mark(policy, found), not _is_chosen(policy, found)))
+    ordered = sorted(found["policies"], key=lambda p: (not _mark(p, found), p["name"] != found["chosen"]))
     heads = [("", "NAME", "STATE"), *((_mark(p, found), fmt.clean(p["name"]), _state(p, found)) for p in ordered)]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
     texts = ["WHAT IT DOES", *(fmt.clean(policy["summary"] or "") for policy in ordered)]
@@ -113,10 +122,6 @@ def _mark(policy: Record, found: Record) -> str:
     return "*" if policy["name"] == (found["serving"] or found["chosen"]) else ""
 
 
-def _is_chosen(policy: Record, found: Record) -> bool:
-    return bool(policy["name"] == found["chosen"])
-
-
 def _state(policy: Record, found: Record) -> str:
     if policy["name"] == found["chosen"] and found["fault"]:
         return "replaced" if found["serving"] != found["chosen"] else "failing"
@@ -129,16 +134,3 @@ def _state(policy: Record, found: Record) -> str:
 
 def _claim(claimed: bool | None, meaning: str) -> str | None:
     return None if claimed is None else f"{'yes' if claimed else 'not claimed'}: {meaning}"
-
-
-def _fault(found: Record) -> list[str]:
-    known = {policy["name"] for policy in found["policies"]}
-    if found["fault"]:
-        what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
-        return [
-            f"gpuq: `{found['chosen']}` {what}: {found['fault']['reason']}",
-            "  Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on.",
-        ]
-    if found["chosen"] not in known:
-        return [f"gpuq: the settings name `{found['chosen']}`, which is none of these; the default stands in for it."]
-    return []

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_options, messages
-from gpuq.cli.arguments import Parser, warn_misplaced
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import Client, Record, with_query
 from gpuq.errors import NeverFits
 
 _ORIGINS = {
@@ -23,20 +22,15 @@ _MOST_FREE = 3
 
 def run(words: list[str]) -> int:
     """Predict. Exit code 7 if the job could never run."""
-    parser = Parser(
+    parser = job_options.job_parser(
         "predict",
         "What gpuq believes of a job, from what evidence, and how sure it is.\n"
         "Nothing is queued or run. Exit code 7 if it could never run.",
-        usage=job_options.USAGE.format(verb="predict"),
-        epilog=job_options.EPILOG,
     )
     parser.add_argument("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
     parser.add_argument("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
     job_options.add_job_options(parser)
-    own, verbatim, command = parser.split(words)
-    options = parser.parse_args(own)
-    body = job_options.submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    options, body = job_options.parse(parser, words)
     query = {"beside": options.beside, "device_type": options.device_type}
     return predict(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 
@@ -45,7 +39,7 @@ def predict(
     client: Client, body: Record, query: dict[str, str | None] | None = None, *, as_json: bool, colour: bool = False
 ) -> int:
     """Ask for the forecast of `body` and print it. Gives the exit code."""
-    answer: Record = client.post(_address(query or {}), body)
+    answer: Record = client.post(with_query("/api/v1/predict", query or {}), body)
     if as_json:
         console.print_json(answer)
     else:
@@ -77,18 +71,9 @@ def _starts(answer: Record) -> str:
         shown = ", ".join(free[:_MOST_FREE])
         more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
         return f"now: {shown}{more} would take it"
-    estimated = fmt.expected_start(answer.get("expected_start"), time.time())
-    return (
-        estimated
-        or "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
+    return fmt.expected_start(answer.get("expected_start"), time.time()) or (
+        "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
     )
-
-
-def _address(query: dict[str, str | None]) -> str:
-    from urllib.parse import urlencode
-
-    asked = urlencode({name: value for name, value in query.items() if value is not None})
-    return "/api/v1/predict" + (f"?{asked}" if asked else "")
 
 
 # --- what was read --------------------------------------------------------------------------------------------------
@@ -107,10 +92,17 @@ def _read(features: Record) -> Iterator[tuple[str, str | None]]:
             f" ({where})" if where else ""
         )
 
+    model, family = setting_line("model", "model"), features.get("model_family")
+    if family is not None and (model is None or family not in model.lower()):
+        model = f"{model}, of the family {fmt.clean(family)}" if model else f"of the family {fmt.clean(family)}"
+    layers = sorted((features.get("layers") or {}).items(), key=lambda pair: (-pair[1], pair[0]))
+    built_of = [f"{count} {fmt.clean(name)}" for name, count in layers[:_MOST_LAYERS]]
+    if len(layers) > _MOST_LAYERS:
+        built_of.append(f"{len(layers) - _MOST_LAYERS} more kinds")
     yield "framework", setting_line("framework", "")
-    yield "model", _model(features, setting_line("model", "model"))
+    yield "model", model
     yield "made by", fmt.clean(", ".join(features.get("constructors") or [])) or None
-    yield "built of", _layers(features.get("layers") or {})
+    yield "built of", ", ".join(built_of) or None
     yield "parameters", _count(features.get("parameters"))
     yield "batch size", setting_line("batch_size", "batch")
     yield "image size", setting_line("image_size", "image")
@@ -118,20 +110,6 @@ def _read(features: Record) -> Iterator[tuple[str, str | None]]:
     yield "precision", setting_line("precision", "precision")
     yield "optimiser", setting_line("optimizer", "optimizer")
     yield "epochs", setting_line("epochs", "epochs")
-
-
-def _model(features: Record, named: str | None) -> str | None:
-    family = features.get("model_family")
-    if family is None or (named is not None and family in named.lower()):
-        return named
-    return f"{named}, of the family {fmt.clean(family)}" if named else f"of the family {fmt.clean(family)}"
-
-
-def _layers(layers: Record) -> str | None:
-    often = sorted(layers.items(), key=lambda pair: (-pair[1], pair[0]))
-    shown = [f"{count} {fmt.clean(name)}" for name, count in often[:_MOST_LAYERS]]
-    more = len(often) - _MOST_LAYERS
-    return ", ".join([*shown, f"{more} more kinds"] if more > 0 else shown) or None
 
 
 def _count(number: int | None) -> str | None:
@@ -163,17 +141,15 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
     yield "own runs", str(runs) if runs and "own history" not in text else None
     near = [f"{fmt.clean(one['kind'])} ({one['likeness']:.0%} alike)" for one in evidence.get("nearest") or []]
     yield "like it", "; ".join(near) or None
-    yield "how sure", _how_sure(evidence) if known and evidence else None
+    if known and evidence:
+        held, judged_on = evidence.get("bounds_held"), evidence.get("judged_on")
+        measured = "how often it did is not measured yet"
+        if held is not None and judged_on:
+            measured = f"it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
+        meant = f"{evidence['bounds_meant_to_hold']:.0%} of jobs"
+        yield "how sure", f"the memory bound is made to hold for {meant}; {measured}"
     model = forecast.get("model_version")
     yield "model", fmt.clean(model) if model else None
-
-
-def _how_sure(evidence: Record) -> str:
-    text = f"the memory bound is made to hold for {evidence['bounds_meant_to_hold']:.0%} of jobs"
-    held, judged_on = evidence.get("bounds_held"), evidence.get("judged_on")
-    if held is None or not judged_on:
-        return f"{text}; how often it did is not measured yet"
-    return f"{text}; it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
 
 
 # --- partners -------------------------------------------------------------------------------------------------------
@@ -187,9 +163,14 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
         empty = "" if place["device"] else f"an empty {fmt.clean(place['device_type'])}"
         alike.setdefault((place["verdict"]["admitted"], _why(place), costs, empty), []).append(place)
     for (admitted, why, costs, empty), there in alike.items():
-        names = " and ".join(_partner_name(partner) for partner in there[0]["partners"])
+        names = []
+        for partner in there[0]["partners"]:
+            name = f" ({fmt.clean(partner['name'])})" if partner.get("name") else ""
+            names.append(
+                f"kind {fmt.clean(partner['kind'])}" if partner["job"] is None else f"job {partner['job']}{name}"
+            )
         where = empty or ", ".join(filter(None, map(fmt.device_name, there)))
-        beside = f" beside {names}" if len(there) == 1 else ""
+        beside = f" beside {' and '.join(names)}" if len(there) == 1 else ""
         yield from _indented(f"{'yes' if admitted else 'no'}, on {where}{beside}: {why}", width, "  ")
         for cost in costs:
             yield from _indented(cost, width, "    ")
@@ -203,26 +184,19 @@ def _why(place: Record) -> str:
     return said.partition(": ")[2] if said.startswith("it fitted") else said
 
 
-def _partner_name(partner: Record) -> str:
-    if partner["job"] is None:
-        return f"kind {fmt.clean(partner['kind'])}"
-    name = partner.get("name")
-    return f"job {partner['job']}" + (f" ({fmt.clean(name)})" if name else "")
-
-
 def _cost(partner: Record) -> str | None:
     if partner.get("unsafe"):
         return "one of the two ran out of memory beside the other before"
-    own = _slowdown(partner["expected_slowdown"], partner["upper_slowdown"])
-    its = _slowdown(partner["partner_slowdown"], partner["partner_upper_slowdown"])
-    if own is None and its is None:
+    expected = partner["expected_slowdown"], partner["partner_slowdown"]
+    if expected == (None, None):
         return None
+    uppers = partner["upper_slowdown"], partner["partner_upper_slowdown"]
+    own, its = (
+        "unknown" if ratio is None else console.with_upper(fmt.slowdown(ratio), fmt.slowdown(upper))
+        for ratio, upper in zip(expected, uppers, strict=True)
+    )
     evidence = f" ({fmt.clean(partner['evidence'])})" if partner.get("evidence") else ""
-    return f"slowdown: this job {own or 'unknown'}; that one {its or 'unknown'}{evidence}"
-
-
-def _slowdown(expected: float | None, upper: float | None) -> str | None:
-    return None if expected is None else console.with_upper(fmt.slowdown(expected), fmt.slowdown(upper))
+    return f"slowdown: this job {own}; that one {its}{evidence}"
 
 
 def _indented(text: str, width: int, margin: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from gpuq.cli import job_options
-from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
@@ -19,14 +18,12 @@ _MOST_TEXT = 131_000
 
 def run(words: list[str]) -> int:
     """Check the options and the command, then become the process that profiles it."""
-    parser = Parser(
+    parser = job_options.job_parser(
         "profile",
         "Run a job here until some of its training steps are recorded, and show where\n"
         "their time goes. PyTorch, and Keras on TensorFlow; no change to the script.\n"
         "The profile is kept, and lets gpuq predict how long this kind takes on types\n"
         "of device that it never ran on.",
-        usage=job_options.USAGE.format(verb="profile"),
-        epilog=job_options.EPILOG,
     )
     add = parser.add_argument
     add("--out", metavar="FILE", help="write the profile there too, as JSON")
@@ -36,10 +33,7 @@ def run(words: list[str]) -> int:
     add("--steps", metavar="N", default="20", help="steps to time, and then to record; default 20")
     add("--limit", metavar="TIME", default="5", help="give up after this long: 5 (minutes), 90s; default 5 minutes")
     job_options.add_job_options(parser)
-    own, verbatim, command = parser.split(words)
-    options = parser.parse_args(own)
-    body = job_options.submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    options, body = job_options.parse(parser, words)
     if "stdin" in body:
         raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")
     text = json.dumps({name: body[name] for name in _NAMES if name in body})

@@ -10,7 +10,6 @@ from gpuq import format as fmt
 from gpuq.cli import console, job_labels
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import Client, Record
-from gpuq.cli.job_labels import labels
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, WAITING, JobState
 
@@ -57,23 +56,16 @@ def run(words: list[str]) -> int:
         "expected 5 minutes ago at the latest, nine times in ten.",
     )
     add_ids(parser, optional=True)
-    parser.add_argument(
-        "-a",
-        "--all",
-        action="store_true",
-        help=f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)",
-    )
-    parser.add_argument("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
-    parser.add_argument("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
-    parser.add_argument(
-        "-n", "--limit", type=int, default=None, metavar="N", help="at most N jobs, the newest; also of ended ones"
-    )
+    add = parser.add_argument
+    every = f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)"
+    add("-a", "--all", action="store_true", help=every)
+    add("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
+    add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
+    add("-n", "--limit", type=int, metavar="N", help="at most N jobs, the newest; also of ended ones")
     options = parser.parse_args(words)
     jobs, older = _jobs(Client.of(options), options)
-    if options.json:
-        console.print_json(jobs)
-    elif jobs:
-        print("\n".join(screen(jobs, console.terminal_width(), console.coloured(options.no_color))), flush=True)
+    if options.json or jobs:
+        console.show(options, jobs, screen)
         if older:
             console.note(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
     else:
@@ -87,7 +79,7 @@ def run(words: list[str]) -> int:
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
     """Tables of ended, running and waiting jobs, the latter in the order of their start; then the number of each."""
     at = time.time() if now is None else now
-    names = dict(zip((job["id"] for job in jobs), labels(jobs), strict=True))
+    names = dict(zip((job["id"] for job in jobs), job_labels.labels(jobs), strict=True))
     waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
@@ -122,17 +114,11 @@ def _table(
 ) -> list[str]:
     """The table without empty columns. Names keep the width that distinguishes jobs, so other columns are dropped first."""
     wanted = max(len(name.shorter[-1]) if isinstance(name, console.Cell) else len(name) for _, name, *_ in rows)
-    every = (
-        console.Column("ID"),
-        console.Column("NAME", least=min(wanted, width * 9 // 20)),
-        console.Column("ST"),
-        *columns,
-    )
-    kept = [i for i in range(len(every)) if i < _OF_EACH or any(row[i] not in ("", "-") for row in rows)]
+    name = console.Column("NAME", least=min(wanted, width * 9 // 20))
+    every = (console.Column("ID"), name, console.Column("ST"), *columns)
+    always = len(every) - len(columns)
+    kept = [i for i in range(len(every)) if i < always or any(row[i] not in ("", "-") for row in rows)]
     return console.table([every[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
-
-
-_OF_EACH = 3
 
 
 def parse_states(text: str) -> list[str]:
@@ -162,19 +148,16 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
     if options.json or options.limit is not None or set(states) == set(LIVE):
         jobs = _newest(client, ",".join(states) or None, owner, options.limit)
     else:
-        jobs, older = _recent(client, states or list(console.STATE_CODES), owner)
+        # All live jobs of these states, and of the ended ones the latest.
+        wanted = states or list(console.STATE_CODES)
+        live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
+        past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
+        now = _newest(client, ",".join(live), owner, None) if live else []
+        jobs, older = [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
     # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
         jobs, key=lambda job: (job["state"] in WAITING, *(_start_order(job) if job["state"] in WAITING else ()))
     ), older
-
-
-def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Record], bool]:
-    """(all live jobs of these states and the latest ended ones, whether there are older ended ones)."""
-    live, ended = ([state for state in states if (state in LIVE) == wanted] for wanted in (True, False))
-    past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
-    now = _newest(client, ",".join(live), owner, None) if live else []
-    return [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
 
 
 def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:
@@ -191,35 +174,44 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
     return sorted(jobs, key=lambda job: int(job["id"]))
 
 
-def _device(job: Record) -> str:
-    """The device; of several the first and the number of others: `cpu0 +1`."""
-    more = len(job.get("devices") or []) - 1
-    return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
-
-
-def _ended(job: Record, name: str, now: float) -> list[str]:
-    return [*_running(job, name, now)[:4], *_running(job, name, now)[5:9], job_labels.short_reason(job)]
-
-
 def _running(job: Record, name: str, now: float) -> list[str]:
     live, actual, forecast = (job.get(part) or {} for part in ("live", "actual", "forecast"))
+    started, ended = job.get("started_at_unix"), job.get("ended_at_unix")
+    ran_s = None if started is None else (now if ended is None else ended) - started
+    memory = live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")
+    left, right = ("?" if value is None else fmt.gib(value, "G") for value in memory)
+    slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
+    only_expected = slowdown is None and expected is not None
+    # Of several devices the first and the number of others: `cpu0 +1`.
+    more = len(job.get("devices") or []) - 1
+    device = (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
     return [
         str(job["id"]),
         name,
         _code(job),
-        _device(job),
+        device,
         _share(job),
-        _memory(live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")),
+        "-" if memory == (None, None) else f"{left.removesuffix(right[-1])}/{right}",
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
-        _slow(live, actual),
-        _time(job, now),
+        f"~{fmt.slowdown(expected)}" if only_expected else fmt.slowdown(slowdown),
+        fmt.duration(ran_s),
         _left(job, forecast, now),
     ]
 
 
+def _ended(job: Record, name: str, now: float) -> list[str]:
+    # Without SHARE, which an ended job has no longer, and without LEFT.
+    *first, _, memory, utilization, slow, ran, _ = _running(job, name, now)
+    return [*first, memory, utilization, slow, ran, job_labels.short_reason(job)]
+
+
 def _waiting(job: Record, name: str, now: float) -> list[str]:
     forecast, expected = job.get("forecast") or {}, job.get("expected_start")
-    upper = forecast.get("upper_memory_bytes")
+    upper, start = forecast.get("upper_memory_bytes"), "-"
+    if expected:
+        half_s, most_s = expected["p50_unix"] - now, expected["p90_unix"] - now
+        # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
+        start = "soon" if half_s < 1 and -60 < most_s < 1 else _remaining(half_s, most_s)
     return [
         str(job["id"]),
         name,
@@ -227,17 +219,9 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         _share(job),
         "-" if upper is None else fmt.gib(upper, "G"),
         _left(job, forecast, now),
-        _start(expected, now),
+        start,
         job_labels.short_reason(job),
     ]
-
-
-def _start(expected: Record | None, now: float) -> str:
-    if not expected:
-        return "-"
-    half_s, most_s = expected["p50_unix"] - now, expected["p90_unix"] - now
-    # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
-    return "soon" if half_s < 1 and -60 < most_s < 1 else _remaining(half_s, most_s)
 
 
 def _code(job: Record) -> str:
@@ -248,27 +232,6 @@ def _share(job: Record) -> str:
     if partners := job.get("partners"):
         return "+" + ",".join(map(str, partners))
     return "never" if job.get("share") == "never" else "-"
-
-
-def _memory(now: float | None, predicted: float | None) -> str:
-    if now is None and predicted is None:
-        return "-"
-    left, right = ("?" if value is None else fmt.gib(value, "G") for value in (now, predicted))
-    return f"{left.removesuffix(right[-1])}/{right}"
-
-
-def _slow(live: Record, actual: Record) -> str:
-    """The slowdown measured now or over the whole job; with ~ if it is only expected."""
-    measured = _first(live.get("slowdown"), actual.get("slowdown"))
-    if measured is not None:
-        return fmt.slowdown(measured)
-    expected = live.get("expected_slowdown")
-    return "-" if expected is None else f"~{fmt.slowdown(expected)}"
-
-
-def _time(job: Record, now: float) -> str:
-    started, ended = job.get("started_at_unix"), job.get("ended_at_unix")
-    return "-" if started is None else fmt.duration((now if ended is None else ended) - started)
 
 
 def _left(job: Record, forecast: Record, now: float) -> str:

@@ -25,18 +25,16 @@ def run(words: list[str]) -> int:
     if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
         raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
     report: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
-    if options.json:
-        console.print_json(report)
-    else:
-        print("\n".join(screen(report, console.terminal_width())))
+    console.show(options, report, lambda shown, width, _: screen(shown, width))
     return 0
 
 
 def screen(report: Record, width: int) -> list[str]:
     """The savings and costs as sentences, a table of pairs, and how they are computed."""
+    sentences = _sentences(report) if report["chances"] else _nothing(report)
+    lines = [line for sentence in sentences for line in console.wrapped(sentence, width)]
     if not report["chances"]:
-        return [line for sentence in _nothing(report) for line in console.wrapped(sentence, width)]
-    lines = [line for sentence in _sentences(report) for line in console.wrapped(sentence, width)]
+        return lines
     if report["pairs"]:
         lines += ["", *_pairs(report["pairs"], width)]
     return [*lines, "", *console.wrapped(report["definition"], width)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from gpuq.cli import console, job_options
-from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import Client
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
@@ -17,28 +16,32 @@ _CANCELLED_HERE = 130
 
 def run(words: list[str]) -> int:
     """Run one job to its end. Returns its exit code, or 130 after Ctrl-C."""
-    parser = Parser(
-        "run", "Submit, follow the output, exit with the job's code.", usage=job_options.USAGE.format(verb="run")
-    )
-    parser.epilog = job_options.EPILOG
+    parser = job_options.job_parser("run", "Submit, follow the output, exit with the job's code.")
     job_options.add_job_options(parser)
-    own, verbatim, command = parser.split(words)
-    options = parser.parse_args(own)
-    body = job_options.submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    options, body = job_options.parse(parser, words)
     client = Client.of(options)
     job_id = submit_one(client, body)
     console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
     try:
         return follow.follow(client, job_id)
     except KeyboardInterrupt:
-        if _ask_whether_to_cancel(job_id):
-            return _cancel(Client.of(options), job_id)
-        console.note(f"gpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
-        return _CANCELLED_HERE
+        if not _wants_cancel(job_id):
+            console.note(
+                f"gpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it."
+            )
+            return _CANCELLED_HERE
+    client = Client.of(options)
+    try:
+        client.post(f"/api/v1/jobs/{job_id}/cancel")
+    except Conflict:
+        # It ended before the user answered.
+        return follow.exit_code(client.get(f"/api/v1/jobs/{job_id}"))
+    follow.wait(client, [job_id])
+    console.note(f"gpuq: job {job_id} is cancelled.")
+    return _CANCELLED_HERE
 
 
-def _ask_whether_to_cancel(job_id: int) -> bool:
+def _wants_cancel(job_id: int) -> bool:
     """Ask on the terminal. Without a terminal, or on a second Ctrl-C, the job keeps running."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -49,14 +52,3 @@ def _ask_whether_to_cancel(job_id: int) -> bool:
         return sys.stdin.readline().strip().lower() in {"c", "cancel"}
     except KeyboardInterrupt:
         return False
-
-
-def _cancel(client: Client, job_id: int) -> int:
-    try:
-        client.post(f"/api/v1/jobs/{job_id}/cancel")
-    except Conflict:
-        # It ended before the user answered.
-        return follow.exit_code(client.get(f"/api/v1/jobs/{job_id}"))
-    follow.wait(client, [job_id])
-    console.note(f"gpuq: job {job_id} is cancelled.")
-    return _CANCELLED_HERE

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
 from gpuq.cli.client import Client, Record
+
+_BASES = {
+    "within attempt": "against its time alone",
+    "kind's alone rate": "against its kind alone",
+    "beside foreign load": "beside foreign load, not used for predictions",
+}
 
 
 def run(words: list[str]) -> int:
@@ -17,24 +24,21 @@ def run(words: list[str]) -> int:
     add_id(parser)
     options = parser.parse_args(words)
     job: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}")
-    if options.json:
-        console.print_json(job)
-    else:
-        print("\n".join(screen(job, console.terminal_width(), console.coloured(options.no_color))))
+    console.show(options, job, screen)
     return 0
 
 
 def screen(job: Record, width: int, colour: bool) -> list[str]:
     """The sections."""
-    state = console.paint(
-        job["state"], console.state_style(job["state"]) or "", colour and bool(console.state_style(job["state"]))
-    )
-    title = f"{console.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}"
+    style = console.state_style(job["state"])
+    state = console.paint(job["state"], style or "", colour and style is not None)
+    verdict = messages.lines(job["verdict"]) if job.get("verdict") else []
+    why = [f"  {part}" for line in verdict for part in console.wrapped(line, width - 2)]
     return [
-        title,
+        f"{console.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}",
         *console.facts(_what(job), width),
         *console.section("where", console.facts(_where(job), width), colour),
-        *console.section("why", [f"  {line}" for line in _why(job, width)], colour),
+        *console.section("why", why, colour),
         *console.section("forecast and actual", list(_comparison(job, width)), colour),
         *console.section("attempts", _attempts(job, width), colour),
     ]
@@ -43,53 +47,71 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
 def _what(job: Record) -> list[tuple[str, str | None]]:
     from shlex import join
 
+    started, ended = fmt.when(job.get("started_at")), fmt.when(job.get("ended_at"))
+    refused = job.get("verdict") and not job["verdict"].get("admitted")
+    changed = ", with changes not committed" if job.get("git_dirty") else ""
     return [
         ("command", fmt.clean(join(job["command"]))),
-        ("folder", _text(job.get("cwd"))),
-        ("kind", _text(job["kind"])),
-        ("owner", _text(job.get("owner"))),
-        ("project", _text(job.get("project"))),
-        ("git", _git(job)),
+        ("folder", _known(fmt.clean, job.get("cwd"))),
+        ("kind", _known(fmt.clean, job["kind"])),
+        ("owner", _known(fmt.clean, job.get("owner"))),
+        ("project", _known(fmt.clean, job.get("project"))),
+        ("git", fmt.clean(job["git_sha"][:12]) + changed if job.get("git_sha") else None),
         ("submitted", fmt.local_time(job.get("submitted_at"))),
-        ("started", fmt.local_time(job["started_at"]) if job.get("started_at") else None),
-        ("ended", fmt.local_time(job["ended_at"]) if job.get("ended_at") else None),
-        ("ran for", _ran_for(job)),
-        ("running for", _runs_since(job)),
-        ("exit code", None if job.get("exit_code") is None else str(job["exit_code"])),
-        ("reason", job_labels.full_reason(job) if not job.get("verdict") or job["verdict"].get("admitted") else None),
-        ("asked for", _asked_for(job)),
-        ("log", _text(job.get("log_path"))),
+        ("started", _known(fmt.local_time, job.get("started_at"))),
+        ("ended", _known(fmt.local_time, job.get("ended_at"))),
+        ("ran for", None if started is None or ended is None else fmt.duration(ended - started)),
+        ("running for", None if started is None or job.get("ended_at") else fmt.duration(time.time() - started)),
+        ("exit code", _known(str, job.get("exit_code"))),
+        ("reason", None if refused else job_labels.full_reason(job)),  # a refusal stands below, with its numbers
+        ("asked for", ", ".join(_asked_for(job)) or None),
+        ("log", _known(fmt.clean, job.get("log_path"))),
     ]
+
+
+def _asked_for(job: Record) -> Iterator[str]:
+    """What the submitter asked for beyond the defaults."""
+    if job.get("share") == "never":
+        yield "a device alone"
+    if job.get("max_slowdown") is not None:
+        yield f"slowdown of {fmt.slowdown(job['max_slowdown'])} at most"
+    if job.get("declared_memory_bytes") is not None:
+        yield f"{fmt.gib(job['declared_memory_bytes'])} of memory"
+    if job.get("time_limit_s") is not None:
+        yield f"{fmt.duration(job['time_limit_s'])} of time"
+    if job.get("gpus", 1) > 1 or job.get("most_gpus"):
+        most = f" to {job['most_gpus']}" if job.get("most_gpus") else ""
+        yield f"{job['gpus']}{most} devices"
+    if job.get("deadline_at"):
+        yield f"an end by {fmt.local_time(job['deadline_at'])}"
+    if job.get("preemptible"):
+        yield "to be signalled before it is stopped for another"
+    if job.get("blink"):
+        yield "to be measured by blinks"
+    if job.get("priority"):
+        yield f"priority {job['priority']}"
 
 
 def _where(job: Record) -> list[tuple[str, str | None]]:
-    live = job.get("live") or {}
-    position = job.get("position")
-    return [
-        ("device", _devices(job)),
-        ("host", _text(job.get("host"))),
-        ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
-        ("memory now", fmt.gib(live["memory_bytes"]) if live.get("memory_bytes") is not None else None),
-        ("utilisation now", fmt.percent(live["utilization_pct"]) if live.get("utilization_pct") is not None else None),
-        ("steps", _steps(job.get("live") or job.get("actual") or {})),
-        ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
-        ("slowdown now", _slowdown_now(live)),
-        ("partner paused", _text(live.get("blink") or (job.get("actual") or {}).get("blink"))),
-        ("place in queue", None if position is None else str(position)),
-        ("starts", None if position is None else _starts(job)),
-    ]
-
-
-def _devices(job: Record) -> str | None:
-    """`gpu3 (GPU-0123...)`: the name, and the id that logs and `CUDA_VISIBLE_DEVICES` have."""
+    live, actual = job.get("live") or {}, job.get("actual") or {}
     ids = [fmt.clean(device) for device in job.get("devices") or []]
     names = [fmt.clean(name) for name in job.get("device_names") or ids]
-    pairs = zip(names, ids, strict=False)
-    return ", ".join(name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in pairs) or None
-
-
-def _starts(job: Record) -> str:
-    return fmt.expected_start(job.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
+    # Logs and CUDA_VISIBLE_DEVICES have the id, so it stands beside a name that does not contain it.
+    devices = (name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in zip(names, ids, strict=False))
+    waits = job.get("position") is not None
+    return [
+        ("device", ", ".join(devices) or None),
+        ("host", _known(fmt.clean, job.get("host"))),
+        ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
+        ("memory now", _known(fmt.gib, live.get("memory_bytes"))),
+        ("utilisation now", _known(fmt.percent, live.get("utilization_pct"))),
+        ("steps", _steps(live or actual)),
+        ("rate", _known(fmt.rate, live.get("rate"))),
+        ("slowdown now", _slowdown_now(live)),
+        ("partner paused", _known(fmt.clean, live.get("blink") or actual.get("blink"))),
+        ("place in queue", str(job["position"]) if waits else None),
+        ("starts", messages.expected_start(job) if waits else None),
+    ]
 
 
 def _slowdown_now(live: Record) -> str | None:
@@ -109,12 +131,6 @@ def _steps(seen: Record) -> str | None:
         ranks = seen.get("step_processes") or 1
         return str(seen["steps"]) + (f" (the most of any of its {ranks} processes that step)" if ranks > 1 else "")
     return f"not counted: {fmt.clean(seen['not_counted'])}" if seen.get("not_counted") else None
-
-
-def _why(job: Record, width: int) -> list[str]:
-    if not job.get("verdict"):
-        return []
-    return [part for line in messages.lines(job["verdict"]) for part in console.wrapped(line, width - 2)]
 
 
 def _comparison(job: Record, width: int) -> Iterator[str]:
@@ -141,75 +157,46 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
             third = f"at most {third}"
         lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
     yield from lines if len(lines) > 1 else []
-    if actual.get("peak_memory_is_bound"):
-        yield from (f"  {line}" for line in console.wrapped(_bound_memory(actual), width - 2))
-    yield from (f"  {line}" for line in _disturbed(actual, width - 2))
+    for remark in _bounds(actual):
+        yield from (f"  {line}" for line in console.wrapped(remark, width - 2))
     if actual.get("energy_joules") is not None:
-        yield f"  energy: {_energy(actual)}"
+        idle = "" if actual.get("idle_joules") is None else _watt_hours(actual["idle_joules"])
+        apart = f", {idle} of it what the device takes idle" if idle else ""
+        yield f"  energy: {_watt_hours(actual['energy_joules'])}{apart}"
     if actual.get("slowdown_basis"):
-        yield f"  slowdown: {_bases(actual)}"
+        best = {"basis": actual["slowdown_basis"], "value": actual["slowdown"]}
+        found = [best, *(actual.get("slowdown_otherwise") or [])]
+        shown = (f"{fmt.slowdown(one['value'])} {_BASES.get(one['basis'], fmt.clean(one['basis']))}" for one in found)
+        yield f"  slowdown: {', '.join(shown)}"
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
-    yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+    model = f" (model {fmt.clean(forecast['model_version'])})" if forecast.get("model_version") else ""
+    yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}{model}"
 
 
-def _on_cores(actual: Record) -> bool:
-    return str(actual.get("device_type")).startswith("cpu-")
-
-
-def _bound_memory(actual: Record) -> str:
-    why = (
-        "its processes share memory that this kernel does not tell apart"
-        if _on_cores(actual)
-        else "the framework took most of the device in advance"
-    )
-    return f"{why}: the measured memory is only what the job needs at most"
-
-
-def _disturbed(actual: Record, width: int) -> list[str]:
-    """Which figures foreign load has spoiled, and how they are used."""
+def _bounds(actual: Record) -> Iterator[str]:
+    """Which measured figures are only upper bounds, or are not used, and why."""
+    on_cores = str(actual.get("device_type")).startswith("cpu-")
+    if actual.get("peak_memory_is_bound"):
+        why = (
+            "its processes share memory that this kernel does not tell apart"
+            if on_cores
+            else "the framework took most of the device in advance"
+        )
+        yield f"{why}: the measured memory is only what the job needs at most"
     spoiled = []
     if actual.get("utilization_is_bound"):
         spoiled.append("its utilisation is only known to be at most what is shown")
     if actual.get("disturbed_rate") is not None:
         spoiled.append("the rate disturbed is not used for predictions")
-    if not spoiled or actual.get("foreign_load") is None:
-        return []
-    load = actual["foreign_load"]
-    much = f"{load:.1f} cores" if _on_cores(actual) else fmt.percent(100 * load)
-    return console.wrapped(
-        f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width
-    )
-
-
-def _energy(actual: Record) -> str:
-    idle = actual.get("idle_joules")
-    apart = "" if idle is None else f", {_watt_hours(idle)} of it what the device takes idle"
-    return _watt_hours(actual["energy_joules"]) + apart
+    load = actual.get("foreign_load")
+    if spoiled and load is not None:
+        much = f"{load:.1f} cores" if on_cores else fmt.percent(100 * load)
+        yield f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}"
 
 
 def _watt_hours(joules: float) -> str:
     return f"{joules / 3600:.3g} Wh" if joules < 3.6e6 else f"{joules / 3.6e6:.3g} kWh"
-
-
-def _bases(actual: Record) -> str:
-    """The measured slowdown with its basis, then the values on the other bases."""
-    best = {"basis": actual["slowdown_basis"], "value": actual["slowdown"]}
-    found = [best, *(actual.get("slowdown_otherwise") or [])]
-    return ", ".join(
-        f"{fmt.slowdown(one['value'])} {_BASES.get(one['basis'], fmt.clean(one['basis']))}" for one in found
-    )
-
-
-_BASES = {
-    "within attempt": "against its time alone",
-    "kind's alone rate": "against its kind alone",
-    "beside foreign load": "beside foreign load, not used for predictions",
-}
-
-
-def _model(forecast: Record) -> str:
-    return f" (model {fmt.clean(forecast['model_version'])})" if forecast.get("model_version") else ""
 
 
 def _attempts(job: Record, width: int) -> list[str]:
@@ -217,71 +204,27 @@ def _attempts(job: Record, width: int) -> list[str]:
     if len(attempts) < 2:
         return []
     columns = [
-        console.Column("#"),
-        console.Column("DEVICE"),
-        console.Column("STARTED"),
-        console.Column("RAN", right=True),
+        console.Column(title, right=title in ("RAN", "EXIT"))
+        for title in ("#", "DEVICE", "STARTED", "RAN", "ENDING", "EXIT")
     ]
-    columns += [console.Column("ENDING"), console.Column("EXIT", right=True), console.Column("REASON", least=10)]
-    rows = [
-        (
-            str(attempt["number"]),
-            ", ".join(map(fmt.clean, attempt.get("device_names") or attempt.get("devices") or [])) or "-",
-            fmt.local_time(attempt.get("started_at")),
-            fmt.duration(_between(attempt.get("started_at"), attempt.get("ended_at"))),
-            attempt.get("ending") or "-",
-            "-" if attempt.get("exit_code") is None else str(attempt["exit_code"]),
-            fmt.clean(attempt.get("reason") or ""),
+    columns.append(console.Column("REASON", least=10))
+    rows = []
+    for attempt in attempts:
+        started, ended = fmt.when(attempt.get("started_at")), fmt.when(attempt.get("ended_at"))
+        rows.append(
+            (
+                str(attempt["number"]),
+                ", ".join(map(fmt.clean, attempt.get("device_names") or attempt.get("devices") or [])) or "-",
+                fmt.local_time(attempt.get("started_at")),
+                fmt.duration(None if started is None or ended is None else ended - started),
+                attempt.get("ending") or "-",
+                "-" if attempt.get("exit_code") is None else str(attempt["exit_code"]),
+                fmt.clean(attempt.get("reason") or ""),
+            )
         )
-        for attempt in attempts
-    ]
     return ["  " + line for line in console.table(columns, rows, width - 2)]
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else fmt.clean(value)
-
-
-def _git(job: Record) -> str | None:
-    if not job.get("git_sha"):
-        return None
-    return fmt.clean(job["git_sha"][:12]) + (", with changes not committed" if job.get("git_dirty") else "")
-
-
-def _between(start: object, end: object) -> float | None:
-    first, last = fmt.when(start), fmt.when(end)
-    return None if first is None or last is None else last - first
-
-
-def _ran_for(job: Record) -> str | None:
-    ran = _between(job.get("started_at"), job.get("ended_at"))
-    return None if ran is None else fmt.duration(ran)
-
-
-def _runs_since(job: Record) -> str | None:
-    started = fmt.when(job.get("started_at"))
-    return None if started is None or job.get("ended_at") else fmt.duration(time.time() - started)
-
-
-def _asked_for(job: Record) -> str | None:
-    asked = []
-    if job.get("share") == "never":
-        asked.append("a device alone")
-    if job.get("max_slowdown") is not None:
-        asked.append(f"slowdown of {fmt.slowdown(job['max_slowdown'])} at most")
-    if job.get("declared_memory_bytes") is not None:
-        asked.append(f"{fmt.gib(job['declared_memory_bytes'])} of memory")
-    if job.get("time_limit_s") is not None:
-        asked.append(f"{fmt.duration(job['time_limit_s'])} of time")
-    if job.get("gpus", 1) > 1 or job.get("most_gpus"):
-        most = job.get("most_gpus")
-        asked.append(f"{job['gpus']}{f' to {most}' if most else ''} devices")
-    if job.get("deadline_at"):
-        asked.append(f"an end by {fmt.local_time(job['deadline_at'])}")
-    if job.get("preemptible"):
-        asked.append("to be signalled before it is stopped for another")
-    if job.get("blink"):
-        asked.append("to be measured by blinks")
-    if job.get("priority"):
-        asked.append(f"priority {job['priority']}")
-    return ", ".join(asked) or None
+def _known(text: Callable[[Any], str], value: object) -> str | None:
+    """`text(value)`; None for None, which leaves the fact out."""
+    return None if value is None else text(value)

@@ -46,20 +46,14 @@ def run(words: list[str]) -> int:
         "What sharing, or another policy, would have done to your jobs:\nthe daemon's own core in virtual time.",
         epilog=_EPILOG,
     )
-    parser.add_argument("trace", nargs="?", metavar="TRACE", help="a CSV, or the name of a public trace")
+    add = parser.add_argument
+    add("trace", nargs="?", metavar="TRACE", help="a CSV, or the name of a public trace")
     for name, (metavar, text) in _VALUES.items():
         choices = ["learned", "oracle", "cold"] if name == "--forecasts" else None
-        parser.add_argument(name, metavar=metavar, help=text, choices=choices)
-    parser.add_argument(
-        "--rivals", action="store_true", help="compare with all rivals: how other queues would have done"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="GROUP.SETTING=VALUE",
-        help="try a setting, as docs/settings.md has it",
-    )
+        add(name, metavar=metavar, help=text, choices=choices)
+    add("--rivals", action="store_true", help="compare with all rivals: how other queues would have done")
+    setting = "try a setting, as docs/settings.md has it"
+    add("--set", action="append", default=[], metavar="GROUP.SETTING=VALUE", help=setting)
     options = parser.parse_args(words)
     if options.host is not None:
         raise BadInput("`simulate` runs on this machine, on its own record.", fix="Leave out --host, or run it there.")

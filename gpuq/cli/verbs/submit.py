@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpuq.cli import console, job_options
-from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import Client, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -27,7 +27,16 @@ _LINE_BYTES = 2 * 2**20
 
 def run(words: list[str]) -> int:
     """Submit. Returns 0, or the job's exit code with --wait or --follow."""
-    parser = _parser()
+    parser = job_options.job_parser(
+        "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
+    )
+    job_options.add_job_options(parser)
+    add = parser.add_argument
+    add("--stdin", action="store_true", help="one command per line on stdin, quoted as in a shell")
+    add("--wait", action="store_true", help="wait for the end; exit with the job's code")
+    add("-f", "--follow", action="store_true", help="follow the output; exit with the job's code")
+    add("--dry-run", action="store_true", help="say what is expected of the job, and do not queue it")
+    add("--parsable", action="store_true", help="print only the id, also on a terminal")
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     if options.stdin:
@@ -63,32 +72,16 @@ def follow_or_leave(client: Client, job_id: int) -> int:
         raise
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        "submit",
-        "Queue a script or a command. Prints the id alone when stdout is not a terminal.",
-        usage=job_options.USAGE.format(verb="submit"),
-        epilog=job_options.EPILOG,
-    )
-    job_options.add_job_options(parser)
-    parser.add_argument("--stdin", action="store_true", help="one command per line on stdin, quoted as in a shell")
-    parser.add_argument("--wait", action="store_true", help="wait for the end; exit with the job's code")
-    parser.add_argument("-f", "--follow", action="store_true", help="follow the output; exit with the job's code")
-    parser.add_argument("--dry-run", action="store_true", help="say what is expected of the job, and do not queue it")
-    parser.add_argument("--parsable", action="store_true", help="print only the id, also on a terminal")
-    return parser
-
-
 def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
     if options.json:
         console.print_json({"id": job_id})
     elif options.parsable or not (sys.stdout.isatty() or options.follow):
         print(job_id, flush=True)
     else:
-        held = (
-            f"Held; `gpuq release {job_id}` lets it start." if options.hold else f"`gpuq logs -f {job_id}` follows it."
-        )
-        console.note(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
+        more = f"`gpuq logs -f {job_id}` follows it."
+        if options.hold:
+            more = f"Held; `gpuq release {job_id}` lets it start."
+        console.note(f"Submitted job {job_id} ({clean(body['name'])}). {more}")
 
 
 def _wait(client: Client, ids: list[int]) -> int:
@@ -109,7 +102,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
         )
     if options.follow or options.dry_run:
         raise BadInput("--stdin goes with neither --follow nor --dry-run.", fix="Use --wait, or submit one job.")
-    bodies = [_body_of(options, number, line) for number, line in enumerate(_lines(), start=1) if _is_command(line)]
+    bodies = list(_bodies(options))
     if not bodies:
         raise BadInput("stdin holds no command.", fix="Write one command per line: printf 'train.py --lr 0.1\\n' | …")
     client = Client.of(options)
@@ -143,30 +136,26 @@ def batches(bodies: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _lines() -> Iterator[str]:
-    """The lines of stdin as they come. Raises BadInput for one that is longer than a command may be."""
-    number = 0
-    while raw := sys.stdin.buffer.readline(_LINE_BYTES + 1):
-        number += 1
+def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The submission of each line of stdin that is neither empty nor a comment. Raises BadInput with the line's number."""
+    import shlex
+
+    # A line longer than the limit is read in part only, and refused.
+    lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
+    for number, raw in enumerate(lines, start=1):
         if len(raw) > _LINE_BYTES:
             raise BadInput(f"line {number} of stdin is longer than 2 MiB.", fix="Write one command per line.")
         # Undecodable bytes become surrogates, so that the check for UTF-8 can name the line.
-        yield raw.decode("utf-8", "surrogateescape").removesuffix("\n")
-
-
-def _is_command(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
-def _body_of(options: argparse.Namespace, number: int, line: str) -> dict[str, Any]:
-    import shlex
-
-    try:
-        return job_options.submission(options, shlex.split(line), verbatim=False, read=_no_script)
-    except ValueError as error:
-        raise BadInput(f"line {number} of stdin: {error}.", fix="Close the quotes; one command per line.") from error
-    except BadInput as error:
-        raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
+        line = raw.decode("utf-8", "surrogateescape").removesuffix("\n")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            yield job_options.submission(options, shlex.split(line), verbatim=False, read=_no_script)
+        except ValueError as error:
+            fix = "Close the quotes; one command per line."
+            raise BadInput(f"line {number} of stdin: {error}.", fix=fix) from error
+        except BadInput as error:
+            raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
 
 
 def _no_script() -> str:

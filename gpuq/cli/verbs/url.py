@@ -37,28 +37,20 @@ def page_address(options: argparse.Namespace) -> str:
         raise BadInput(
             "A Unix socket has no page for a browser.", fix="Name the gpuq by its http address, or leave --host out."
         )
-    return f"{(named or _here(home)).rstrip('/')}/?token={_token(home)}"
-
-
-def _here(home: Home) -> str:
+    if not named:
+        try:
+            note = json.loads((home.run / "http.json").read_bytes())
+        except FileNotFoundError:
+            note = None
+        if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
+            raise Unreachable(f"No gpuq is running in {home.root}.")
+        named = str(note["url"])
+    file = home.token_file
     try:
-        note = json.loads((home.run / "http.json").read_bytes())
-    except FileNotFoundError:
-        note = None
-    if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
-        raise Unreachable(f"No gpuq is running in {home.root}.")
-    return str(note["url"])
-
-
-def _token(home: Home) -> str:
-    token = os.environ.get("GPUQ_TOKEN")
-    if token:
-        return token
-    try:
-        return home.token_file.read_text(encoding="ascii").strip()
+        token = os.environ.get("GPUQ_TOKEN") or file.read_text(encoding="ascii").strip()
     except PermissionError:
-        raise NotPermitted(f"{home.token_file} is for the user who runs gpuq.", fix="Ask them for access.") from None
+        raise NotPermitted(f"{file} is for the user who runs gpuq.", fix="Ask them for access.") from None
     except FileNotFoundError:
-        raise Unreachable(
-            f"{home.token_file} is not there.", fix="Set GPUQ_TOKEN to the token of the gpuq that you named."
-        ) from None
+        fix = "Set GPUQ_TOKEN to the token of the gpuq that you named."
+        raise Unreachable(f"{file} is not there.", fix=fix) from None
+    return f"{named.rstrip('/')}/?token={token}"

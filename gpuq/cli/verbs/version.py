@@ -13,18 +13,13 @@ def run(words: list[str]) -> int:
     """Print both versions."""
     parser = Parser("version", "The version of this command, and of the daemon if one answers.")
     options = parser.parse_args(words)
-    daemon = _daemon(Client.of(options, away_s=0))
+    try:
+        daemon: Record | None = Client.of(options, away_s=0).get("/version")
+    except GpuqError:
+        daemon = None
     if options.json:
         console.print_json({"version": __version__, "daemon": daemon})
     else:
         print(f"gpuq {__version__}")
         print(f"daemon {daemon['version']}" if daemon else "daemon not running")
     return 0
-
-
-def _daemon(client: Client) -> Record | None:
-    try:
-        answer: Record = client.get("/version")
-    except GpuqError:
-        return None
-    return answer
