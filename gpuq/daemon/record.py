@@ -50,7 +50,9 @@ class Recorder:
                 self.commit.held.append((jobs, plain(verdict)))
                 return
             case HostReported():
-                self._note_report(item)
+                changed = [device for device in item.devices if self._devices.get(device.id) != device]
+                self._devices.update({device.id: device for device in changed})
+                self.commit.devices += changed
                 return
             case Archive() | Reserve() | EndReservation():
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
@@ -71,34 +73,23 @@ class Recorder:
                 self._reasons[job] = reason
             case _:
                 pass
-        for job_id in jobs_of(item):
-            self._note_job(JobId(job_id), state)
+        for job_id in map(JobId, jobs_of(item)):
+            if job_id in state.jobs:
+                pending = plain(state.verdicts[job_id]) if job_id in state.verdicts else None
+                self._changes[job_id] = JobChange(state.jobs[job_id], pending, self._reasons.get(job_id))
 
     def ends(self) -> list[tuple[AttemptId, dict[str, Any]]]:
-        """The ends of this turn that were not asked for yet, as attempt rows will show them, `started_at` included."""
+        """The attempts that ended since the last call, as their rows will have it, `started_at` included."""
         ends, self._ends = self._ends, []
         return ends
 
     def take(self) -> Commit:
-        """The commit of this turn; the next one starts empty."""
+        """The commit of this cycle; the next one starts empty."""
         commit, self.commit = self.commit, Commit()
         commit.jobs = list(self._changes.values())
         self._changes = {}
         self._reasons = {}
         return commit
-
-    def _note_job(self, job_id: JobId, state: State) -> None:
-        job = state.jobs.get(job_id)
-        if job is None:
-            return
-        verdict = state.verdicts.get(job_id)
-        self._changes[job_id] = JobChange(job, plain(verdict) if verdict else None, self._reasons.get(job_id))
-
-    def _note_report(self, report: HostReported) -> None:
-        for device in report.devices:
-            if self._devices.get(device.id) != device:
-                self._devices[device.id] = device
-                self.commit.devices.append(device)
 
     def _row(self, launch: Launch, state: State) -> AttemptRow:
         attempt = launch.attempt

@@ -63,7 +63,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
 def _reservations(
     store: Store, jobs: Mapping[JobId, Job], devices: Mapping[DeviceId, Device]
 ) -> dict[JobId, Reservation]:
-    """The last word of the journal on each job that is still waiting."""
+    """The reservations of jobs that are still waiting, each as the newest entry about it has it."""
     found: dict[JobId, Reservation | None] = {}
     for entry in _latest_entries(store):
         if entry.name == RESTORED:
@@ -98,7 +98,7 @@ def _latest_entries(store: Store) -> Iterator[Entry]:
 
 
 def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:
-    """The usage of each owner so far. The device-seconds that each of `jobs` had are added to it, in place."""
+    """The usage of each owner. Sets `served_s` of the jobs in `jobs`, in place, to the device-seconds that they had."""
     usage: dict[str, Usage] = {}
     for had in services:
         seconds = max(0.0, had.ended_at - had.started_at) * had.devices
@@ -116,7 +116,7 @@ def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
 
 
 def job_from_row(row: JobRow) -> Job:
-    """The core's job, in the state that the record has it in."""
+    """The core's job, in the state that its row has."""
     return replace(
         to_core(row.id, row.record),
         state=row.state,
@@ -128,6 +128,6 @@ def job_from_row(row: JobRow) -> Job:
 
 
 def attempt_from_row(row: AttemptRow) -> Attempt:
-    """The core's attempt, as it was launched, with what is known since: that it started, and that it is being stopped."""
+    """The core's attempt as it was launched, with its start and the reason for its stop if there are any yet."""
     stopping = None if row.stop_reason is None else StopReason(row.stop_reason)
     return replace(noun(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)
