@@ -31,7 +31,6 @@ from gpuq.policies.time_limit import no_time_limit
 from gpuq.sim.audit import Audit
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.cluster import RunningAttempt, SimulatedCluster
-from gpuq.sim.failures import NONE
 from gpuq.sim.forecaster import Forecaster
 from gpuq.sim.hosts import Hosts
 from gpuq.sim.record import HostLoss, NightlyTraining, SimulatedAttempt, SimulatedJob, SimulationRun, Stretch
@@ -62,7 +61,7 @@ class Simulation:
         candidate: Candidate,
         *,
         seed: int = 0,
-        losses: Sequence[HostLoss] = NONE,
+        losses: Sequence[HostLoss] = (),
         watch: Watcher | None = None,
     ) -> None:
         self.now = 0.0
@@ -360,7 +359,7 @@ def simulate(  # noqa: PLR0913 - the parts of a simulation
     candidate: Candidate,
     *,
     seed: int = 0,
-    losses: Sequence[HostLoss] = NONE,
+    losses: Sequence[HostLoss] = (),
     progress: Progress | None = None,
 ) -> SimulationRun:
     """One whole simulation. `progress` as in `Simulation.play`."""

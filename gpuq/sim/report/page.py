@@ -28,11 +28,6 @@ _UNITS = {one.name: one.metadata["unit"] for one in MEASURED}
 _WRITE = {
     "s": two_places, "share": share, "count": count, "ratio": written, "h": hours, "kWh": hours, "money": hours,
 }  # fmt: skip
-_TITLES = {
-    "completion_mean_s": "done: mean", "completion_p99_s": "p99", "wait_mean_s": "waiting: mean",
-    "wait_p99_s": "p99", "slowdown_p95": "slowdown: p95", "slowdown_worst": "worst", "over_budget": "over budget",
-    "gpu_hours_saved": "GPU-h saved",
-}  # fmt: skip
 
 
 def page(report: SimulationReport) -> str:
