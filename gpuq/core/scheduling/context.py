@@ -121,11 +121,6 @@ class SchedulingContext:
         """One device of each class. Forecasts depend on nothing else about a device."""
         return self._device_index.device_classes.values()
 
-    @property
-    def has_shareable(self) -> bool:
-        """Whether any device with residents is open to another job."""
-        return bool(self._device_index.shareable)
-
     def no_device_open(self) -> Verdict:
         """The verdict for a job that no single device refused: there is none open at all."""
         index, count = self._device_index, len(self._device_index.snapshots)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.index import DeviceClass, device_class, latest_since
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
@@ -126,8 +126,9 @@ class DeviceIndex:
         self.revision += 1
         for device_id in devices:
             old = self.snapshots.get(device_id)
-            reading = _fresh_reading(state, device_id, limits, now)
-            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), reading)
+            reading = state.readings.get(device_id)
+            fresh = reading if reading and now - reading.at <= limits.stale_after_s else None
+            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), fresh)
             self.snapshots[device_id] = snapshot
             # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
             if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
@@ -176,11 +177,6 @@ class DeviceIndex:
 def free_memory(snapshot: DeviceSnapshot, limits: Limits) -> float:
     """Bytes that one more job may have on a device that is shared, the headroom kept free; below 0 where it is overfull."""
     return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
-
-
-def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -> Reading | None:
-    reading = state.readings.get(device)
-    return reading if reading and now - reading.at <= limits.stale_after_s else None
 
 
 def _is_unwell(snapshot: DeviceSnapshot) -> bool:

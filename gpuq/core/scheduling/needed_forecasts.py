@@ -35,7 +35,7 @@ def needed_forecasts(
         for device in context.device_classes
         if not cache.is_asked(job, device)
     ]
-    if alone or not context.has_shareable:
+    if alone or not cache.device_index.shareable:
         return list(dict.fromkeys(alone))
     pairs = (question(job, snapshot) for job in hopeful for snapshot in context.candidates.without_forecast(job))
     return list(dict.fromkeys(pairs))
