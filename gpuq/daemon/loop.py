@@ -120,8 +120,8 @@ class Dispatcher:
         while True:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
-            rung = any(isinstance(message, WakeUp) for _, message in messages)
-            await self.cycle(messages, read_requests=ticked or rung or self._cycle_again or not messages)
+            woken = any(isinstance(message, WakeUp) for _, message in messages)
+            await self.cycle(messages, read_requests=ticked or woken or self._cycle_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
 
@@ -227,11 +227,11 @@ class Dispatcher:
         if orders:
             await self.parts.run_blocking(self.parts.performer.send, orders, self.journal.seq, cycle.now)
         try:
-            await self._tell_redis(cycle)
+            await self._update_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
 
-    async def _tell_redis(self, cycle: Cycle) -> None:
+    async def _update_redis(self, cycle: Cycle) -> None:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
@@ -242,16 +242,15 @@ class Dispatcher:
             await stream.set_acknowledged(host, self._acknowledged[host])
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S
-            await self._show_queue()
-            learner = self.parts.learner
-            chosen = self.parts.policy
+            await self._publish_queue()
+            learner, chosen = self.parts.learner, self.parts.policy
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             about = DispatcherStatus(model_version=learner.model_version, policy=policy)
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
-    async def _show_queue(self) -> None:
+    async def _publish_queue(self) -> None:
         """Write the ids of the waiting jobs to Redis, in the order in which they will probably start, if that has changed."""
         starts = self.parts.starts
         rank = {job: number for number, job in enumerate(starts.order)} if starts else {}

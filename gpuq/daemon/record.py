@@ -58,14 +58,32 @@ class Recorder:
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
                 return
             case Launch():
-                self.commit.launched.append(self._row(item, state))
+                launched = item.attempt
+                row = AttemptRow(
+                    job=launched.id.job,
+                    number=launched.id.number,
+                    host=launched.host,
+                    devices=launched.devices,
+                    launched_at=launched.launched_at,
+                    launch=plain(item),
+                    features=dict(self._features_of(state.jobs[launched.id.job].signature)),
+                    model_version=launched.forecast.model_version,
+                )
+                self.commit.launched.append(row)
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
             case Stop(attempt=attempt, reason=reason):
                 self.commit.stopped.append((attempt, reason))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
-                end = self._end(item)
+                end = {
+                    "ended_at": item.at,
+                    "ending": item.ending.value,
+                    "exit_code": item.exit_code,
+                    "reason": item.reason,
+                    "measurement": plain(item.measurement),
+                    "actual": self._outcome_of(item, self._leaving) if self._leaving else None,
+                }
                 self.commit.ended.append((item.attempt, end))
                 started_at = self._leaving.started_at if self._leaving else None
                 self._ends.append((item.attempt, {**end, "started_at": started_at}))
@@ -90,26 +108,3 @@ class Recorder:
         self._changes = {}
         self._reasons = {}
         return commit
-
-    def _row(self, launch: Launch, state: State) -> AttemptRow:
-        attempt = launch.attempt
-        return AttemptRow(
-            job=attempt.id.job,
-            number=attempt.id.number,
-            host=attempt.host,
-            devices=attempt.devices,
-            launched_at=attempt.launched_at,
-            launch=plain(launch),
-            features=dict(self._features_of(state.jobs[attempt.id.job].signature)),
-            model_version=attempt.forecast.model_version,
-        )
-
-    def _end(self, event: Exited) -> dict[str, Any]:
-        return {
-            "ended_at": event.at,
-            "ending": event.ending.value,
-            "exit_code": event.exit_code,
-            "reason": event.reason,
-            "measurement": plain(event.measurement),
-            "actual": self._outcome_of(event, self._leaving) if self._leaving else None,
-        }

@@ -39,12 +39,15 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
     """The state as of the last commit, at Unix time `now`; `register` is called with each job in it. Blocks."""
     jobs: dict[JobId, Job] = {}
     verdicts: dict[JobId, Verdict] = {}
-    for row in _jobs_not_ended(store):
-        jobs[row.id] = job_from_row(row)
-        if row.verdict and row.state is JobState.PENDING:
-            verdicts[row.id] = noun(row.verdict, Verdict)
-        if register is not None:
-            register(row.id, row.record)
+    last: JobId | None = None
+    while rows := store.jobs(states=_NOT_ENDED, after=last, limit=_ROWS_AT_ONCE):
+        last = rows[-1].id
+        for row in rows:
+            jobs[row.id] = job_from_row(row)
+            if row.verdict and row.state is JobState.PENDING:
+                verdicts[row.id] = noun(row.verdict, Verdict)
+            if register is not None:
+                register(row.id, row.record)
     usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
@@ -106,13 +109,6 @@ def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, U
         if had.job in jobs:
             jobs[had.job] = replace(jobs[had.job], served_s=jobs[had.job].served_s + seconds)
     return usage
-
-
-def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
-    after: JobId | None = None
-    while rows := store.jobs(states=_NOT_ENDED, after=after, limit=_ROWS_AT_ONCE):
-        yield from rows
-        after = rows[-1].id
 
 
 def job_from_row(row: JobRow) -> Job:
