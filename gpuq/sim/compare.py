@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_double
@@ -153,11 +153,18 @@ def _side_by_side(
 ) -> list[ComparedRun]:
     # Spawned, not forked: a library of the parent may have started threads, which a fork would break.
     context = multiprocessing.get_context("spawn")
-    shares = context.Array(c_double, len(tasks), lock=False)
+    shares: Any = context.Array(c_double, len(tasks), lock=False)
     pool = ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,))
     try:
         futures = [pool.submit(_play_there, comparison, place, *task) for place, task in enumerate(tasks)]
-        _watch(futures, shares, progress)
+        # Until all runs have ended, or one has failed.
+        running: Collection[Future[ComparedRun]] = futures
+        failed = False
+        while running and not failed:
+            done, running = wait(futures, _PROGRESS_EVERY_S)
+            failed = any(future.exception() for future in done)
+            if progress is not None:
+                progress(list(shares))
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
         raise Failure(
@@ -169,16 +176,6 @@ def _side_by_side(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
-
-
-def _watch(futures: Sequence[Future[ComparedRun]], shares: Any, progress: Progress | None) -> None:
-    """Report progress until all runs have ended, or one has failed."""
-    while True:
-        done, running = wait(futures, _PROGRESS_EVERY_S)
-        if progress is not None:
-            progress(list(shares))
-        if not running or any(future.exception() for future in done):
-            return
 
 
 def _begin(shares: Any) -> None:

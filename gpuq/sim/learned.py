@@ -133,10 +133,20 @@ class Learned:
     # --- what is measured ----------------------------------------------------------------------------------------------
 
     def _describe(self, arrival: JobArrival) -> _Described:
+        """The signature and features of a submission whose command shows what commands usually show: model and batch size."""
         key = (arrival.kind, arrival.owner, arrival.devices)
         found = self._described.get(key)
         if found is None:
-            _, signature, features = describe(_submission(self._world, arrival), arrival.owner)
+            workload = self._world.workload(arrival.kind)
+            batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
+            submission = Submission(
+                command=("python", "train.py", "--model", workload.model, *batch),
+                cwd="/jobs",
+                script="train.py",
+                kind=arrival.kind,
+                gpus=arrival.devices,
+            )
+            _, signature, features = describe(submission, arrival.owner)
             found = self._described[key] = signature, features
         return found
 
@@ -201,34 +211,19 @@ class Learned:
         own = self._world.workload(run.arrival.kind).utilization_pct
         total = sum(stretch.seconds for stretch in run.stretches)
         alone = sum(stretch.seconds for stretch in run.stretches if not stretch.beside)
-        if alone >= _WINDOW_S or alone == total:
-            return self._percent(own, run)
-        full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
-        if full > _SELDOM * total:
-            return None
-        return self._percent(max(own / stretch.slowdown for stretch in run.stretches), run)
+        peak = own
+        if alone < _WINDOW_S and alone < total:
+            full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
+            if full > _SELDOM * total:
+                return None
+            peak = max(own / stretch.slowdown for stretch in run.stretches)
+        return min(100.0, peak * self._noise(run, "utilisation"))
 
     def _wanted(self, own: float, stretch: Stretch) -> float:
         return own + sum(self._world.workload(kind).utilization_pct for kind in stretch.beside)
 
-    def _percent(self, value: float, run: SimulatedAttempt) -> float:
-        return min(100.0, value * self._noise(run, "utilisation"))
-
     def _noise(self, run: SimulatedAttempt, what: str) -> float:
         return repeated(f"{what} of attempt {run.id}, seed {self._seed}")
-
-
-def _submission(world: World, arrival: JobArrival) -> Submission:
-    """A submission whose command shows what commands usually show: the model and the batch size, as options of a script."""
-    workload = world.workload(arrival.kind)
-    batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
-    return Submission(
-        command=("python", "train.py", "--model", workload.model, *batch),
-        cwd="/jobs",
-        script="train.py",
-        kind=arrival.kind,
-        gpus=arrival.devices,
-    )
 
 
 def _noisy(value: float | None, noise: float) -> float | None:

@@ -18,7 +18,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
 from gpuq.sim.record import SimulatedJob, SimulationRun
-from gpuq.sim.report.occupancy import Demand, occupancy, spans
+from gpuq.sim.report.occupancy import Demand, busy_s, spans
 
 HOUR_S = 3600.0
 BUDGET = 1.2
@@ -138,10 +138,6 @@ class RunFigures:
     )
     decision_p99_s: float | None = _figure("p99", "s", "99th percentile of that.")
 
-    def to_json(self) -> dict[str, Any]:
-        """Every field under its name; None for what is not known."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
-
 
 MEASURED = tuple(one for one in fields(RunFigures) if one.metadata)
 """The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
@@ -205,16 +201,16 @@ def _slowdowns(jobs: Sequence[SimulatedJob], budget: float) -> dict[str, float |
 
 def _device_time(run: SimulationRun, ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
     makespan = max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
-    busy_s = occupancy(spans(run.jobs, run.ended_at).values()).busy_s
+    used_s = busy_s(spans(run.jobs, run.ended_at).values())
     exclusive_s = sum(_exclusive_s(job) for job in run.jobs)
     there_s = run.device_count * makespan
     return {
         "makespan_s": makespan,
-        "packing_saving": packing_saving(busy_s, [exclusive_s]),
-        "gpu_hours_used": busy_s / HOUR_S,
-        "gpu_hours_idle": max(0.0, there_s - busy_s) / HOUR_S,
-        "gpu_hours_saved": (exclusive_s - busy_s) / HOUR_S,
-        "utilisation": busy_s / there_s if there_s > 0 else None,
+        "packing_saving": packing_saving(used_s, [exclusive_s]),
+        "gpu_hours_used": used_s / HOUR_S,
+        "gpu_hours_idle": max(0.0, there_s - used_s) / HOUR_S,
+        "gpu_hours_saved": (exclusive_s - used_s) / HOUR_S,
+        "utilisation": used_s / there_s if there_s > 0 else None,
     }
 
 
