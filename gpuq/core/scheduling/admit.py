@@ -58,12 +58,12 @@ def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits
     refused = refusal(job, forecast, snapshot, limits)
     if refused is not None:
         return refused
-    decide = _admitted if snapshot.residents else _admit_alone
-    return decide(job, forecast, snapshot, limits)
+    judge = _admitted if snapshot.residents else _admit_alone
+    return judge(job, forecast, snapshot, limits)
 
 
 def refusal(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    """The verdict if it is a no, else None. Cheaper than `admit`, which explains a yes by many numbers."""
+    """The verdict if the job is refused, else None. Cheaper than `admit`, which also gives the numbers of an admission."""
     unusable = _refuse_unusable(snapshot, limits)
     if unusable is not None:
         return unusable
@@ -115,13 +115,13 @@ def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verd
 def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     reading = snapshot.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
-        return _no(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
+        return _refused(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
     if reading.unwell is not None:
-        return _no(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
+        return _refused(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
     if snapshot.reserved:
-        return _no(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
+        return _refused(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
     if len(snapshot.residents) >= limits.residents_per_device:
-        return _no(
+        return _refused(
             Rule.RESOURCES, snapshot, (("residents", len(snapshot.residents)), ("limit", limits.residents_per_device))
         )
     return None
@@ -134,23 +134,27 @@ def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
     numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
     if needed is None:
         if foreign > headroom:
-            return _no(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
+            return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
         return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
     # Alone, a forecast beyond the device is not believed: the job may have all there is. A declared need is.
     if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
-        return _no(Rule.PREDICTED_MEMORY, snapshot, numbers)
+        return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
     return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
 
 
 def _refuse_exclusive(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:
     if job.alone or job.sharing is Sharing.NEVER:
-        return _no(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
+        return _refused(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
     if not may_share(job, forecast):
-        return _no(Rule.FIRST_RUN_EXCLUSIVE, snapshot, (("newcomer", str(job.id)), ("evidence", forecast.evidence)))
+        return _refused(
+            Rule.FIRST_RUN_EXCLUSIVE, snapshot, (("newcomer", str(job.id)), ("evidence", forecast.evidence))
+        )
     for resident in snapshot.residents:
         if not resident.shares:
             rule = Rule.EXCLUSIVE if resident.forecast.known else Rule.FIRST_RUN_EXCLUSIVE
-            return _no(rule, snapshot, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence)))
+            return _refused(
+                rule, snapshot, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence))
+            )
     return None
 
 
@@ -158,13 +162,15 @@ def _refuse_memory(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limit
     needed, total = needed_memory(job, forecast), snapshot.device.total_memory
     if needed is not None and needed + snapshot.committed_memory + int(total * limits.memory_headroom) <= total:
         return None
-    return _no(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
+    return _refused(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
 
 
 def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     reading = snapshot.reading
     if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
-        return _no(Rule.FOREIGN_PROCESS, snapshot, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
+        return _refused(
+            Rule.FOREIGN_PROCESS, snapshot, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None))
+        )
     peak = forecast.peak_utilization_pct
     if _load_fits(job, forecast, snapshot, limits):
         return None
@@ -178,7 +184,7 @@ def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
         ("limit_pct", _load_limit(job, snapshot, limits)),
         ("residents", " ".join(str(a.id.job) for a in snapshot.residents)),
     )
-    return _no(Rule.PREDICTED_LOAD, snapshot, numbers)
+    return _refused(Rule.PREDICTED_LOAD, snapshot, numbers)
 
 
 def _load_fits(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
@@ -239,7 +245,7 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
     """
     for cost in forecast.pairs:
         if cost.unsafe:
-            return _no(Rule.UNSAFE_PAIR, snapshot, (("beside", cost.beside),))
+            return _refused(Rule.UNSAFE_PAIR, snapshot, (("beside", cost.beside),))
         if cost.evidence in {MEASURED, LEARNED}:
             refused = _refuse_slowdown(job, cost, snapshot, limits)
             if refused is not None:
@@ -247,7 +253,7 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
             if limits.objective == "saving" and cost.saving is not None and cost.saving < limits.least_saving:
                 saving: Numbers = (("saving", cost.saving), ("least_saving", limits.least_saving))
                 numbers = (("beside", cost.beside), *saving, ("evidence", cost.evidence))
-                return _no(Rule.PACKING_SAVING, snapshot, numbers)
+                return _refused(Rule.PACKING_SAVING, snapshot, numbers)
     return None
 
 
@@ -264,7 +270,7 @@ def _refuse_slowdown(job: Job, cost: PairCost, snapshot: DeviceSnapshot, limits:
         budget = _own_budget(own, limits)
         if slowdown is not None and budget is not None and slowdown > budget:
             numbers: Numbers = (other, (name, slowdown), ("budget", budget), ("evidence", cost.evidence))
-            return _no(Rule.SLOWDOWN_BUDGET, snapshot, numbers)
+            return _refused(Rule.SLOWDOWN_BUDGET, snapshot, numbers)
     return None
 
 
@@ -305,5 +311,5 @@ def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
     )
 
 
-def _no(rule: Rule, snapshot: DeviceSnapshot, numbers: Numbers) -> Verdict:
+def _refused(rule: Rule, snapshot: DeviceSnapshot, numbers: Numbers) -> Verdict:
     return Verdict(False, rule, snapshot.device.id, numbers)

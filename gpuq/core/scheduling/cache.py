@@ -1,4 +1,4 @@
-"""Conclusions of earlier passes, so that a pass costs what has changed and not what there is.
+"""Conclusions of earlier passes, so that the time of a pass depends on what has changed, not on the size of the queue.
 
 Deciding which of 10,000 waiting jobs may join which of 1,000 devices takes seconds when every pair is judged; most of these
 judgements were made in the pass before and still hold. The shell (daemon or simulator) keeps one `PassCache` and hands it to

@@ -43,10 +43,10 @@ def decide(
             actions.extend(_evict(context, item))
         elif isinstance(item, Proposal):
             actions.extend(_launch_if_admitted(context, item))
-    actions.extend(context.end_pass())
+    actions.extend(context.update_reservations())
     # After all else, so that a reason does not name a device that this very pass has reserved or opened.
     actions.extend(new_pending_reasons(context))
-    context.close()
+    context.end_pass()
     return actions
 
 

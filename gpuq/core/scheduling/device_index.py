@@ -2,7 +2,7 @@
 
 The index is part of the `PassCache`. At the beginning of a pass it looks again at the devices that changed since the last one,
 and at no others. A revision counts the changes that an admission could depend on; by the revision of a device's last change the
-cache tells which of its conclusions still hold.
+cache determines which of its conclusions still hold.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DeviceIndex:
         self.reserve(state.reservations.values())
 
     def reserve(self, reservations: Iterable[Reservation]) -> None:
-        """Have these reservations and no others. Where that is a change, every class looks at the device again."""
+        """Replace the reservations by these. A device for which that is a change counts as changed."""
         reserved = {device: reservation for reservation in reservations for device in reservation.devices}
         if reserved != self.reserved:
             different = {d for d in {*reserved, *self.reserved} if reserved.get(d) != self.reserved.get(d)}
@@ -84,7 +84,7 @@ class DeviceIndex:
             self.mark_changed(different)
 
     def mark_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Have every class look at these devices again."""
+        """Count these devices as changed: conclusions about them do not hold any more."""
         self.revision += 1
         for device in sorted(devices):
             self._note_change(device)

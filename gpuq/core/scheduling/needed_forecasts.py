@@ -50,7 +50,7 @@ class ForecastTable:
 
     def forget(self) -> None:
         """Drop all forecasts, because the predictor has learned something."""
-        # Another mapping and not an empty one: a `PassCache` knows by that that its conclusions rest on old forecasts.
+        # A new mapping instead of clearing this one: by that a `PassCache` notices that its conclusions rest on old forecasts.
         self.table = {}
 
     def collect(self, state: State, cache: PassCache, limits: Limits, now: float, answer: Answer) -> None:

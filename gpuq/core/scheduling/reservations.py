@@ -67,8 +67,9 @@ class Reservations:
             chosen = tuple(sorted(device.id for device in known))
             self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
 
-    def end_pass(self, placed: AbstractSet[JobId]) -> None:
-        """The policy has proposed all that it wants: drop the reservations that have lost their point."""
+    def update(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
+        """After the last proposal: drop the reservations that have lost their point, and return the actions that change those of
+        the state into the rest. `placed` got their devices: a launch ends the reservation of its job by itself."""
         for reservation in list(self.by_job.values()):
             if reservation.reason is ReservationReason.OVERDUE:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
@@ -78,9 +79,6 @@ class Reservations:
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)
             if useless or reservation.job in placed:
                 self._drop(reservation.job)
-
-    def actions(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
-        """What changes the reservations of the state into these. A launch ends the reservation of its job by itself."""
         before = self._state.reservations
         yield from (EndReservation(job) for job in before if job not in self.by_job and job not in placed)
         yield from (Reserve(new) for job, new in self.by_job.items() if before.get(job) != new)

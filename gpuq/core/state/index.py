@@ -1,7 +1,7 @@
 """Indexes over the state, so that a pass need not go through all of it: waiting jobs, ended jobs, touched devices.
 
 Only `apply` writes them, through the functions that replace a job or an attempt. They hold nothing that does not follow from the
-state, so equal states have equal indexes but for the numbering of touches. `Index` knows no limits and no forecasts.
+state, so equal states have equal indexes but for the numbering of touches. They depend on no limits and no forecasts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 
-# Jobs of one class get the same verdict from every device: same forecasts, same wishes.
+# Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
 # A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group.
 GroupKey = tuple[SchedulingClass, int, str]
@@ -52,7 +52,7 @@ class PendingGroup:
 
 @dataclass
 class Index:
-    """Facts derived from the state, so that a pass costs what changed and not what there is.
+    """Facts derived from the state, so that the time of a pass depends on what changed, not on the size of the queue.
 
     Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
     whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first.
@@ -170,7 +170,7 @@ class Index:
 
 
 def latest_since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
-    """The devices of a log, in which the latest stands last, that have a number beyond this one; the latest first."""
+    """The devices that a log, in which the latest stands last, has with a larger number than this; the latest first."""
     found = []
     for device in reversed(log):
         if log[device] <= number:
@@ -186,8 +186,8 @@ def last_heartbeat(attempt: Attempt) -> float:
 
 def scheduling_class(job: Job) -> SchedulingClass:
     """The scheduling class of a job."""
-    wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
-    return (job.signature, job.sharing, job.alone, *wishes)
+    requirements = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
+    return (job.signature, job.sharing, job.alone, *requirements)
 
 
 def device_class(device: Device) -> DeviceClass:

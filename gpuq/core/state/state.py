@@ -4,7 +4,7 @@ Every change is an event or an action given to `apply` with the time; `decide` a
 events that are repeated or too late, so a message delivered twice is harmless, and returns whether anything changed.
 
 A job stays in the state until it is archived; the database keeps its past. Actions are applied before they are performed, so a
-`Launch` promises the memory at once. What passes look up is indexed in `index`, so a pass costs what has changed.
+`Launch` promises the memory at once. What passes look up is in `index`, so their time depends on what has changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class State:
     index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put the attempts on their devices, and all in order."""
+        """Build `residents` and `index` from the other fields."""
         for device in self.devices.values():
             self.index.device_changed(None, device)
         for host in sorted(self.hosts.values(), key=lambda host: host.last_seen):
