@@ -83,7 +83,6 @@ ELSEWHERE = {
     # Through the simulator that they are parts of.
     "gpuq/sim/forecaster.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
-    "gpuq/sim/failures.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/cluster.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/hosts.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/memory.py": "tests/sim/test_world_in_motion.py",

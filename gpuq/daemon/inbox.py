@@ -38,37 +38,27 @@ class EventInbox:
 
     def worker_events(self, messages: Iterable[Spooled | HostReport]) -> list[Event]:
         """The events in these messages that are new."""
-        genuine = filter(self._is_genuine, messages)
-        events = (self._report(m) if isinstance(m, HostReport) else self._spooled(m) for m in genuine)
-        return [event for event in events if event is not None]
-
-    def _is_genuine(self, message: Spooled | HostReport) -> bool:
-        if is_genuine(message, self._key):
-            return True
-        log.warning(
-            "dropped a message in the name of %s: its signature does not match",
-            message.host,
-            extra={"action": "drop_forged"},
-        )
-        return False
-
-    def _spooled(self, message: Spooled) -> Event | None:
-        if message.seq != self.taken.get(message.host, 0) + 1:
-            return None
-        self.taken[message.host] = message.seq
-        try:
-            return from_plain(message.name, message.body)  # type: ignore[return-value]
-        except ValueError as error:
-            log.error("worker event dropped: %s", error, extra={"action": "drop_event", "host": message.host})
-            return None
-
-    def _report(self, message: HostReport) -> Event | None:
-        self.taken.setdefault(message.host, 0)
-        try:
-            return noun(message.body, HostReported)
-        except ValueError as error:
-            log.error("report dropped: %s", error, extra={"action": "drop_report", "host": message.host})
-            return None
+        events: list[Event] = []
+        for message in messages:
+            host = message.host
+            if not is_genuine(message, self._key):
+                warning = "dropped a message in the name of %s: its signature does not match"
+                log.warning(warning, host, extra={"action": "drop_forged"})
+                continue
+            try:
+                if isinstance(message, HostReport):
+                    self.taken.setdefault(host, 0)
+                    events.append(noun(message.body, HostReported))
+                elif message.seq == self.taken.get(host, 0) + 1:
+                    # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.
+                    self.taken[host] = message.seq
+                    events.append(from_plain(message.name, message.body))  # type: ignore[arg-type]
+            except ValueError as error:
+                what, action = (
+                    ("report", "drop_report") if isinstance(message, HostReport) else ("worker event", "drop_event")
+                )
+                log.error("%s dropped: %s", what, error, extra={"action": action, "host": host})
+        return events
 
 
 def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:
@@ -80,20 +70,20 @@ def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord
 
 
 def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
-    job = request.job
+    job, by = request.job, request.by
     match request.verb:
         case "submit" if job is not None:
             return [Submitted(to_core(job, rows[job]))]
         case "cancel" if job is not None:
-            return [CancelRequested(job, request.by)]
+            return [CancelRequested(job, by)]
         case "hold" if job is not None:
-            return [HoldRequested(job, request.by)]
+            return [HoldRequested(job, by)]
         case "release" if job is not None:
-            return [ReleaseRequested(job, request.by)]
+            return [ReleaseRequested(job, by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
         case "pause":
-            return []
+            return []  # concerns the policy, which is not part of the state
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []

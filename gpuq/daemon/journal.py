@@ -1,10 +1,11 @@
-"""What is worth a line in the journal, and a journal replayed.
+"""Which events and actions are recorded in the journal, and how a journal is replayed.
 
-Every event and action that changed the state is written with its time. Reports come every second, and each replaces what
-the one before said of the same devices and residents; so a report is written only when something else happens next, or
-when the next one no longer names all that it named. A replay gives the same state all the same; a test holds it to that.
+Every event and action that changed the state is recorded with its time. Hosts report every second, and each report replaces
+what the one before said of the same devices and residents. So a report is recorded only before something else happens, or when
+the next one leaves out a device or resident that it names. A replay leads to the same state all the same, which
+tests/daemon/test_journal.py checks.
 
-A daemon begins by writing its whole state (`Restored`), so a replay starts there and older lines can go.
+A dispatcher begins by recording its whole state (`Restored`), so a replay can start there and older entries can be deleted.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ from typing import Any
 from gpuq.adapters.store.contract import Entry
 from gpuq.core.state.actions import (
     Action,
-    Archive,
-    EndReservation,
     Launch,
-    Requeue,
     Reserve,
     Revoke,
     SetPendingReason,
@@ -27,13 +25,10 @@ from gpuq.core.state.actions import (
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, DeviceId, Host, Reading
 from gpuq.core.state.events import (
-    CancelRequested,
     Event,
     Exited,
-    HoldRequested,
     HostReported,
     ModelPublished,
-    ReleaseRequested,
     Started,
     Submitted,
     Woke,
@@ -49,7 +44,7 @@ RESTORED = "Restored"
 
 
 class Journal:
-    """Numbers the lines and holds back reports that may yet be replaced."""
+    """Numbers the entries, and holds back reports that the next one may replace."""
 
     def __init__(self, last_seq: int) -> None:
         self.seq = last_seq
@@ -57,40 +52,37 @@ class Journal:
         self._held_back: dict[str, tuple[float, HostReported]] = {}
 
     def begin(self, state: State, now: float) -> None:
-        """Write the state that this daemon starts from."""
-        self._write(RESTORED, snapshot(state), now, ())
+        """Record the state that this dispatcher starts from."""
+        self._add(RESTORED, snapshot(state), now)
 
     def note(self, item: Event | Action, now: float) -> None:
-        """Take up one item that changed the state."""
+        """Record one item that changed the state."""
         if isinstance(item, HostReported):
-            held = self._held_back.get(item.host)
-            if held and not _names_all(item, held[1]):
+            if item.host in self._held_back and not _names_all(item, self._held_back[item.host][1]):
                 self.flush()
             self._held_back[item.host] = (now, item)
         else:
             self.flush()
-            name, body = to_plain(item)
-            self._write(name, body, now, jobs_of(item))
+            self._add(*to_plain(item), now, jobs_of(item))
 
     def flush(self) -> None:
-        """Write the reports held back so far."""
+        """Record the reports that were held back."""
         for at, report in self._held_back.values():
-            name, body = to_plain(report)
-            self._write(name, body, at, ())
+            self._add(*to_plain(report), at)
         self._held_back.clear()
 
     def take(self) -> list[Entry]:
-        """The lines since the last call, to be committed."""
+        """The entries since the last call, to be committed."""
         entries, self._entries = self._entries, []
         return entries
 
-    def _write(self, name: str, body: Any, now: float, jobs: tuple[int, ...]) -> None:
+    def _add(self, name: str, body: Any, now: float, jobs: tuple[int, ...] = ()) -> None:
         self.seq += 1
         self._entries.append(Entry(seq=self.seq, at=now, name=name, body=body, jobs=jobs))
 
 
 def replay(entries: Iterable[Entry]) -> State:
-    """The state that a journal leads to, from its first `Restored` on."""
+    """The state that these entries lead to, from the first `Restored` on."""
     state = State()
     for entry in entries:
         if entry.name == RESTORED:
@@ -115,7 +107,7 @@ def snapshot(state: State) -> dict[str, Any]:
 
 
 def from_snapshot(body: dict[str, Any]) -> State:
-    """The state that `snapshot` wrote down."""
+    """The state that `snapshot` returned as JSON types."""
     return State(
         jobs={job.id: job for job in noun(body["jobs"], list[Job])},
         attempts={attempt.id: attempt for attempt in noun(body["attempts"], list[Attempt])},
@@ -125,12 +117,12 @@ def from_snapshot(body: dict[str, Any]) -> State:
         verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
         # Journals of earlier versions have neither of these.
         usage=noun(body.get("usage", {}), dict[str, Usage]),
-        reservations={one.job: one for one in noun(body.get("reservations", []), list[Reservation])},
+        reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
     )
 
 
 def jobs_of(item: Event | Action) -> tuple[int, ...]:
-    """The jobs that an event or action speaks of."""
+    """The ids of the jobs that an event or action is about."""
     match item:
         case SetPendingReason(jobs=jobs):
             return jobs
@@ -140,27 +132,16 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (attempt.id.job,)
         case Reserve(reservation=reservation):
             return (reservation.job,)
-        case (
-            CancelRequested(job=job_id)
-            | HoldRequested(job=job_id)
-            | ReleaseRequested(job=job_id)
-            | Requeue(job=job_id)
-            | Archive(job=job_id)
-            | EndReservation(job=job_id)
-        ):
-            return (job_id,)
-        case (
-            Started(attempt=attempt_id)
-            | Exited(attempt=attempt_id)
-            | Stop(attempt=attempt_id)
-            | Revoke(attempt=attempt_id)
-        ):
-            return (attempt_id.job,)
+        case Started() | Exited() | Stop() | Revoke():
+            return (item.attempt.job,)
         case HostReported() | ModelPublished() | Woke():
             return ()
+        case _:
+            return (item.job,)
 
 
 def _names_all(newer: HostReported, older: HostReported) -> bool:
+    """Whether the newer report has every device and every resident of the older one."""
     residents = {resident.attempt for resident in newer.residents}
     devices = {device.id for device in newer.devices}
     return residents >= {r.attempt for r in older.residents} and devices >= {d.id for d in older.devices}

@@ -25,7 +25,7 @@ from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
-from gpuq.core.state.job import Job, JobState
+from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
 from gpuq.daemon.journal import Journal
@@ -120,8 +120,8 @@ class Dispatcher:
         while True:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
-            rung = any(isinstance(message, WakeUp) for _, message in messages)
-            await self.cycle(messages, read_requests=ticked or rung or self._cycle_again or not messages)
+            woken = any(isinstance(message, WakeUp) for _, message in messages)
+            await self.cycle(messages, read_requests=ticked or woken or self._cycle_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
 
@@ -132,7 +132,8 @@ class Dispatcher:
         await self._take_in(cycle, read_requests)
         changed = [event for event in cycle.events if self._apply(event, cycle.now)]
         await self._learn(cycle)
-        if self._pass_is_due(changed, cycle.now):
+        # Reports alone, which come every second, do not cause a pass before it is due.
+        if cycle.now >= self._next_pass_at or any(not isinstance(event, HostReported) for event in changed):
             await self._decide(cycle)
         await self._commit(cycle)
         await self._after_commit(cycle)
@@ -177,10 +178,6 @@ class Dispatcher:
         return True
 
     # --- decide --------------------------------------------------------------------------------------------------
-
-    def _pass_is_due(self, changed: list[Event], now: float) -> bool:
-        urgent = any(not isinstance(event, HostReported) for event in changed)
-        return urgent or now >= self._next_pass_at
 
     async def _decide(self, cycle: Cycle) -> None:
         started = self.parts.clock()
@@ -228,13 +225,13 @@ class Dispatcher:
     async def _after_commit(self, cycle: Cycle) -> None:
         orders = self.parts.performer.due(self.state, cycle.now)
         if orders:
-            await self.parts.run_blocking(self.parts.performer.ring, orders, self.journal.seq, cycle.now)
+            await self.parts.run_blocking(self.parts.performer.send, orders, self.journal.seq, cycle.now)
         try:
-            await self._tell_redis(cycle)
+            await self._update_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
 
-    async def _tell_redis(self, cycle: Cycle) -> None:
+    async def _update_redis(self, cycle: Cycle) -> None:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
@@ -245,30 +242,24 @@ class Dispatcher:
             await stream.set_acknowledged(host, self._acknowledged[host])
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S
-            await self._show_queue()
-            learner = self.parts.learner
-            about = DispatcherStatus(model_version=learner.model_version, policy=self._policy_status())
+            await self._publish_queue()
+            learner, chosen = self.parts.learner, self.parts.policy
+            fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
+            policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
+            about = DispatcherStatus(model_version=learner.model_version, policy=policy)
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
-    def _policy_status(self) -> PolicyStatus:
-        """The chosen policy, the one that proposes, and the fault of the chosen one if they differ."""
-        policy = self.parts.policy
-        fault = None if policy.fault is None else PolicyReplacement(policy.fault.reason, policy.fault.at)
-        return PolicyStatus(policy.chosen, policy.serving, fault)
-
-    async def _show_queue(self) -> None:
+    async def _publish_queue(self) -> None:
         """Write the ids of the waiting jobs to Redis, in the order in which they will probably start, if that has changed."""
         starts = self.parts.starts
         rank = {job: number for number, job in enumerate(starts.order)} if starts else {}
         # Jobs that came since the order was last computed stand behind those of the same priority.
-        ordered = sorted(self._waiting(), key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id))
+        waiting = [job for job in self.state.jobs.values() if job.state is JobState.PENDING]
+        ordered = sorted(waiting, key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id))
         order = [job.id for job in ordered]
         if order != await self.parts.stream.waiting():
             await self.parts.stream.set_waiting(order)
-
-    def _waiting(self) -> list[Job]:
-        return [job for job in self.state.jobs.values() if job.state is JobState.PENDING]
 
     # --- learning ------------------------------------------------------------------------------------------------
 

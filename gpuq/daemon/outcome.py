@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 
 from gpuq.core.measuring.measurement import Measurement
@@ -35,6 +35,13 @@ def outcome_of(
     costs = list(slowdowns(measurement, kind_alone))
     best = costs[0] if costs else None
     partners = sorted({partner.job for partner in measurement.partners})
+    pairs = []
+    # What several partners cost together cannot be divided among them, so each counts by the time that it was there by itself.
+    for partner in sorted(set(measurement.partners)):
+        cost = slowdown(measurement, kind_alone, [partner])
+        if cost is not None and cost.basis is not Basis.FOREIGN and partner.job in kinds:
+            kind = kinds[partner.job]
+            pairs.append(PairSlowdown(kind=kind, value=cost.value, low=cost.low, high=cost.high, basis=cost.basis))
     return AttemptOutcome(
         **{name: getattr(measurement, name) for name in _MEASURED},
         alone_rate=without_foreign_load.alone_rate,
@@ -47,23 +54,8 @@ def outcome_of(
         slowdown_otherwise=tuple(costs[1:]),
         partners=tuple(partners),
         partner_kinds=tuple(kinds[partner] for partner in partners if partner in kinds),
-        slowdowns=tuple(_per_partner(measurement, kinds, kind_alone)),
+        slowdowns=tuple(pairs),
         device_type=device.type if device else None,
         sharing=device.sharing if device and partners else None,
         memory_cause=memory_cause,
     )
-
-
-def _per_partner(
-    measurement: Measurement, kinds: Mapping[JobId, KindId], kind_alone: Rate | None
-) -> Iterator[PairSlowdown]:
-    """One slowdown per partner that was there by itself for a while, without considerable foreign load.
-
-    What several partners cost together cannot be divided among them, so such windows give none.
-    """
-    for partner in sorted(set(measurement.partners)):
-        cost = slowdown(measurement, kind_alone, [partner])
-        if cost is not None and cost.basis is not Basis.FOREIGN and partner.job in kinds:
-            yield PairSlowdown(
-                kind=kinds[partner.job], value=cost.value, low=cost.low, high=cost.high, basis=cost.basis
-            )

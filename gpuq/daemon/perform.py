@@ -1,15 +1,13 @@
-"""Turn actions into orders, and send orders again until the state shows that they took effect.
+"""Send the orders that the state calls for, again and again until the state shows that they took effect.
 
-Which orders are due follows from the state alone: a launch for an attempt that no host reports yet, a stop for one that is
-stopping (or the order to save its work, if it makes room for another job and no cancel was requested), a void for one that is
-voiding. So no order is lost when Redis drops it or is flushed, or the dispatcher restarts, and the fenced start makes an order
-that arrives twice harmless.
+Which orders are due follows from the state alone: a launch for an attempt that its host does not report yet, a stop for one
+that is to end, a void for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
+that arrives twice is harmless, because a start is claimed in the record once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
@@ -23,44 +21,48 @@ _STOP_AGAIN_S = 2.0
 
 
 class Performer:
-    """Rings the hosts. `launch_again_s` is the time after which an unseen order is sent again."""
+    """Sends orders to the hosts, signed with `key`. A launch is sent again after `launch_again_s`."""
 
-    def __init__(self, bell: OrderSender, key: str, launch_again_s: float) -> None:
-        self._bell = bell
+    def __init__(self, sender: OrderSender, key: str, launch_again_s: float) -> None:
+        self._sender = sender
         self._key = key
-        self._again_s = {Verb.LAUNCH: launch_again_s}
-        self._rung: dict[tuple[AttemptId, Verb], tuple[int, float]] = {}
+        self._launch_again_s = launch_again_s
+        self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
 
     def due(self, state: State, now: float) -> list[tuple[Attempt, Verb]]:
-        """The orders that the state asks for and that were not sent lately."""
-        attempts = state.attempts.values()
-        wanted = [(a, verb) for a in attempts for verb in _wanted(a, state.jobs[a.id.job].cancel_requested)]
-        alive = {(attempt.id, verb) for attempt, verb in wanted}
-        self._rung = {key: value for key, value in self._rung.items() if key in alive}
-        return [
-            (a, v)
-            for a, v in wanted
-            if now - self._rung.get((a.id, v), (0, -1e9))[1] >= self._again_s.get(v, _STOP_AGAIN_S)
-        ]
+        """The orders that the state calls for and that were not sent lately."""
+        wanted = {
+            (attempt.id, verb): attempt
+            for attempt in state.attempts.values()
+            if (verb := _wanted_order(attempt, state.jobs[attempt.id.job].cancel_requested)) is not None
+        }
+        self._sent_at = {key: at for key, at in self._sent_at.items() if key in wanted}
+        due = []
+        for (attempt_id, verb), attempt in wanted.items():
+            again_s = self._launch_again_s if verb is Verb.LAUNCH else _STOP_AGAIN_S
+            sent_at = self._sent_at.get((attempt_id, verb))
+            if sent_at is None or now - sent_at >= again_s:
+                due.append((attempt, verb))
+        return due
 
-    def ring(self, orders: list[tuple[Attempt, Verb]], ring: int, now: float) -> None:
-        """Send orders; `ring` makes their ids new. What cannot be sent now is due again soon. Blocks on Redis."""
+    def send(self, orders: list[tuple[Attempt, Verb]], ring: int, now: float) -> None:
+        """Send orders; another `ring` gives them other ids. What cannot be sent now stays due. Blocks on Redis."""
         for attempt, verb in orders:
             order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
             try:
-                self._bell.send(order, self._key)
+                self._sender.send(order, self._key)
             except Unreachable as error:
                 log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
                 return
-            self._rung[attempt.id, verb] = (ring, now)
+            self._sent_at[attempt.id, verb] = now
 
 
-def _wanted(attempt: Attempt, cancelled: bool) -> Iterator[Verb]:
+def _wanted_order(attempt: Attempt, cancelled: bool) -> Verb | None:
+    # A job that makes room for another may save its work first; one whose cancel was requested need not.
     if attempt.stopping is StopReason.PREEMPTED and not cancelled:
-        yield Verb.PREEMPT
-    elif attempt.stopping is not None:
-        yield Verb.STOP
-    elif attempt.revoking:
-        yield Verb.VOID
-    elif attempt.started_at is None and attempt.last_reported is None:
-        yield Verb.LAUNCH
+        return Verb.PREEMPT
+    if attempt.stopping is not None:
+        return Verb.STOP
+    if attempt.revoking:
+        return Verb.VOID
+    return Verb.LAUNCH if attempt.started_at is None and attempt.last_reported is None else None

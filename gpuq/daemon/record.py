@@ -50,20 +50,40 @@ class Recorder:
                 self.commit.held.append((jobs, plain(verdict)))
                 return
             case HostReported():
-                self._note_report(item)
+                changed = [device for device in item.devices if self._devices.get(device.id) != device]
+                self._devices.update({device.id: device for device in changed})
+                self.commit.devices += changed
                 return
             case Archive() | Reserve() | EndReservation():
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
                 return
             case Launch():
-                self.commit.launched.append(self._row(item, state))
+                launched = item.attempt
+                row = AttemptRow(
+                    job=launched.id.job,
+                    number=launched.id.number,
+                    host=launched.host,
+                    devices=launched.devices,
+                    launched_at=launched.launched_at,
+                    launch=plain(item),
+                    features=dict(self._features_of(state.jobs[launched.id.job].signature)),
+                    model_version=launched.forecast.model_version,
+                )
+                self.commit.launched.append(row)
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
             case Stop(attempt=attempt, reason=reason):
                 self.commit.stopped.append((attempt, reason))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
-                end = self._end(item)
+                end = {
+                    "ended_at": item.at,
+                    "ending": item.ending.value,
+                    "exit_code": item.exit_code,
+                    "reason": item.reason,
+                    "measurement": plain(item.measurement),
+                    "actual": self._outcome_of(item, self._leaving) if self._leaving else None,
+                }
                 self.commit.ended.append((item.attempt, end))
                 started_at = self._leaving.started_at if self._leaving else None
                 self._ends.append((item.attempt, {**end, "started_at": started_at}))
@@ -71,54 +91,20 @@ class Recorder:
                 self._reasons[job] = reason
             case _:
                 pass
-        for job_id in jobs_of(item):
-            self._note_job(JobId(job_id), state)
+        for job_id in map(JobId, jobs_of(item)):
+            if job_id in state.jobs:
+                pending = plain(state.verdicts[job_id]) if job_id in state.verdicts else None
+                self._changes[job_id] = JobChange(state.jobs[job_id], pending, self._reasons.get(job_id))
 
     def ends(self) -> list[tuple[AttemptId, dict[str, Any]]]:
-        """The ends of this turn that were not asked for yet, as attempt rows will show them, `started_at` included."""
+        """The attempts that ended since the last call, as their rows will have it, `started_at` included."""
         ends, self._ends = self._ends, []
         return ends
 
     def take(self) -> Commit:
-        """The commit of this turn; the next one starts empty."""
+        """The commit of this cycle; the next one starts empty."""
         commit, self.commit = self.commit, Commit()
         commit.jobs = list(self._changes.values())
         self._changes = {}
         self._reasons = {}
         return commit
-
-    def _note_job(self, job_id: JobId, state: State) -> None:
-        job = state.jobs.get(job_id)
-        if job is None:
-            return
-        verdict = state.verdicts.get(job_id)
-        self._changes[job_id] = JobChange(job, plain(verdict) if verdict else None, self._reasons.get(job_id))
-
-    def _note_report(self, report: HostReported) -> None:
-        for device in report.devices:
-            if self._devices.get(device.id) != device:
-                self._devices[device.id] = device
-                self.commit.devices.append(device)
-
-    def _row(self, launch: Launch, state: State) -> AttemptRow:
-        attempt = launch.attempt
-        return AttemptRow(
-            job=attempt.id.job,
-            number=attempt.id.number,
-            host=attempt.host,
-            devices=attempt.devices,
-            launched_at=attempt.launched_at,
-            launch=plain(launch),
-            features=dict(self._features_of(state.jobs[attempt.id.job].signature)),
-            model_version=attempt.forecast.model_version,
-        )
-
-    def _end(self, event: Exited) -> dict[str, Any]:
-        return {
-            "ended_at": event.at,
-            "ending": event.ending.value,
-            "exit_code": event.exit_code,
-            "reason": event.reason,
-            "measurement": plain(event.measurement),
-            "actual": self._outcome_of(event, self._leaving) if self._leaving else None,
-        }

@@ -39,12 +39,15 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
     """The state as of the last commit, at Unix time `now`; `register` is called with each job in it. Blocks."""
     jobs: dict[JobId, Job] = {}
     verdicts: dict[JobId, Verdict] = {}
-    for row in _jobs_not_ended(store):
-        jobs[row.id] = job_from_row(row)
-        if row.verdict and row.state is JobState.PENDING:
-            verdicts[row.id] = noun(row.verdict, Verdict)
-        if register is not None:
-            register(row.id, row.record)
+    last: JobId | None = None
+    while rows := store.jobs(states=_NOT_ENDED, after=last, limit=_ROWS_AT_ONCE):
+        last = rows[-1].id
+        for row in rows:
+            jobs[row.id] = job_from_row(row)
+            if row.verdict and row.state is JobState.PENDING:
+                verdicts[row.id] = noun(row.verdict, Verdict)
+            if register is not None:
+                register(row.id, row.record)
     usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
@@ -63,7 +66,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
 def _reservations(
     store: Store, jobs: Mapping[JobId, Job], devices: Mapping[DeviceId, Device]
 ) -> dict[JobId, Reservation]:
-    """The last word of the journal on each job that is still waiting."""
+    """The reservations of jobs that are still waiting, each as the newest entry about it has it."""
     found: dict[JobId, Reservation | None] = {}
     for entry in _latest_entries(store):
         if entry.name == RESTORED:
@@ -98,7 +101,7 @@ def _latest_entries(store: Store) -> Iterator[Entry]:
 
 
 def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:
-    """The usage of each owner so far. The device-seconds that each of `jobs` had are added to it, in place."""
+    """The usage of each owner. Sets `served_s` of the jobs in `jobs`, in place, to the device-seconds that they had."""
     usage: dict[str, Usage] = {}
     for had in services:
         seconds = max(0.0, had.ended_at - had.started_at) * had.devices
@@ -108,15 +111,8 @@ def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, U
     return usage
 
 
-def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
-    after: JobId | None = None
-    while rows := store.jobs(states=_NOT_ENDED, after=after, limit=_ROWS_AT_ONCE):
-        yield from rows
-        after = rows[-1].id
-
-
 def job_from_row(row: JobRow) -> Job:
-    """The core's job, in the state that the record has it in."""
+    """The core's job, in the state that its row has."""
     return replace(
         to_core(row.id, row.record),
         state=row.state,
@@ -128,6 +124,6 @@ def job_from_row(row: JobRow) -> Job:
 
 
 def attempt_from_row(row: AttemptRow) -> Attempt:
-    """The core's attempt, as it was launched, with what is known since: that it started, and that it is being stopped."""
+    """The core's attempt as it was launched, with its start and the reason for its stop if there are any yet."""
     stopping = None if row.stop_reason is None else StopReason(row.stop_reason)
     return replace(noun(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)

@@ -10,7 +10,7 @@ earlier because another ended earlier are left out (`gpuq simulate` plays that),
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
@@ -38,7 +38,7 @@ class Shadow:
     """Remembers which jobs had a chance and which attempts they would have joined. `limits` would apply if sharing were on."""
 
     def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
-        # The places tried are all there are: the best few may be taken by those who would have joined.
+        # All devices are tried: the best few may already be taken by jobs that would have joined them.
         self._limits = replace(limits, candidates_per_job=_ALL)
         self._cache = PassCache()
         self._forecasts = ForecastTable()
@@ -49,37 +49,38 @@ class Shadow:
 
     @classmethod
     def of(cls, limits: Limits, store: Store, state: State) -> Shadow:
-        """As it was before a restart: a chance of a job in this state cannot be older than the job. Blocks."""
+        """As it was before a restart, from the record. Blocks."""
+        # A chance cannot be older than its job.
         oldest = min((job.submitted_at for job in state.jobs.values()), default=inf)
         return cls(limits, store.chances(since=oldest) if state.jobs else ())
 
     def look(self, state: State, answer: Answer, now: float) -> list[Chance]:
-        """The first chances of this moment, most urgent job first."""
-        self._forget_gone(state)
-        hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
-        if not hosts or not any(map(self._may_join, state.index.waiting.values())):
+        """The chances that jobs have for the first time now, the most urgent job first."""
+        self._had = {job for job in self._had if job in state.jobs}
+        self._taken_until = {a: until for a, until in self._taken_until.items() if a in state.attempts}
+        may_join = [job for job in state.index.waiting.values() if self._may_join(job)]
+        # Without either, no pair is possible, and its forecasts need not be collected.
+        if not may_join or not any(self._may_be_joined(attempt, now) for attempt in state.attempts.values()):
             return []
         self._forecasts.collect(state, self._cache, self._limits, now, answer)
-        return list(self._chances(SchedulingContext(state, self._forecasts.table, self._cache, self._limits, now)))
+        context = SchedulingContext(state, self._forecasts.table, self._cache, self._limits, now)
+        found: list[Chance] = []
+        refused: set[SchedulingClass] = set()
+        for job in sorted(may_join, key=lambda job: (-job.priority, job.submitted_at, job.id)):
+            # Jobs of one class get the same verdicts, so where one has no chance, no other has.
+            if scheduling_class(job) not in refused and (chance := self._first(context, job)) is not None:
+                self._remember(chance)
+                found.append(chance)
+            else:
+                refused.add(scheduling_class(job))
+        return found
 
     def forget(self) -> None:
-        """Something was learned: other answers may hold now."""
+        """Drop all forecasts, because the predictor has learned something."""
         self._forecasts.forget()
 
-    def _chances(self, context: SchedulingContext) -> Iterator[Chance]:
-        without: set[SchedulingClass] = set()
-        for job in sorted(filter(self._may_join, context.waiting), key=_most_urgent):
-            if scheduling_class(job) in without:
-                continue
-            chance = self._first(context, job)
-            if chance is None:
-                without.add(scheduling_class(job))
-            else:
-                self._remember(chance)
-                yield chance
-
     def _first(self, context: SchedulingContext, job: Job) -> Chance | None:
-        """At the best place that would have had this job. Where there is none, there is none for those like it either."""
+        """The chance on the first device that would have admitted this job; None if no device would."""
         for snapshot in context.shareable_for(job):
             if all(self._may_be_joined(resident, context.now) for resident in snapshot.residents):
                 verdict = context.judge(job, snapshot.device.id)
@@ -91,7 +92,7 @@ class Shadow:
         return job.id not in self._had and job.device_count == 1
 
     def _may_be_joined(self, attempt: Attempt, now: float) -> bool:
-        """Whether it runs, its job had no earlier chance, and no other job would be sharing its device now."""
+        """Whether it runs, its job had no chance earlier, and no other job would be sharing its device now."""
         open_again = self._taken_until.get(attempt.id, -inf) <= now
         return attempt.started_at is not None and attempt.id.job not in self._had and open_again
 
@@ -99,17 +100,9 @@ class Shadow:
         self._had.add(chance.job)
         self._taken_until[chance.beside] = inf if chance.free_at is None else chance.free_at
 
-    def _forget_gone(self, state: State) -> None:
-        self._had = {job for job in self._had if job in state.jobs}
-        self._taken_until = {a: until for a, until in self._taken_until.items() if a in state.attempts}
-
-
-def _most_urgent(job: Job) -> tuple[int, float, int]:
-    return -job.priority, job.submitted_at, job.id
-
 
 def _chance(job: Job, snapshot: DeviceSnapshot, forecast: Forecast, rule: str, now: float) -> Chance:
-    """The record of this opportunity. Jobs run alone in shadow mode, so there is one resident and at most one pair."""
+    """What is recorded of a chance. Jobs run alone in shadow mode, so there is one resident and at most one pair."""
     cost = forecast.pairs[0] if forecast.pairs else None
     slowdown = cost.newcomer if cost else forecast.expected_slowdown
     lasts_s = forecast.duration_p50_s

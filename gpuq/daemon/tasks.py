@@ -26,7 +26,7 @@ class Tasks:
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Wait until `stop` is set or a task ends, then cancel all tasks. Raises the exception of the task that failed."""
-        stopping = asyncio.create_task(_wait_for(stop), name="stop")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
         done, waiting = await asyncio.wait({*self._tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
@@ -34,7 +34,3 @@ class Tasks:
         for task in done & self._tasks:
             log.error("task ended: %s", task.get_name(), extra={"action": "task_ended"})
             task.result()
-
-
-async def _wait_for(event: asyncio.Event) -> None:
-    await event.wait()

@@ -1,6 +1,6 @@
 """The live view: devices, residents and readings as of now, for the API to serve.
 
-The dispatcher writes it to Redis after its cycles. It is derived from the state and the last reports alone, so a lost view is
+The dispatcher writes it to Redis after its cycles. It follows from the state and the last reports alone, so a lost view is
 simply written again.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.measuring.slowdown import Rate, Slowdown, slowdowns_of
+from gpuq.core.measuring.slowdown import Rate, slowdowns_of
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
@@ -48,10 +48,6 @@ class View:
         """Keep what a host reported of its residents."""
         self._reports.update({resident.attempt: resident for resident in report.residents})
 
-    def forget_gone(self, state: State) -> None:
-        """Drop the reports of attempts that have ended."""
-        self._reports = {attempt: r for attempt, r in self._reports.items() if attempt in state.attempts}
-
     def draw(
         self,
         state: State,
@@ -60,9 +56,10 @@ class View:
         drift: Mapping[str, Any] | None = None,
         starts: StartEstimates | None = None,
     ) -> bytes:
-        """The view as JSON. `dispatcher` says which policy and model serve; `drift` is what `Drift.report` gives."""
-        self.forget_gone(state)
+        """The view as JSON. `dispatcher` has the policy and the model that serve; `drift` is what `Drift.report` returns."""
+        self._reports = {attempt: report for attempt, report in self._reports.items() if attempt in state.attempts}
         reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
+        devices = state.devices.values()
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return encode(
             LiveView(
@@ -70,9 +67,7 @@ class View:
                 dispatcher=msgspec.structs.replace(
                     dispatcher, pid=os.getpid(), passes=self.passes, pass_seconds=self.pass_seconds
                 ),
-                devices=tuple(
-                    self._device(state, device, now, device.id in reserved) for device in state.devices.values()
-                ),
+                devices=tuple(self._device(state, device, now, device.id in reserved) for device in devices),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
                 starts={int(job): moments for job, moments in jobs.items()},
                 newcomer_start=newcomer,
@@ -114,7 +109,10 @@ class View:
         attempt = state.attempts[attempt_id]
         report = self._reports.get(attempt_id)
         partners = [state.attempts[other] for other in state.residents.get(device.id, ()) if other != attempt_id]
-        cost = self._slowdown(attempt, device, report) if partners else None
+        cost = None
+        if partners and report is not None and report.rates is not None:
+            # What the present partners cost it so far. None before there is a window with them and a rate alone.
+            cost = next(slowdowns_of(report.rates, self._kind_alone(attempt.kind, device.type)), None)
         return ResidentStatus(
             **({name: getattr(report, name) for name in _NUMBERS} if report else {}),
             job=attempt_id.job,
@@ -126,16 +124,12 @@ class View:
             partners=tuple(sorted(partner.id.job for partner in partners)),
         )
 
-    def _slowdown(self, attempt: Attempt, device: Device, report: ResidentReport | None) -> Slowdown | None:
-        """What its present partners cost it so far, as measured; None before there is a window with them and a rate alone."""
-        if report is None or report.rates is None:
-            return None
-        return next(slowdowns_of(report.rates, self._kind_alone(attempt.kind, device.type)), None)
-
 
 def _expected_slowdown(attempt: Attempt, partners: Sequence[Attempt]) -> float | None:
-    """What was forecast when the later of two was launched. With three or more, only the last launched has a forecast: its own
-    was made beside all the others, theirs was not."""
+    """The slowdown that was forecast when the later of two attempts was launched.
+
+    Of three or more only the last has one: its forecast was made beside all the others, theirs were not.
+    """
     if not partners:
         return None
     if all(partner.launched_at <= attempt.launched_at for partner in partners):

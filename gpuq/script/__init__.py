@@ -4,5 +4,5 @@
 what it imports from beside it; `survey` collects what matters in them; `values` evaluates expressions under a command, with
 `operations` on plain values; `configs` reads the configuration files that a command names. With these, `frameworks` tells
 what drives the training, `network` what is trained, `settings` and `tunables` how; `hints` combines all of it for the client
-to send, in bounded words (`word`). What cannot be read, parsed or decided is left out: nothing here raises.
+to send. What cannot be read, parsed or decided is left out: nothing here raises.
 """

@@ -52,16 +52,12 @@ def entries(words: Sequence[str], cwd: Path) -> list[Entry]:
 
 
 def _files(words: Sequence[str], cwd: Path) -> Iterator[list[Entry]]:
-    for path in _named(words, cwd):
+    values = [value for _, value in pairs(words) if value is not None]
+    named = [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in _SUFFIXES]
+    for path in list(dict.fromkeys(named))[:MOST_FILES]:
         body = text(path, LARGEST_BYTES)
         if body is not None:
             yield list(islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES))
-
-
-def _named(words: Sequence[str], cwd: Path) -> list[Path]:
-    values = [value for _, value in pairs(words) if value is not None]
-    paths = [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in _SUFFIXES]
-    return list(dict.fromkeys(paths))[:MOST_FILES]
 
 
 def _entries(suffix: str, body: bytes) -> Iterable[Entry]:

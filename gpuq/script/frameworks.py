@@ -30,16 +30,10 @@ _PACKAGES = {
 def framework(surveys: Sequence[Survey]) -> str | None:
     """The framework that the script itself imports; else that of its own modules; None for none that is known."""
     for one in surveys:
-        used = _modules(one)
+        used = {*one.modules, *(alias for alias in one.aliases.values() if "." in alias)}
+        if any(call.name.startswith("tensorflow.keras.") for call in one.calls):
+            used.add("tensorflow.keras")  # called by way of `import tensorflow`
         for name, packages in _PACKAGES.items():
             if any(f"{module}.".startswith(f"{package}.") for package in packages for module in used):
                 return name
     return None
-
-
-def _modules(one: Survey) -> set[str]:
-    """What a file imports; also `tensorflow.keras` where it is called by way of `tensorflow`."""
-    modules = {*one.modules, *(alias for alias in one.aliases.values() if "." in alias)}
-    if any(call.name.startswith("tensorflow.keras.") for call in one.calls):
-        modules.add("tensorflow.keras")
-    return modules

@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuq.script.operations import UNKNOWN
-from gpuq.script.survey import Call, Survey, argument
+from gpuq.script.survey import Call, Survey, argument, word
 from gpuq.script.values import Values
-from gpuq.script.word import word
 
 _MOST_CONSTRUCTORS = 16
 _MOST_LAYERS = 32
@@ -82,7 +81,7 @@ class _OwnNetworks:
     """The script's own classes and functions that make a network."""
 
     def __init__(self, surveys: Sequence[Survey]) -> None:
-        self._names = self._module_classes(surveys)
+        self._names = _module_classes(surveys)
         functions = {name for one in surveys for name in one.definitions if name not in one.bases}
         calls_in: dict[str, list[Call]] = {}
         for call in (call for one in surveys for call in one.calls):
@@ -101,22 +100,6 @@ class _OwnNetworks:
             name = chosen.id if isinstance(chosen, ast.Name) else ""
         return name if name in self._names else None
 
-    @staticmethod
-    def _module_classes(surveys: Sequence[Survey]) -> set[str]:
-        """The script's classes that derive from a framework's module, directly or through each other."""
-        bases = {name: found for one in reversed(surveys) for name, found in one.bases.items()}
-        classes: set[str] = set()
-        for _ in range(_DEEPEST_BASE):
-            more = {
-                name
-                for name, found in bases.items()
-                if any(base.rpartition(".")[2] in classes or _is_module(base) for base in found)
-            }
-            if more <= classes:
-                break
-            classes |= more
-        return classes
-
     def _only_builds(self, calls: Sequence[Call]) -> bool:
         """Whether a function with these calls makes layers, does not train, and is no method of a network's class."""
         makes_layers = any(_is_layer(call) or _is_model(call) for call in calls)
@@ -125,14 +108,9 @@ class _OwnNetworks:
 
 
 def _reached(surveys: Sequence[Survey], values: Values) -> Iterator[Call]:
-    """The calls that no condition and no choice of this command is known to skip."""
+    """The calls that no condition of this command is known to skip, and that stand in nothing that it leaves unchosen."""
     calls = [call for one in surveys for call in one.calls]
-    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.definitions}
-    return (call for call in calls if not unchosen.intersection(call.scopes) and values.holds(call.guards))
-
-
-def _passed_over(calls: Sequence[Call], values: Values) -> set[str]:
-    """Names that the script offers to choose from, by a condition or in a dictionary, and that this command does not choose."""
+    # What the script offers to choose from, by a condition or in a dictionary (`MODELS[args.net]()`).
     chosen: set[str] = set()
     offered: set[str] = set()
     for call in calls:
@@ -141,7 +119,8 @@ def _passed_over(calls: Sequence[Call], values: Values) -> set[str]:
         if isinstance(call.node.func, ast.Subscript) and isinstance(picked, ast.Name):
             chosen.add(picked.id)
             offered |= {getattr(one, "id", "") for one in getattr(values.node(call.node.func.value), "values", ())}
-    return offered - chosen
+    unchosen = (offered - chosen) & {name for one in surveys for name in one.definitions}
+    return (call for call in calls if not unchosen.intersection(call.scopes) and values.holds(call.guards))
 
 
 def _ready_made(call: Call, values: Values) -> str | None:
@@ -161,20 +140,11 @@ def _ready_made(call: Call, values: Values) -> str | None:
         return _with_value(last, name)
     if call.name.startswith(_MODEL_PACKAGES) and not last.startswith(("preprocess", "decode", "list_")):
         return last
-    return _chosen_by_name(node, values)
-
-
-def _chosen_by_name(node: ast.Call, values: Values) -> str | None:
-    """`models.__dict__[args.arch]()` and `getattr(models, args.arch)()`."""
     made_by = node.func
-    if (
-        isinstance(made_by, ast.Subscript)
-        and isinstance(made_by.value, ast.Attribute)
-        and made_by.value.attr == "__dict__"
-    ):
-        return _text(values.of(made_by.slice))
+    if isinstance(made_by, ast.Subscript) and getattr(made_by.value, "attr", "") == "__dict__":
+        return _text(values.of(made_by.slice))  # models.__dict__[args.arch]()
     if isinstance(made_by, ast.Call) and getattr(made_by.func, "id", "") == "getattr" and len(made_by.args) > 1:
-        return _text(values.of(made_by.args[1]))
+        return _text(values.of(made_by.args[1]))  # getattr(models, args.arch)()
     return None
 
 
@@ -198,9 +168,26 @@ def _is_layer(call: Call) -> bool:
     return named and call.name.startswith(_LAYER_PACKAGES)
 
 
-def _is_module(base: str) -> bool:
-    return base.rpartition(".")[2] in _MODULES and base not in {"Model", "Layer", "Block"}
-
-
 def _is_model(call: Call) -> bool:
     return call.last in {"Sequential", "Model"} and call.name.startswith(("keras", "tensorflow", "torch.nn", "tf."))
+
+
+def _module_classes(surveys: Sequence[Survey]) -> set[str]:
+    """The script's classes that derive from a framework's module, directly or through each other."""
+    bases = {name: found for one in reversed(surveys) for name, found in one.bases.items()}
+    classes: set[str] = set()
+    for _ in range(_DEEPEST_BASE):
+        more = {
+            name
+            for name, found in bases.items()
+            if any(base.rpartition(".")[2] in classes or _is_module(base) for base in found)
+        }
+        if more <= classes:
+            break
+        classes |= more
+    return classes
+
+
+def _is_module(base: str) -> bool:
+    # A bare `Model`, `Layer` or `Block` may be anything.
+    return base.rpartition(".")[2] in _MODULES and base not in {"Model", "Layer", "Block"}

@@ -61,9 +61,13 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
         i += 1
         if name is None and value == "--":
             continue
-        if name is not None and value is None and i < len(words) and _takes(name, words[i]):
-            value = words[i]
-            i += 1
+        if name is not None and value is None and i < len(words):
+            following = words[i]
+            # `--amp data/`: a switch, then a path.
+            is_switch = SETTING_OF.get(canonical(name)) == "precision" and not PRECISION.match(following)
+            if _split(following)[0] is None and following != "--" and not is_switch:
+                value = following
+                i += 1
         yield name, value
 
 
@@ -89,11 +93,3 @@ def _split(word: str) -> tuple[str | None, str | None]:
         return short[1], short[2]
     found = _LONG.match(word) or _ASSIGNED.match(word)
     return (found[1], found[2]) if found else (None, word)
-
-
-def _takes(name: str, following: str) -> bool:
-    """Whether the word after an option without `=` is its value."""
-    if _split(following)[0] is not None or following == "--":
-        return False
-    # `--amp data/`: a switch, then a path.
-    return SETTING_OF.get(canonical(name)) != "precision" or PRECISION.match(following) is not None

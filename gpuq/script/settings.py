@@ -12,9 +12,8 @@ from typing import Any
 
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
-from gpuq.script.survey import Call, Survey, argument, keyword, text_of
+from gpuq.script.survey import Call, Survey, argument, keyword, text_of, word
 from gpuq.script.values import Values
-from gpuq.script.word import word
 
 _OPTIMIZERS = frozenset(
     {
@@ -64,7 +63,10 @@ def _candidates(
             if usual is not None:
                 value, origin = values.option(usual)
                 yield _switched(canonical(usual), value), origin
-        yield from _from_calls(setting, one, values)
+        for call in one.calls:
+            node = _in_call(setting, call)
+            if node is not None and values.holds(call.guards):
+                yield (node, "script") if isinstance(node, str) else values.traced(node)
         for raw, node, guards in one.named:
             name = canonical(raw)
             if SETTING_OF.get(name) == setting and name not in _TOO_SHORT and values.holds(guards):
@@ -72,35 +74,30 @@ def _candidates(
                 yield _switched(name, value), origin
 
 
-def _from_calls(setting: str, one: Survey, values: Values) -> Iterator[tuple[Any, str]]:
-    read = _READERS.get(setting)
-    if read is None:
-        return
-    for call in one.calls:
-        node = read(call)
-        if node is not None and values.holds(call.guards):
-            value, origin = (node, "script") if isinstance(node, str) else values.traced(node)
-            yield value, origin
-
-
-def _batch(call: Call) -> ast.expr | str | None:
-    if call.last == "DataLoader":
-        return argument(call.node, 1, "batch_size")
-    if call.last == "batch" and call.name != "batch" and len(call.node.args) == 1:
-        return call.node.args[0]
+def _in_call(setting: str, call: Call) -> ast.expr | str | None:
+    """What a call says of the setting: an expression, or the value itself; None where it says nothing."""
+    node, last = call.node, call.last
+    match setting:
+        case "batch" if last == "DataLoader":
+            return argument(node, 1, "batch_size")
+        case "batch" if last == "batch" and call.name != "batch" and len(node.args) == 1:
+            return node.args[0]
+        case "image" if last in {"Input", "InputLayer"}:
+            return argument(node, 0, "shape", "input_shape")
+        case "image" if last in {"RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize"}:
+            return argument(node, 0, "size")
+        case "image":
+            return keyword(node, "input_shape")
+        case "sequence":
+            return keyword(node, "input_length", "maxlen")
+        case "precision":
+            return _precision(call)
+        case "optimizer" if last == "compile":
+            named = argument(node, 0, "optimizer")
+            return named if text_of(named) else None
+        case "optimizer" if last.lower() in _OPTIMIZERS and "." in call.name:
+            return last
     return None
-
-
-def _image(call: Call) -> ast.expr | str | None:
-    if call.last in {"Input", "InputLayer"}:
-        return argument(call.node, 0, "shape", "input_shape")
-    if call.last in {"RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize"}:
-        return argument(call.node, 0, "size")
-    return keyword(call.node, "input_shape")
-
-
-def _sequence(call: Call) -> ast.expr | str | None:
-    return keyword(call.node, "input_length", "maxlen")
 
 
 def _precision(call: Call) -> ast.expr | str | None:
@@ -117,22 +114,6 @@ def _precision(call: Call) -> ast.expr | str | None:
     kind = keyword(call.node, "torch_dtype", "dtype", "param_dtype", "compute_dtype", "bnb_4bit_compute_dtype")
     # Only what is unusual: of the many tensors of a script, most say float32 or an integer.
     return _HALF.get(getattr(kind, "attr", None) or text_of(kind) or "")
-
-
-def _optimizer(call: Call) -> ast.expr | str | None:
-    if call.last == "compile":
-        node = argument(call.node, 0, "optimizer")
-        return node if text_of(node) else None
-    return call.last if call.last.lower() in _OPTIMIZERS and "." in call.name else None
-
-
-_READERS: Mapping[str, Any] = {
-    "batch": _batch,
-    "image": _image,
-    "sequence": _sequence,
-    "precision": _precision,
-    "optimizer": _optimizer,
-}
 
 
 def _switched(name: str, value: Any) -> Any:

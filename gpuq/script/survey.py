@@ -7,8 +7,10 @@ the conditions in which they stand, so that code under `if args.amp:` counts onl
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 Guards = tuple[tuple[ast.expr, bool], ...]
 
@@ -62,6 +64,9 @@ _LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.a
 _PLAIN = frozenset(
     {ast.Expr, ast.Attribute, ast.Call, ast.Assign, ast.Return, ast.keyword, ast.BinOp, ast.Compare, ast.Tuple}
 )
+# A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
+_LONGEST_WORD = 100
+_WORD = re.compile(r"[\w.,:/@+ -]+")
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,11 @@ def dotted(node: ast.expr, aliases: dict[str, str]) -> str:
 def text_of(node: ast.expr | None) -> str | None:
     """A string constant's text; None for other expressions."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def word(value: Any) -> str | None:
+    """The value, if it is a text that is short and plain enough for `gpuq.messages.submission.Word`; else None."""
+    return value if isinstance(value, str) and len(value) <= _LONGEST_WORD and _WORD.fullmatch(value) else None
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
@@ -145,8 +155,8 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             _note_assignment(found, target, node.value, place)
-    elif isinstance(node, ast.AnnAssign):
-        _note_annotated(found, node, place)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        _note_assignment(found, node.target, node.value, place)
     elif isinstance(node, ast.Dict):
         keyed = ((text_of(key), value) for key, value in zip(node.keys, node.values, strict=True))
         found.named += [(name, value, place.guards) for name, value in keyed if name]
@@ -165,11 +175,6 @@ def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
     found.modules.add("." * node.level + module)
     for alias in node.names:
         found.aliases[alias.asname or alias.name] = f"{module}.{alias.name}" if module else alias.name
-
-
-def _note_annotated(found: Survey, node: ast.AnnAssign, place: _Place) -> None:
-    if node.value is not None:
-        _note_assignment(found, node.target, node.value, place)
 
 
 def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> None:

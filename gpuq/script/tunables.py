@@ -75,7 +75,9 @@ def effective_settings(
 ) -> EffectiveSettings:
     """The settings of one job: the command goes before variables, those before files, those before the script."""
     found = EffectiveSettings()
-    aliases = _aliases(surveys)
+    # Each spelling of an option that the script declares, and its longest one, under which it is compared.
+    declared = [option for one in reversed(surveys) for option in one.options]
+    aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
     _take_files(found, files)
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
@@ -85,7 +87,13 @@ def effective_settings(
         name = aliases.get(option or "", option)
         if name is None:
             place += 1
-            _take_positional(found, place, word or "")
+            text = word or ""
+            # Paths are ignored, except a configuration file that could not be read.
+            if _CONFIG.search(text):
+                if not found.given:
+                    found.give("config", text)
+            elif not _PATH.search(text) or NUMBER.match(text):
+                found.give(f"argument-{place}", text)
         elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))
@@ -180,22 +188,6 @@ def _take_files(found: EffectiveSettings, files: Iterable[tuple[tuple[str, ...],
     for keys, raw in entries:
         alone = len(seen[_key(keys[-1])]) == 1
         found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
-
-
-def _take_positional(found: EffectiveSettings, place: int, text: str) -> None:
-    """A number or a word by its position. Paths are ignored, except a configuration file that could not be read."""
-    if _CONFIG.search(text):
-        if not found.given:
-            found.give("config", text)
-    elif not _PATH.search(text) or NUMBER.match(text):
-        found.give(f"argument-{place}", text)
-
-
-def _aliases(surveys: Sequence[Survey]) -> dict[str, str]:
-    """Each spelling of an option that the script declares -> its longest spelling, under which it is compared."""
-    return {
-        name: max(option.names, key=len) for one in reversed(surveys) for option in one.options for name in option.names
-    }
 
 
 def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:

@@ -100,7 +100,7 @@ class Values:
             values = tuple(self._safe(one, depth + 1) for one in node.elts[: MOST_ITEMS + 1])
             return UNKNOWN if UNKNOWN in values else values
         if isinstance(node, ast.Name):
-            return self._name(node.id, depth)
+            return self._assigned_value(node.id, depth)
         if isinstance(node, ast.Attribute):
             return self._attribute(node, depth)
         if isinstance(node, ast.Subscript):
@@ -130,10 +130,6 @@ class Values:
             return operated(node.ops[0], left, right)
         return UNKNOWN
 
-    def _name(self, name: str, depth: int) -> Any:
-        only = self._assigned(name)
-        return UNKNOWN if only is None else self._follow(name, only, depth)
-
     def _attribute(self, node: ast.Attribute, depth: int) -> Any:
         """`args.x`, `cfg.model.x`, `self.x`: an option of that name, else what is assigned to it."""
         found = self._option(node.attr, depth)
@@ -141,8 +137,7 @@ class Values:
             return found
         if isinstance(node.value, ast.Name) and node.value.id in {"torch", "jnp", "tf", "np", "jax"}:
             return node.attr  # torch.float16
-        only = self._assigned(node.attr)
-        return UNKNOWN if only is None else self._follow(node.attr, only, depth)
+        return self._assigned_value(node.attr, depth)
 
     def _option(self, name: str, depth: int) -> Any:
         """The value of the option of this name: from the command, a configuration file, or its default."""
@@ -174,19 +169,13 @@ class Values:
         if stands_for is not node:
             return self._safe(stands_for, depth + 1)
         if key is not None:
-            only = self._assigned(key)
-            return UNKNOWN if only is None else self._follow(key, only, depth)
+            return self._assigned_value(key, depth)
+        base = self._safe(node.value, depth + 1)
         if isinstance(node.slice, ast.Slice):
-            return self._sliced(node.value, node.slice, depth)
-        base, index = self._safe(node.value, depth + 1), self._safe(node.slice, depth + 1)
+            ends = [None if one is None else self._safe(one, depth + 1) for one in (node.slice.lower, node.slice.upper)]
+            return UNKNOWN if node.slice.step is not None or UNKNOWN in (base, *ends) else base[ends[0] : ends[1]]
+        index = self._safe(node.slice, depth + 1)
         return UNKNOWN if UNKNOWN in (base, index) else base[index]
-
-    def _sliced(self, node: ast.expr, between: ast.Slice, depth: int) -> Any:
-        base = self._safe(node, depth + 1)
-        ends = [None if one is None else self._safe(one, depth + 1) for one in (between.lower, between.upper)]
-        if between.step is not None or UNKNOWN in (base, *ends):
-            return UNKNOWN
-        return base[ends[0] : ends[1]]
 
     def _call(self, node: ast.Call, depth: int) -> Any:
         name = dotted(node.func, {})
@@ -200,17 +189,18 @@ class Values:
             return values[0]
         return turned(name, values[0]) if len(values) == 1 else UNKNOWN
 
-    def _follow(self, name: str, node: ast.expr, depth: int) -> Any:
-        if name in self._opened:
+    def _assigned_value(self, name: str, depth: int) -> Any:
+        only = self._assigned(name)
+        if only is None or name in self._opened:
             return UNKNOWN
         self._opened.add(name)
         try:
-            return self._safe(node, depth + 1)
+            return self._safe(only, depth + 1)
         finally:
             self._opened.discard(name)
 
     def _assigned(self, name: str) -> ast.expr | None:
-        """The only expression assigned to a name in the first file that knows it, given the conditions; None if ambiguous."""
+        """The only expression assigned to a name in the first file that has it, given the conditions; None if ambiguous."""
         # The conditions that choose between assignments may mention the name itself: then it stays undecided.
         if f"={name}" in self._opened:
             return None

@@ -79,16 +79,13 @@ def _allowed_pairs(world: World, names: Sequence[str], memory: Mapping[str, int]
     room = world.largest_memory - int(world.largest_memory * limits.memory_headroom)
     for one, other in combinations_with_replacement(range(len(names)), 2):
         a, b = names[one], names[other]
-        slowdowns = world.pairs[a, b], world.pairs[b, a]
-        if memory[a] + memory[b] <= room and _allowed(slowdowns, limits):
-            yield _Pair(one, other, slowdowns)
-
-
-def _allowed(slowdowns: tuple[float, float], limits: Limits) -> bool:
-    if limits.objective == "slowdown":
-        return max(slowdowns) <= limits.max_slowdown
-    one, other = slowdowns
-    return (PairCost(KindId(""), one, one, other, other).saving or 0.0) >= limits.least_saving
+        own, others = world.pairs[a, b], world.pairs[b, a]
+        if limits.objective == "slowdown":
+            allowed = max(own, others) <= limits.max_slowdown
+        else:
+            allowed = (PairCost(KindId(""), own, own, others, others).saving or 0.0) >= limits.least_saving
+        if allowed and memory[a] + memory[b] <= room:
+            yield _Pair(one, other, (own, others))
 
 
 def _least_device_time(work: Sequence[float], pairs: Sequence[_Pair]) -> float:

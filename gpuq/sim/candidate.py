@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.job import Job
 from gpuq.sim.forecaster import Forecaster
 
-
-def _as_they_are(forecaster: Forecaster) -> Forecaster:
-    return forecaster
+T = TypeVar("T")
 
 
-def _as_it_is(job: Job) -> Job:
-    return job
+def _unchanged(value: T) -> T:
+    return value
 
 
 @dataclass(frozen=True)
@@ -31,5 +30,5 @@ class Candidate:
     name: str
     policy: Policy
     limits: Limits = field(default_factory=Limits)
-    wrap_forecaster: Callable[[Forecaster], Forecaster] = _as_they_are
-    submit: Callable[[Job], Job] = _as_it_is
+    wrap_forecaster: Callable[[Forecaster], Forecaster] = _unchanged
+    submit: Callable[[Job], Job] = _unchanged

@@ -112,11 +112,15 @@ class SimulatedCluster:
 
     def has_room(self, resident: RunningAttempt) -> bool:
         """Whether its devices hold no more than their memory, and it has no partner that it cannot run beside."""
-        return all(
-            sum(other.held_bytes or 0 for other in self.on[device]) <= self.devices[device].total_memory
-            and not any(self._clash(resident, other) for other in self.on[device])
-            for device in resident.run.devices
-        )
+        for device in resident.run.devices:
+            if self.used_memory(device) > self.devices[device].total_memory:
+                return False
+            for other in self.on[device]:
+                if other is not resident and resident.grown and other.grown:
+                    one, two = resident.kind, other.kind
+                    if math.isinf(max(self.slowdown(one, (two,)), self.slowdown(two, (one,)))):
+                        return False
+        return True
 
     def used_memory(self, device: DeviceId) -> int:
         """Bytes in use on the device now, of all attempts."""
@@ -128,16 +132,6 @@ class SimulatedCluster:
         if found is None:
             found = self._slowdowns[kind, beside] = self.world.slowdown(kind, beside)
         return found
-
-    def _clash(self, resident: RunningAttempt, other: RunningAttempt) -> bool:
-        return (
-            other is not resident
-            and resident.grown
-            and other.grown
-            and math.isinf(
-                max(self.slowdown(resident.kind, (other.kind,)), self.slowdown(other.kind, (resident.kind,)))
-            )
-        )
 
     def _repace(self, resident: RunningAttempt, now: float) -> bool:
         """Set the attempt's pace: a gang is as slow as on its slowest device. True if its end must be scheduled again."""

@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
-from gpuq.settings import GROUPS, Settings, load, setting_fields
+from gpuq.settings import GROUPS, load, setting_fields
 from gpuq.sim.bound import can_be_computed
 from gpuq.sim.compare import ComparedRun, Comparison, check, compare
 from gpuq.sim.named import rivals, usual
@@ -27,9 +27,9 @@ from gpuq.sim.report.page import page
 from gpuq.sim.report.report import SimulationReport, to_json
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
+from gpuq.sim.scenario import HISTORY
 
 _PAGE = Path("gpuq-simulation.html")
-HISTORY = "history"
 _FORECASTS = {
     "learned": "forecasts: gpuq's own learning, knowing nothing at the start and trained each virtual night",
     "oracle": "forecasts: every duration and every slowdown is known beforehand, so this is a bound and not what gpuq can do",
@@ -45,8 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         comparison = _comparison(options)
         check(comparison)
-        report = report_of(comparison, _play_all(comparison))
-        _show(report, options.json)
+        with _progress_bar(len(comparison.tasks)) as show_progress:
+            runs = compare(comparison, progress=show_progress)
+        report = report_of(comparison, runs)
+        if options.json:
+            sys.stdout.write(json.dumps(to_json(report), allow_nan=False, indent=2) + "\n")
+        else:
+            plain = bool(os.environ.get("NO_COLOR"))
+            show(report, Console(width=max(Console().width, 80), highlight=False, no_color=plain))
+        sys.stdout.flush()
         written = _write(report, options)
     except GpuqError as error:
         _print_error(f"gpuq: {error.message}\n  {error.fix}")
@@ -95,7 +102,13 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 def _comparison(options: argparse.Namespace) -> Comparison:
     settings = load({**os.environ, **overrides(options.set)})
     if options.trace == HISTORY:
-        _check_record(settings)
+        # Opening the record would create an empty one where no gpuq has run yet.
+        record = settings.home.database
+        if settings.database_url == f"sqlite:///{record}" and not record.exists():
+            raise BadInput(
+                "No job has run here yet, so there is no history to play.",
+                fix="Run some jobs first, or play a trace: `gpuq simulate jobs.csv --gpus 8` (docs/simulate.md).",
+            )
     names = [name for part in options.policy for name in part.split(",") if name]
     names = names or list(usual(settings.scheduling.policy))
     return Comparison(
@@ -113,22 +126,12 @@ def _comparison(options: argparse.Namespace) -> Comparison:
     )
 
 
-def _check_record(settings: Settings) -> None:
-    """Raises BadInput where no gpuq has run yet: opening the record would create an empty one."""
-    ours = settings.home.database
-    if settings.database_url == f"sqlite:///{ours}" and not ours.exists():
-        raise BadInput(
-            "No job has run here yet, so there is no history to play.",
-            fix="Run some jobs first, or play a trace: `gpuq simulate jobs.csv --gpus 8` (docs/simulate.md).",
-        )
-
-
-def overrides(comparison: Sequence[str]) -> dict[str, str]:
+def overrides(words: Sequence[str]) -> dict[str, str]:
     """Settings such as `admission.max_slowdown=1.2` as environment variables, so that `settings.load` checks them. Raises
     BadInput.
     """
     found = {}
-    for word in comparison:
+    for word in words:
         name, equals, value = word.partition("=")
         group, dot, setting = name.partition(".")
         if not equals or not dot or group not in GROUPS or setting not in setting_fields(group):
@@ -140,13 +143,8 @@ def overrides(comparison: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _play_all(comparison: Comparison) -> list[ComparedRun]:
-    with _bar(len(comparison.tasks)) as show_progress:
-        return compare(comparison, progress=show_progress)
-
-
 @contextmanager
-def _bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
+def _progress_bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
     """A function that shows progress as a bar on stderr; None where stderr is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -181,18 +179,6 @@ def _write(report: SimulationReport, options: argparse.Namespace) -> Path | None
         _print_error(f"gpuq: no page with plots: {problem}\n  --html names another file.")
         return None
     return path
-
-
-def _show(report: SimulationReport, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(to_json(report), allow_nan=False, indent=2) + "\n")
-    else:
-        show(report, Console(width=max(Console().width, 80), highlight=False, no_color=_plain(os.environ)))
-    sys.stdout.flush()
-
-
-def _plain(environ: Mapping[str, str]) -> bool:
-    return bool(environ.get("NO_COLOR"))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_double
@@ -99,50 +99,8 @@ def compare(
     """
     tasks = comparison.tasks
     many = min(len(tasks), processes or len(os.sched_getaffinity(0)))
-    if many <= 1:
-        return list(_one_by_one(comparison, tasks, progress))
-    return _side_by_side(comparison, tasks, many, progress)
-
-
-def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float], None] | None = None) -> ComparedRun:
-    """Play one candidate on one seed, in this process."""
-    scenario, settings = _scenario(*comparison.scenario(seed)), comparison.settings
-    candidate = candidate_named(name, settings, scenario.world)
-    forecaster = _forecaster(comparison, scenario, seed)
-    run = Simulation(scenario.trace, scenario.world, forecaster, candidate, seed=seed).play(progress)
-    found = figures(run, budget=comparison.budget, prices=settings.scheduling)
-    bound = _saving_bound(comparison.scenario(seed), settings.admission)
-    return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes))
-
-
-def _forecaster(comparison: Comparison, scenario: Scenario, seed: int) -> Forecaster:
-    match comparison.forecasts:
-        case "oracle":
-            return Oracle(scenario.world)
-        case "cold":
-            return Cold()
-        case "learned":
-            from gpuq.sim.learned import Learned
-
-            return Learned(scenario.world, comparison.settings.learning, comparison.settings.admission, seed=seed)
-
-
-# The candidates of one seed share a scenario and its bound, so both are computed once for each seed in a process.
-@lru_cache(maxsize=2)
-def _scenario(
-    source: str, world: str | None, gpus: int | None, load: float | None, jobs: int | None, seed: int
-) -> Scenario:
-    return open_scenario(source, world=world, gpus=gpus, load=load, jobs=jobs, seed=seed)
-
-
-@lru_cache(maxsize=2)
-def _saving_bound(scenario: ScenarioArguments, limits: Limits) -> float | None:
-    return possible_saving(_scenario(*scenario), limits)
-
-
-def _one_by_one(
-    comparison: Comparison, tasks: Sequence[tuple[str, int]], progress: Progress | None
-) -> Iterator[ComparedRun]:
+    if many > 1:
+        return _side_by_side(comparison, tasks, many, progress)
     shares = [0.0] * len(tasks)
 
     def show_progress(place: int, share: float) -> None:
@@ -150,8 +108,39 @@ def _one_by_one(
         if progress is not None:
             progress(shares)
 
-    for place, (name, seed) in enumerate(tasks):
-        yield play(comparison, name, seed, partial(show_progress, place))
+    return [play(comparison, *task, partial(show_progress, place)) for place, task in enumerate(tasks)]
+
+
+def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float], None] | None = None) -> ComparedRun:
+    """Play one candidate on one seed, in this process."""
+    scenario, settings = _scenario(comparison.scenario(seed)), comparison.settings
+    candidate = candidate_named(name, settings, scenario.world)
+    forecaster: Forecaster
+    match comparison.forecasts:
+        case "oracle":
+            forecaster = Oracle(scenario.world)
+        case "cold":
+            forecaster = Cold()
+        case "learned":
+            from gpuq.sim.learned import Learned
+
+            forecaster = Learned(scenario.world, settings.learning, settings.admission, seed=seed)
+    run = Simulation(scenario.trace, scenario.world, forecaster, candidate, seed=seed).play(progress)
+    found = figures(run, budget=comparison.budget, prices=settings.scheduling)
+    bound = _saving_bound(comparison.scenario(seed), settings.admission)
+    return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes))
+
+
+# The candidates of one seed share a scenario and its bound, so both are computed once for each seed in a process.
+@lru_cache(maxsize=2)
+def _scenario(arguments: ScenarioArguments) -> Scenario:
+    source, world, gpus, load, jobs, seed = arguments
+    return open_scenario(source, world=world, gpus=gpus, load=load, jobs=jobs, seed=seed)
+
+
+@lru_cache(maxsize=2)
+def _saving_bound(arguments: ScenarioArguments, limits: Limits) -> float | None:
+    return possible_saving(_scenario(arguments), limits)
 
 
 # --- several processes ---------------------------------------------------------------------------------------------
@@ -164,11 +153,18 @@ def _side_by_side(
 ) -> list[ComparedRun]:
     # Spawned, not forked: a library of the parent may have started threads, which a fork would break.
     context = multiprocessing.get_context("spawn")
-    shares = context.Array(c_double, len(tasks), lock=False)
+    shares: Any = context.Array(c_double, len(tasks), lock=False)
     pool = ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,))
     try:
         futures = [pool.submit(_play_there, comparison, place, *task) for place, task in enumerate(tasks)]
-        _watch(futures, shares, progress)
+        # Until all runs have ended, or one has failed.
+        running: Collection[Future[ComparedRun]] = futures
+        failed = False
+        while running and not failed:
+            done, running = wait(futures, _PROGRESS_EVERY_S)
+            failed = any(future.exception() for future in done)
+            if progress is not None:
+                progress(list(shares))
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
         raise Failure(
@@ -180,16 +176,6 @@ def _side_by_side(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
-
-
-def _watch(futures: Sequence[Future[ComparedRun]], shares: Any, progress: Progress | None) -> None:
-    """Report progress until all runs have ended, or one has failed."""
-    while True:
-        done, running = wait(futures, _PROGRESS_EVERY_S)
-        if progress is not None:
-            progress(list(shares))
-        if not running or any(future.exception() for future in done):
-            return
 
 
 def _begin(shares: Any) -> None:
@@ -212,7 +198,7 @@ def _play_there(comparison: Comparison, place: int, name: str, seed: int) -> Com
 
 def check(comparison: Comparison) -> None:
     """Raises BadInput, before anything is played, where the scenario or a candidate cannot be built."""
-    scenario = _scenario(*comparison.scenario(comparison.seeds[0]))
+    scenario = _scenario(comparison.scenario(comparison.seeds[0]))
     if not scenario.trace.arrivals:
         raise Failure("There is no job to simulate.")
     for name in comparison.candidates:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -69,16 +69,6 @@ class _Progress:
     def rate(self) -> float | None:
         """Work per second; None where the time was too short to measure it."""
         return self.work_s / self.seconds if self.seconds >= _LEAST_RATE_S and self.work_s > 0 else None
-
-
-@dataclass
-class _MeasuredProgress:
-    """What a worker service could measure of an attempt: its progress alone, beside others, and beside each single partner."""
-
-    alone: _Progress = field(default_factory=_Progress)
-    shared: _Progress = field(default_factory=_Progress)
-    beside: dict[str, _Progress] = field(default_factory=lambda: defaultdict(_Progress))
-    partners: set[str] = field(default_factory=set)
 
 
 class Learned:
@@ -143,22 +133,39 @@ class Learned:
     # --- what is measured ----------------------------------------------------------------------------------------------
 
     def _describe(self, arrival: JobArrival) -> _Described:
+        """The signature and features of a submission whose command shows what commands usually show: model and batch size."""
         key = (arrival.kind, arrival.owner, arrival.devices)
         found = self._described.get(key)
         if found is None:
-            _, signature, features = describe(_submission(self._world, arrival), arrival.owner)
+            workload = self._world.workload(arrival.kind)
+            batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
+            submission = Submission(
+                command=("python", "train.py", "--model", workload.model, *batch),
+                cwd="/jobs",
+                script="train.py",
+                kind=arrival.kind,
+                gpus=arrival.devices,
+            )
+            _, signature, features = describe(submission, arrival.owner)
             found = self._described[key] = signature, features
         return found
 
     def _measured(self, run: SimulatedAttempt, now: float) -> Outcome | None:
         """The attempt's outcome as the record would have it; None where it ended before anything could be measured."""
-        seen = _progress_of(run)
         if run.started_at == run.ended_at or not run.stretches:
             return None
+        alone_progress, shared_progress = _Progress(), _Progress()
+        beside: dict[str, _Progress] = defaultdict(_Progress)
+        for stretch in run.stretches:
+            (shared_progress if stretch.beside else alone_progress).add(stretch)
+            # What several partners cost together cannot be divided among them.
+            if len(stretch.beside) == 1:
+                beside[stretch.beside[0]].add(stretch)
+        partners = {kind for stretch in run.stretches for kind in stretch.beside}
         signature, features = self._describe(run.arrival)
         completed = run.ending is Ending.EXITED and run.exit_code == 0
-        alone = _noisy(seen.alone.rate, self._noise(run, "rate alone"))
-        shared = _noisy(seen.shared.rate, self._noise(run, "rate beside others"))
+        alone = _noisy(alone_progress.rate, self._noise(run, "rate alone"))
+        shared = _noisy(shared_progress.rate, self._noise(run, "rate beside others"))
         if alone is not None:
             self._rates_alone.add((run.arrival.kind, run.device_type))
         return Outcome(
@@ -172,24 +179,26 @@ class Learned:
             duration_s=(run.ended_at or now) - run.started_at if completed else None,
             alone_rate=alone,
             shared_rate=shared,
-            slowdowns=tuple(self._slowdowns(run, seen)),
+            slowdowns=tuple(self._slowdowns(run, beside)),
             ending=str(run.ending),
-            shared=bool(seen.partners),
+            shared=bool(partners),
             ended_at=now,
             whole=completed or (bool(alone or shared) and run.ending is not Ending.OUT_OF_MEMORY),
-            partner_kinds=tuple(sorted(seen.partners)),
+            partner_kinds=tuple(sorted(partners)),
             attempt=run.id,
             owner=run.arrival.owner,
             forecast=run.forecast,
-            sharing=self._sharing[DeviceId(run.devices[0])] if seen.partners else None,
+            sharing=self._sharing[DeviceId(run.devices[0])] if partners else None,
         )
 
-    def _slowdowns(self, run: SimulatedAttempt, seen: _MeasuredProgress) -> Iterator[tuple[str, float, None, None]]:
+    def _slowdowns(
+        self, run: SimulatedAttempt, beside: Mapping[str, _Progress]
+    ) -> Iterator[tuple[str, float, None, None]]:
         """(partner's kind, slowdown, no interval) for each partner that was measured, if the kind's rate alone is known."""
         alone = self._world.speed(run.arrival.kind, run.device_type, len(run.devices), run.arrival.devices)
         if (run.arrival.kind, run.device_type) not in self._rates_alone:
             return
-        for kind, progress in sorted(seen.beside.items()):
+        for kind, progress in sorted(beside.items()):
             if progress.rate is not None:
                 yield kind, alone / progress.rate * self._noise(run, f"slowdown beside {kind}"), None, None
 
@@ -202,44 +211,19 @@ class Learned:
         own = self._world.workload(run.arrival.kind).utilization_pct
         total = sum(stretch.seconds for stretch in run.stretches)
         alone = sum(stretch.seconds for stretch in run.stretches if not stretch.beside)
-        if alone >= _WINDOW_S or alone == total:
-            return self._percent(own, run)
-        full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
-        if full > _SELDOM * total:
-            return None
-        return self._percent(max(own / stretch.slowdown for stretch in run.stretches), run)
+        peak = own
+        if alone < _WINDOW_S and alone < total:
+            full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
+            if full > _SELDOM * total:
+                return None
+            peak = max(own / stretch.slowdown for stretch in run.stretches)
+        return min(100.0, peak * self._noise(run, "utilisation"))
 
     def _wanted(self, own: float, stretch: Stretch) -> float:
         return own + sum(self._world.workload(kind).utilization_pct for kind in stretch.beside)
 
-    def _percent(self, value: float, run: SimulatedAttempt) -> float:
-        return min(100.0, value * self._noise(run, "utilisation"))
-
     def _noise(self, run: SimulatedAttempt, what: str) -> float:
         return repeated(f"{what} of attempt {run.id}, seed {self._seed}")
-
-
-def _submission(world: World, arrival: JobArrival) -> Submission:
-    """A submission whose command shows what commands usually show: the model and the batch size, as options of a script."""
-    workload = world.workload(arrival.kind)
-    batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
-    return Submission(
-        command=("python", "train.py", "--model", workload.model, *batch),
-        cwd="/jobs",
-        script="train.py",
-        kind=arrival.kind,
-        gpus=arrival.devices,
-    )
-
-
-def _progress_of(run: SimulatedAttempt) -> _MeasuredProgress:
-    seen = _MeasuredProgress()
-    for stretch in run.stretches:
-        seen.partners.update(stretch.beside)
-        (seen.shared if stretch.beside else seen.alone).add(stretch)
-        if len(stretch.beside) == 1:
-            seen.beside[stretch.beside[0]].add(stretch)
-    return seen
 
 
 def _noisy(value: float | None, noise: float) -> float | None:

@@ -31,7 +31,6 @@ from gpuq.policies.time_limit import no_time_limit
 from gpuq.sim.audit import Audit
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.cluster import RunningAttempt, SimulatedCluster
-from gpuq.sim.failures import NONE
 from gpuq.sim.forecaster import Forecaster
 from gpuq.sim.hosts import Hosts
 from gpuq.sim.record import HostLoss, NightlyTraining, SimulatedAttempt, SimulatedJob, SimulationRun, Stretch
@@ -62,7 +61,7 @@ class Simulation:
         candidate: Candidate,
         *,
         seed: int = 0,
-        losses: Sequence[HostLoss] = NONE,
+        losses: Sequence[HostLoss] = (),
         watch: Watcher | None = None,
     ) -> None:
         self.now = 0.0
@@ -106,7 +105,8 @@ class Simulation:
     def play(self, progress: Progress | None = None) -> SimulationRun:
         """Play until no job waits or runs. `progress` is called with the share of jobs that have ended, 0 to 1."""
         total, ended = len(self._heap) - 2 - len(self.run.losses), 0
-        while self._goes_on():
+        # Until nothing runs and no waiting job can start any more: some may be too large for the world.
+        while self._awaited > 0 or (self._left and self.now - self._progress_at < _GIVE_UP_S):
             self.now = now = self._heap[0][0]
             # All events of one moment happen before a pass, as a daemon reads all messages before it decides.
             while self._heap and self._heap[0][0] <= now:
@@ -121,10 +121,6 @@ class Simulation:
                 ended = len(self._jobs) - len(self._left)
                 progress(ended / total)
         return self._finish()
-
-    def _goes_on(self) -> bool:
-        """False once nothing runs and no waiting job can start any more, as with jobs too large for the world."""
-        return self._awaited > 0 or (bool(self._left) and self.now - self._progress_at < _GIVE_UP_S)
 
     def _finish(self) -> SimulationRun:
         run = self.run
@@ -186,20 +182,17 @@ class Simulation:
             run.stretches.append(Stretch(resident.beside, 0.0, 0.0, resident.slowdown))
         self._cluster.end(resident)
         run.ended_at, run.ending, run.exit_code = self.now, ending, exit_code
-        self._save(resident)
-        self._schedule_ends(run.devices)
-
-    def _save(self, resident: RunningAttempt) -> None:
-        """Set what is left of the job: only work that ended, or that a preemptible job saved when stopped, counts."""
-        run, job = resident.run, resident.run.arrival.job
+        # Only work that ended counts, or that a preemptible job saved when it was stopped.
+        job = run.arrival.job
         before = self._left[job]
-        if run.ending is Ending.EXITED:
+        if ending is Ending.EXITED:
             # Rounding may have left a little work undone.
             run.stretches[-1].work_s += resident.left_s
             resident.left_s = self._left[job] = 0.0
-        elif run.ending is Ending.STOPPED and self.state.jobs[job].preemptible:
+        elif ending is Ending.STOPPED and self.state.jobs[job].preemptible:
             self._left[job] = min(before, resident.left_s)
         run.lost_s = max(0.0, run.work_s - (before - self._left[job]))
+        self._schedule_ends(run.devices)
 
     def _exited(self, resident: RunningAttempt) -> None:
         run, job = resident.run, self._jobs[resident.run.arrival.job]
@@ -360,7 +353,7 @@ def simulate(  # noqa: PLR0913 - the parts of a simulation
     candidate: Candidate,
     *,
     seed: int = 0,
-    losses: Sequence[HostLoss] = NONE,
+    losses: Sequence[HostLoss] = (),
     progress: Progress | None = None,
 ) -> SimulationRun:
     """One whole simulation. `progress` as in `Simulation.play`."""

@@ -96,6 +96,8 @@ def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, 
 def build_world(workload_set: WorkloadSet, jobs: Sequence[TraceJob], options: ScenarioOptions) -> World:
     """A world of the set's devices in which each kind of these jobs has one of the set's workloads."""
     workload_of, rule = deal_workloads(jobs, workload_set, _random(options.seed, 2))
+    has_memory = any(workload.memory_bytes is not None for workload in workload_set.workloads.values())
+    no_memory = "memory was not measured: no job runs out of it, save pairs that did not run together"
     return World(
         workload_set.name,
         machines(
@@ -106,15 +108,10 @@ def build_world(workload_set: WorkloadSet, jobs: Sequence[TraceJob], options: Sc
         restart_s=RESTART_S,
         notes=(
             f"world {workload_set.name}: {len(workload_set.workloads)} workloads",
-            *workload_set.notes, *_memory_notes(workload_set), rule,
+            *workload_set.notes, *(() if has_memory else (no_memory,)), rule,
             f"{RESTART_S:g} s are lost at each start after a job's first (a choice)",
         ),
     )  # fmt: skip
-
-
-def _memory_notes(workload_set: WorkloadSet) -> list[str]:
-    known = any(workload.memory_bytes is not None for workload in workload_set.workloads.values())
-    return [] if known else ["memory was not measured: no job runs out of it, save pairs that did not run together"]
 
 
 def deal_workloads(
@@ -137,7 +134,10 @@ def deal_workloads(
     deck: list[str] = []
     for kind in sorted(work, key=lambda kind: (-work[kind], kind)):
         if kind in shares:
-            found[kind] = _nearest(workload_set, names, median(shares[kind]), random)
+            share_pct = median(shares[kind])
+            off = {name: abs(workload_set.workloads[name].utilization_pct - share_pct) for name in names}
+            nearest = [name for name in names if off[name] == min(off.values())]
+            found[kind] = nearest[int(random.integers(len(nearest)))]
         else:
             deck = deck or [names[place] for place in random.permutation(len(names))]
             found[kind] = deck.pop()
@@ -147,12 +147,6 @@ def deal_workloads(
         "the seed": len(work) - len(shares),
     }
     return found, "; ".join(rule for rule, count in rules.items() if count)
-
-
-def _nearest(workload_set: WorkloadSet, names: Sequence[str], share_pct: float, random: Generator) -> str:
-    off = {name: abs(workload_set.workloads[name].utilization_pct - share_pct) for name in names}
-    nearest = [name for name in names if off[name] == min(off.values())]
-    return nearest[int(random.integers(len(nearest)))]
 
 
 def _arrival(number: int, job: TraceJob, options: ScenarioOptions) -> JobArrival:

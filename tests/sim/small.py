@@ -10,7 +10,7 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.policies.lists.packed import packed
 from gpuq.sim.candidate import Candidate
-from gpuq.sim.record import SimulationRun
+from gpuq.sim.record import HostLoss, SimulationRun
 from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
@@ -49,6 +49,11 @@ def trace(*arrivals: JobArrival) -> Trace:
 def arrivals(*kinds: str, **more: Any) -> Trace:
     """Jobs of these kinds, all submitted at the start."""
     return trace(*(arrival(number, kind, **more) for number, kind in enumerate(kinds, 1)))
+
+
+def host_loss(host: str, at: float, away_s: float) -> HostLoss:
+    """A loss of `host` from `at` on for `away_s`, in seconds of virtual time."""
+    return HostLoss(HostId(host), at, at + away_s)
 
 
 def ends(run: SimulationRun) -> list[float]:

@@ -21,14 +21,13 @@ from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.validate import validate
 from gpuq.policies.lists.packed import packed
-from gpuq.sim import failures
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Forecaster, Oracle
 from gpuq.sim.record import HostLoss, SimulationRun
 from gpuq.sim.run import Simulation
 from gpuq.sim.trace import Trace
 from gpuq.sim.world import World
-from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, trace, world
+from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, host_loss, trace, world
 
 
 def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
@@ -105,7 +104,7 @@ def candidates() -> st.SearchStrategy[Candidate]:
 
 
 def losses() -> st.SearchStrategy[Sequence[HostLoss]]:
-    loss = st.builds(failures.of, st.sampled_from(["h0", "h1"]), st.integers(0, 500), st.integers(1, 200))
+    loss = st.builds(host_loss, st.sampled_from(["h0", "h1"]), st.integers(0, 500), st.integers(1, 200))
     return st.lists(loss, max_size=2)
 
 

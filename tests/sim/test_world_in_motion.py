@@ -14,13 +14,12 @@ from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import HostReported
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import JobState
-from gpuq.sim import failures
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.run import Simulation, simulate
 from gpuq.sim.world import World
-from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PACKED, arrival, arrivals, ends, trace, world
+from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PACKED, arrival, arrivals, ends, host_loss, trace, world
 
 
 class Mistaken(Oracle):
@@ -98,36 +97,25 @@ def test_oracle_marks_pairs_that_cannot_run_together_unsafe() -> None:
 
 def test_lost_host_loses_its_work_and_gets_no_jobs_until_it_is_back() -> None:
     come = trace(arrival(1, "light"), arrival(2, "light", at=40))
-    run = simulate(come, world(), Cold(), PACKED, losses=[failures.of("h0", 30, 50)])
+    run = simulate(come, world(), Cold(), PACKED, losses=[host_loss("h0", 30, 50)])
     assert sorted(ends(run)) == [180, 280]
     lost, again = run.jobs[0].attempts
     assert (lost.ending, lost.ended_at, lost.lost_s) == (Ending.LOST, 30, 30)
     assert again.started_at >= 80
-    assert run.losses == [failures.of("h0", 30, 50)]
+    assert run.losses == [host_loss("h0", 30, 50)]
 
 
 def test_other_hosts_go_on_meanwhile() -> None:
     come = trace(arrival(1, "heavy"), arrival(2, "heavy"), arrival(3, "heavy", at=40))
-    run = simulate(come, world(hosts=2), Cold(), PACKED, losses=[failures.of("h0", 30, 1000)])
+    run = simulate(come, world(hosts=2), Cold(), PACKED, losses=[host_loss("h0", 30, 1000)])
     assert run.jobs[1].ended_at == 100
     assert run.jobs[2].attempts[0].devices == ("h1/0",)
     assert run.jobs[0].ended_at == 1130
 
 
 def test_second_loss_of_a_lost_host_and_loss_of_an_unknown_host_are_ignored() -> None:
-    losses = [failures.of("h0", 30, 50), failures.of("h0", 40, 10), failures.of("nowhere", 1, 1)]
+    losses = [host_loss("h0", 30, 50), host_loss("h0", 40, 10), host_loss("nowhere", 1, 1)]
     assert ends(simulate(arrivals("light"), world(), Cold(), PACKED, losses=losses)) == [180]
-
-
-def test_drawn_losses_come_as_often_as_asked_and_never_overlap() -> None:
-    wide = world(hosts=50)
-    drawn = failures.drawn(wide, mean_between_s=1000, away_s=100, until_s=110_000, seed=1)
-    assert len(drawn) == pytest.approx(50 * 100, rel=0.05)
-    assert drawn == failures.drawn(wide, mean_between_s=1000, away_s=100, until_s=110_000, seed=1)
-    last: dict[str, float] = {}
-    for loss in drawn:
-        assert loss.at >= last.get(loss.host, 0.0)
-        last[loss.host] = loss.back_at
 
 
 # --- power -------------------------------------------------------------------------------------------------------------
@@ -157,7 +145,7 @@ def test_no_device_draws_more_than_the_most_that_was_measured_on_its_type() -> N
 
 
 def test_a_lost_host_draws_nothing() -> None:
-    run = simulate(arrivals("light"), world(), Cold(), PACKED, losses=[failures.of("h0", 30, 50)])
+    run = simulate(arrivals("light"), world(), Cold(), PACKED, losses=[host_loss("h0", 30, 50)])
     assert joules(run.energy_kwh) == pytest.approx(150 * 130)
 
 

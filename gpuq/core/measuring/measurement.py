@@ -1,7 +1,7 @@
 """What was measured of one attempt: its peaks, and its progress under each set of partners.
 
-Arrives from the worker that watched it. What could not be measured is None. From the segments come the alone rate, the
-shared rate and the slowdown, each with what its uncertainty needs; `slowdown.py` does that arithmetic.
+Measured by the worker service of its host. What could not be measured is None. `slowdown.py` computes the alone rate, the
+shared rate and the slowdown from the segments.
 """
 
 from __future__ import annotations

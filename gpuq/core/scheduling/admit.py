@@ -7,8 +7,7 @@ newcomer.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,17 +58,22 @@ def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits
     refused = refusal(job, forecast, snapshot, limits)
     if refused is not None:
         return refused
-    decide = _admitted if snapshot.residents else _admit_alone
-    return decide(job, forecast, snapshot, limits)
+    judge = _admitted if snapshot.residents else _admit_alone
+    return judge(job, forecast, snapshot, limits)
 
 
 def refusal(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    """The verdict if it is a no, else None. Cheaper than `admit`, which explains a yes by many numbers."""
+    """The verdict if the job is refused, else None. Cheaper than `admit`, which also gives the numbers of an admission."""
     unusable = _refuse_unusable(snapshot, limits)
     if unusable is not None:
         return unusable
     if snapshot.residents:
-        return _refuse_beside(job, forecast, snapshot, limits)
+        return (
+            _refuse_exclusive(job, forecast, snapshot)
+            or _refuse_memory(job, forecast, snapshot, limits)
+            or _refuse_load(job, forecast, snapshot, limits)
+            or _refuse_pairs(job, forecast, snapshot, limits)
+        )
     alone = _admit_alone(job, forecast, snapshot, limits)
     return None if alone.admitted else alone
 
@@ -90,13 +94,17 @@ def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verd
     not, with the missing number."""
     if not devices:
         return None
-    most = max(Counter(device.host for device in devices).values())
+    by_host: dict[HostId, list[Device]] = {}
+    for device in devices:
+        by_host.setdefault(device.host, []).append(device)
+    most = max(map(len, by_host.values()))
     if count > most:
         return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
     if memory is None:
         return None
-    # The host whose `count`-th largest device is the largest has the best room for it.
-    largest = max(_largest(devices, count), key=lambda device: device.total_memory)
+    # The host whose `count`-th largest device is the largest has the best room for the job.
+    on_hosts = (sorted(found, key=lambda d: -d.total_memory) for found in by_host.values() if len(found) >= count)
+    largest = max((found[count - 1] for found in on_hosts), key=lambda device: device.total_memory)
     missing = memory - largest.total_memory
     if missing <= 0:
         return None
@@ -104,26 +112,16 @@ def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verd
     return Verdict(False, Rule.NEVER_FITS, largest.id, numbers)
 
 
-def _largest(devices: Sequence[Device], count: int) -> Iterator[Device]:
-    """Of each host that has so many, the `count`-th by its memory."""
-    hosts: dict[HostId, list[Device]] = {}
-    for device in devices:
-        hosts.setdefault(device.host, []).append(device)
-    for found in hosts.values():
-        if len(found) >= count:
-            yield sorted(found, key=lambda device: -device.total_memory)[count - 1]
-
-
 def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     reading = snapshot.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
-        return _no(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
+        return _refused(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
     if reading.unwell is not None:
-        return _no(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
+        return _refused(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
     if snapshot.reserved:
-        return _no(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
+        return _refused(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
     if len(snapshot.residents) >= limits.residents_per_device:
-        return _no(
+        return _refused(
             Rule.RESOURCES, snapshot, (("residents", len(snapshot.residents)), ("limit", limits.residents_per_device))
         )
     return None
@@ -136,32 +134,27 @@ def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
     numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
     if needed is None:
         if foreign > headroom:
-            return _no(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
+            return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
         return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
     # Alone, a forecast beyond the device is not believed: the job may have all there is. A declared need is.
     if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
-        return _no(Rule.PREDICTED_MEMORY, snapshot, numbers)
+        return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
     return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
-
-
-def _refuse_beside(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    return (
-        _refuse_exclusive(job, forecast, snapshot)
-        or _refuse_memory(job, forecast, snapshot, limits)
-        or _refuse_load(job, forecast, snapshot, limits)
-        or _refuse_pairs(job, forecast, snapshot, limits)
-    )
 
 
 def _refuse_exclusive(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:
     if job.alone or job.sharing is Sharing.NEVER:
-        return _no(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
+        return _refused(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
     if not may_share(job, forecast):
-        return _no(Rule.FIRST_RUN_EXCLUSIVE, snapshot, (("newcomer", str(job.id)), ("evidence", forecast.evidence)))
+        return _refused(
+            Rule.FIRST_RUN_EXCLUSIVE, snapshot, (("newcomer", str(job.id)), ("evidence", forecast.evidence))
+        )
     for resident in snapshot.residents:
         if not resident.shares:
             rule = Rule.EXCLUSIVE if resident.forecast.known else Rule.FIRST_RUN_EXCLUSIVE
-            return _no(rule, snapshot, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence)))
+            return _refused(
+                rule, snapshot, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence))
+            )
     return None
 
 
@@ -169,17 +162,19 @@ def _refuse_memory(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limit
     needed, total = needed_memory(job, forecast), snapshot.device.total_memory
     if needed is not None and needed + snapshot.committed_memory + int(total * limits.memory_headroom) <= total:
         return None
-    return _no(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
+    return _refused(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
 
 
 def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     reading = snapshot.reading
     if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
-        return _no(Rule.FOREIGN_PROCESS, snapshot, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
+        return _refused(
+            Rule.FOREIGN_PROCESS, snapshot, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None))
+        )
     peak = forecast.peak_utilization_pct
     if _load_fits(job, forecast, snapshot, limits):
         return None
-    if _evidence_speaks_for(job, forecast, snapshot, limits):
+    if _evidence_allows(job, forecast, snapshot, limits):
         return None
     numbers = (
         ("newcomer_pct", peak),
@@ -189,7 +184,7 @@ def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
         ("limit_pct", _load_limit(job, snapshot, limits)),
         ("residents", " ".join(str(a.id.job) for a in snapshot.residents)),
     )
-    return _no(Rule.PREDICTED_LOAD, snapshot, numbers)
+    return _refused(Rule.PREDICTED_LOAD, snapshot, numbers)
 
 
 def _load_fits(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
@@ -214,10 +209,10 @@ def load_limit(max_slowdown: float | None, limits: Limits, together: int) -> flo
     return limits.utilization_pct * (together * (1 - limits.least_saving) if own is None else own)
 
 
-def _evidence_speaks_for(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
+def _evidence_allows(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
     """Whether slowdowns that were measured, or learned from others, allow this pair though the load rule would not.
 
-    They speak of two jobs: not of three, and not of what foreign processes do.
+    They were measured of two jobs, so they say nothing about three, and nothing about what foreign processes do.
     """
     if (
         len(snapshot.residents) != 1
@@ -228,62 +223,55 @@ def _evidence_speaks_for(job: Job, forecast: Forecast, snapshot: DeviceSnapshot,
     cost, resident = forecast.pairs[0], snapshot.residents[0]
     if cost.evidence == RULE or cost.beside != resident.kind:
         return False
-    return all(
-        _within(expected, upper, own, limits)
-        for expected, upper, own in (
-            (cost.newcomer, cost.newcomer_upper, job.max_slowdown),
-            (cost.resident, cost.resident_upper, resident.max_slowdown),
-        )
-    ) and (limits.objective == "slowdown" or (cost.saving or 0.0) >= limits.least_saving)
-
-
-def _within(expected: float | None, upper: float | None, own: float | None, limits: Limits) -> bool:
-    """Whether one job's slowdown is known and may be had; with the objective `saving`, only its own budget counts."""
-    if expected is None or upper is None:
+    if limits.objective == "saving" and (cost.saving or 0.0) < limits.least_saving:
         return False
-    if limits.objective == "saving" and own is None:
-        return True
-    budget = _budget(own, limits)
-    return expected <= budget and upper - 1 <= _OVERDRAFT * (budget - 1)
+    for expected, upper, own in (
+        (cost.newcomer, cost.newcomer_upper, job.max_slowdown),
+        (cost.resident, cost.resident_upper, resident.max_slowdown),
+    ):
+        if expected is None or upper is None:
+            return False
+        budget = _own_budget(own, limits)
+        if budget is not None and (expected > budget or upper - 1 > _OVERDRAFT * (budget - 1)):
+            return False
+    return True
 
 
 def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    """Slowdowns with evidence of both kinds, where there are any, against the budget of each who would suffer them.
+    """Slowdowns with evidence of both kinds, where there are any, against the budget of each job that would be slowed.
 
-    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that was
-    never measured beside another is treated no worse than under the load rule.
+    Evidence of one kind only may allow a pair (see `_evidence_allows`), and never refuses one: a kind that was never measured
+    beside another is treated no worse than under the load rule.
     """
     for cost in forecast.pairs:
         if cost.unsafe:
-            return _no(Rule.UNSAFE_PAIR, snapshot, (("beside", cost.beside),))
+            return _refused(Rule.UNSAFE_PAIR, snapshot, (("beside", cost.beside),))
         if cost.evidence in {MEASURED, LEARNED}:
-            beside = [resident for resident in snapshot.residents if resident.kind == cost.beside]
-            refused = _refuse_slowdown(job, cost, beside, snapshot, limits) or _refuse_saving(cost, snapshot, limits)
+            refused = _refuse_slowdown(job, cost, snapshot, limits)
             if refused is not None:
                 return refused
+            if limits.objective == "saving" and cost.saving is not None and cost.saving < limits.least_saving:
+                saving: Numbers = (("saving", cost.saving), ("least_saving", limits.least_saving))
+                numbers = (("beside", cost.beside), *saving, ("evidence", cost.evidence))
+                return _refused(Rule.PACKING_SAVING, snapshot, numbers)
     return None
 
 
-def _refuse_slowdown(
-    job: Job, cost: PairCost, beside: Sequence[Attempt], snapshot: DeviceSnapshot, limits: Limits
-) -> Verdict | None:
-    budget = _own_budget(job.max_slowdown, limits)
-    if cost.newcomer is not None and budget is not None and cost.newcomer > budget:
-        numbers: Numbers = (("beside", cost.beside), ("newcomer_slowdown", cost.newcomer), ("budget", budget))
-        return _no(Rule.SLOWDOWN_BUDGET, snapshot, (*numbers, ("evidence", cost.evidence)))
-    for resident in beside:
-        budget = _own_budget(resident.max_slowdown, limits)
-        if cost.resident is not None and budget is not None and cost.resident > budget:
-            numbers = (("resident", str(resident.id.job)), ("resident_slowdown", cost.resident), ("budget", budget))
-            return _no(Rule.SLOWDOWN_BUDGET, snapshot, (*numbers, ("evidence", cost.evidence)))
+def _refuse_slowdown(job: Job, cost: PairCost, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    slowdowns = [
+        (cost.newcomer, job.max_slowdown, ("beside", cost.beside), "newcomer_slowdown"),
+        *(
+            (cost.resident, resident.max_slowdown, ("resident", str(resident.id.job)), "resident_slowdown")
+            for resident in snapshot.residents
+            if resident.kind == cost.beside
+        ),
+    ]
+    for slowdown, own, other, name in slowdowns:
+        budget = _own_budget(own, limits)
+        if slowdown is not None and budget is not None and slowdown > budget:
+            numbers: Numbers = (other, (name, slowdown), ("budget", budget), ("evidence", cost.evidence))
+            return _refused(Rule.SLOWDOWN_BUDGET, snapshot, numbers)
     return None
-
-
-def _refuse_saving(cost: PairCost, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    if limits.objective != "saving" or cost.saving is None or cost.saving >= limits.least_saving:
-        return None
-    numbers = (("beside", cost.beside), ("saving", cost.saving), ("least_saving", limits.least_saving))
-    return _no(Rule.PACKING_SAVING, snapshot, (*numbers, ("evidence", cost.evidence)))
 
 
 def _own_budget(own: float | None, limits: Limits) -> float | None:
@@ -323,5 +311,5 @@ def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
     )
 
 
-def _no(rule: Rule, snapshot: DeviceSnapshot, numbers: Numbers) -> Verdict:
+def _refused(rule: Rule, snapshot: DeviceSnapshot, numbers: Numbers) -> Verdict:
     return Verdict(False, rule, snapshot.device.id, numbers)

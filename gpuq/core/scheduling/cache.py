@@ -1,4 +1,4 @@
-"""Conclusions of earlier passes, so that a pass costs what has changed and not what there is.
+"""Conclusions of earlier passes, so that the time of a pass depends on what has changed, not on the size of the queue.
 
 Deciding which of 10,000 waiting jobs may join which of 1,000 devices takes seconds when every pair is judged; most of these
 judgements were made in the pass before and still hold. The shell (daemon or simulator) keeps one `PassCache` and hands it to
@@ -104,8 +104,7 @@ class PassCache:
 
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
         """The forecast for a job on a device beside its residents; that for the job alone where this pair was not asked about."""
-        together = self._forecasts.get(question(job, snapshot)) if snapshot.residents else None
-        return together or self.forecast_alone(job, snapshot.device)
+        return self.look_up(job, snapshot)[0]
 
     def look_up(self, job: Job, snapshot: DeviceSnapshot) -> tuple[Forecast, bool]:
         """Both `forecast` and `is_settled`."""
@@ -123,9 +122,7 @@ class PassCache:
 
     def is_settled(self, job: Job, snapshot: DeviceSnapshot) -> bool:
         """Whether all forecasts that a verdict on this job and device rests on are there: more forecasts cannot change it."""
-        if snapshot.residents and question(job, snapshot) not in self._forecasts:
-            return False
-        return self.is_asked(job, snapshot.device)
+        return self.look_up(job, snapshot)[1]
 
     def _find_alone(self, job: Job, device: Device) -> Forecast | None:
         # Kept by signature and device class, because building and hashing a `Question` for each look-up is slow.

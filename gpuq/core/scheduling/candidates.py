@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
@@ -78,7 +79,7 @@ class Candidates:
         """The first devices in the order of `choices`, whether they admit the job or not."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = next((s for walk in self._walks(job, conclusions, self._open) for s in walk), None)
+            found = next(chain.from_iterable(self._idle_then_shared(job, conclusions, self._open)), None)
             return None if found is None else (found,)
         for host in self._hosts(job, None):
             usable = list(self._usable(job, conclusions, host))[: job.device_count]
@@ -151,9 +152,9 @@ class Candidates:
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
         found, saw_all, settled = False, True, conclusions.needs is not None
-        for walk in self._walks(job, conclusions, self._rows(conclusions)):
+        for snapshots in self._idle_then_shared(job, conclusions, self._rows(conclusions)):
             candidates = refusals = 0
-            for snapshot in walk:
+            for snapshot in snapshots:
                 if self._admits(job, conclusions, snapshot.device.id):
                     found = True
                     yield (snapshot,)
@@ -169,11 +170,11 @@ class Candidates:
             if saw_all:
                 conclusions.judged.clear()  # not needed again until these devices change
 
-    def _walks(
+    def _idle_then_shared(
         self, job: Job, conclusions: ClassConclusions, rows: tuple[_Row, _Row]
     ) -> tuple[Iterator[DeviceSnapshot], Iterator[DeviceSnapshot]]:
         """The idle devices, then the shared ones, that pass the cheap test."""
-        idle = (snapshot for snapshot in self._walk(job, rows[0]) if _fits_idle(job, snapshot))
+        idle = (snapshot for snapshot in self._available(job, rows[0]) if _fits_idle(job, snapshot))
         return idle, self._shared_that_fit(job, conclusions, rows[1])
 
     def _rows(self, conclusions: ClassConclusions) -> tuple[_Row, _Row]:
@@ -194,7 +195,7 @@ class Candidates:
         idle, shareable = self._index.entries(devices)
         return _Row(idle), _Row(shareable)
 
-    def _walk(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
+    def _available(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
         """The devices of a row that no job got in this pass and that are not reserved for others."""
         entries, given, snapshots, reserved = row.entries, self._given, self._index.snapshots, self._index.reserved
         while row.start < len(entries) and entries[row.start][-1] in given:
@@ -214,7 +215,7 @@ class Candidates:
                 row = self._as_rows(self._index.with_memory(least_memory))[1]
         most_used_pct = max(need.most_used_pct for need in needs.values())
         limits = self._limits
-        for snapshot in self._walk(job, row):
+        for snapshot in self._available(job, row):
             used_pct = snapshot.committed_utilization
             if used_pct > most_used_pct:
                 return  # the row is sorted by this
@@ -267,32 +268,34 @@ class Candidates:
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
         """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and
         among those where it leaves the fewest idle."""
-        count, open_of, idle_of, order = (
-            job.device_count,
-            self._index.open_of,
-            self._index.idle_of,
-            self._index.host_order,
-        )
-        found = [host for host, devices in open_of.items() if len(devices) >= count]
+        index, count = self._index, job.device_count
+        found = [host for host, devices in index.open_of.items() if len(devices) >= count]
         if since is not None:
-            changed = {self._index.snapshots[device].device.host for device in self._index.changed_since(since)}
+            changed = {index.snapshots[device].device.host for device in index.changed_since(since)}
             found = [host for host in found if host in changed]
-        return sorted(found, key=lambda host: (max(0, count - idle_of.get(host, 0)), idle_of.get(host, 0), order[host]))
+
+        def preference(host: HostId) -> tuple[int, int, int]:
+            idle = index.idle_of.get(host, 0)
+            return max(0, count - idle), idle, index.host_order[host]
+
+        return sorted(found, key=preference)
 
     def _usable(self, job: Job, conclusions: ClassConclusions, host: HostId) -> Iterator[DeviceSnapshot]:
         """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used."""
         needs = self._sharing_needs(job, conclusions)
-        rows = self._as_rows(self._index.open_of.get(host, ()))
-        for snapshot in (snapshot for row in rows for snapshot in self._walk(job, row)):
-            if not snapshot.residents:
-                if _fits_idle(job, snapshot):
+        for row in self._as_rows(self._index.open_of.get(host, ())):
+            for snapshot in self._available(job, row):
+                if not snapshot.residents:
+                    fits = _fits_idle(job, snapshot)
+                else:
+                    need = needs.get(device_class(snapshot.device))
+                    fits = (
+                        need is not None
+                        and snapshot.committed_utilization <= need.most_used_pct
+                        and need.memory <= free_memory(snapshot, self._limits)
+                    )
+                if fits:
                     yield snapshot
-                continue
-            need = needs.get(device_class(snapshot.device))
-            if need is None or snapshot.committed_utilization > need.most_used_pct:
-                continue
-            if need.memory <= free_memory(snapshot, self._limits):
-                yield snapshot
 
 
 def _fits_idle(job: Job, snapshot: DeviceSnapshot) -> bool:

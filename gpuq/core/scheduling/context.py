@@ -1,7 +1,7 @@
 """What a policy works with in one pass: the waiting jobs, the devices, the forecasts, and what is left as jobs are placed.
 
-The context reads the state and never changes it. In the course of a pass it only loses room: a device that was given to a job is
-given to no other in the same pass, because the forecasts do not speak of the two together yet.
+The context reads the state and never changes it. A device that was given to a job is given to no other in the same pass, because
+there is no forecast for the two together yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 class SchedulingContext:
-    """One pass. Policies read it and may `defer` jobs; `decide` tells it which proposals were granted."""
+    """One pass. Policies read it and may `defer` jobs; `decide` notes in it which proposals were granted."""
 
     def __init__(self, state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, now: float) -> None:
         self.state = state
@@ -121,11 +121,6 @@ class SchedulingContext:
         """One device of each class. Forecasts depend on nothing else about a device."""
         return self._device_index.device_classes.values()
 
-    @property
-    def has_shareable(self) -> bool:
-        """Whether any device with residents is open to another job."""
-        return bool(self._device_index.shareable)
-
     def no_device_open(self) -> Verdict:
         """The verdict for a job that no single device refused: there is none open at all."""
         index, count = self._device_index, len(self._device_index.snapshots)
@@ -211,13 +206,15 @@ class SchedulingContext:
         if devices:
             self._reservations.reserve_for_preemption(job, devices)
 
-    def close(self) -> None:
-        """The pass is over. Jobs tried after a device was given have not looked at it. They have to in the next pass, even if the
-        new resident has ended by then and the device is as it was."""
+    def update_reservations(self) -> Iterator[Reserve | EndReservation]:
+        """After the last proposal: the actions that change the state's reservations into those of this pass."""
+        return self._reservations.update(self._placed)
+
+    def end_pass(self) -> None:
+        """Count the devices that were given as changed.
+
+        Jobs tried after a device was given were not judged on it. They have to be in the next pass, even if the new resident has
+        ended by then and the device is as it was.
+        """
         if self._given:
             self._device_index.mark_changed(self._given)
-
-    def end_pass(self) -> Iterator[Reserve | EndReservation]:
-        """The policy has proposed all that it wants. What that changes in the reservations."""
-        self._reservations.end_pass(self._placed)
-        return self._reservations.actions(self._placed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, may_share, needed_memory
+from gpuq.core.scheduling.admit import may_share, needed_memory
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
@@ -17,7 +17,7 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.forecast import Forecast, Forecasts, combined
+from gpuq.core.state.forecast import Forecasts, combined
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.state import State
 
@@ -43,30 +43,25 @@ def decide(
             actions.extend(_evict(context, item))
         elif isinstance(item, Proposal):
             actions.extend(_launch_if_admitted(context, item))
-    actions.extend(context.end_pass())
+    actions.extend(context.update_reservations())
     # After all else, so that a reason does not name a device that this very pass has reserved or opened.
     actions.extend(new_pending_reasons(context))
-    context.close()
+    context.end_pass()
     return actions
 
 
 def _requeue_or_archive_ended(state: State) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.ended]:
-        reason = None if job.cancel_requested else _requeue_reason(job)
-        if reason is None:
+        if job.cancel_requested:
             yield Archive(job.id)
+        elif job.state is JobState.OUT_OF_MEMORY and job.had_partner and not job.alone:
+            yield Requeue(job.id, True, "ran out of memory beside a partner; runs alone from now on")
+        elif job.state is JobState.PREEMPTED:
+            yield Requeue(job.id, False, "preempted")
+        elif job.state is JobState.NODE_FAIL and job.requeue_on_node_fail:
+            yield Requeue(job.id, False, "its host or device was lost")
         else:
-            yield Requeue(job.id, job.state is JobState.OUT_OF_MEMORY, reason)
-
-
-def _requeue_reason(job: Job) -> str | None:
-    if job.state is JobState.OUT_OF_MEMORY and job.had_partner and not job.alone:
-        return "ran out of memory beside a partner; runs alone from now on"
-    if job.state is JobState.PREEMPTED:
-        return "preempted"
-    if job.state is JobState.NODE_FAIL and job.requeue_on_node_fail:
-        return "its host or device was lost"
-    return None
+            yield Archive(job.id)
 
 
 def _stop_cancelled(state: State) -> Iterator[Action]:
@@ -139,22 +134,20 @@ def _is_well_formed(context: SchedulingContext, job: Job, devices: tuple[DeviceI
 def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:
     snapshots = [context.snapshot(device) for device in devices]
     forecasts = [context.forecast(job, snapshot) for snapshot in snapshots]
+    promised = []
+    for snapshot, forecast in zip(snapshots, forecasts, strict=True):
+        needed, whole = needed_memory(job, forecast), snapshot.device.total_memory
+        # A job that runs alone, or whose need is not known, is promised the whole device.
+        promised.append(whole if needed is None or not may_share(job, forecast) else min(needed, whole))
     return Attempt(
         id=AttemptId(job.id, job.attempt + 1),
         kind=job.kind,
         host=snapshots[0].device.host,
         devices=devices,
-        promised=tuple(_promise(job, f, snapshot) for f, snapshot in zip(forecasts, snapshots, strict=True)),
+        promised=tuple(promised),
         shares=all(may_share(job, forecast) for forecast in forecasts),
         launched_at=context.now,
         forecast=combined(forecasts),
         max_slowdown=job.max_slowdown,
         had_partner=any(snapshot.residents for snapshot in snapshots),
     )
-
-
-def _promise(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> int:
-    """Bytes to promise: the whole device to a job that runs alone or whose need is not known."""
-    needed = needed_memory(job, forecast)
-    whole = snapshot.device.total_memory
-    return whole if needed is None or not may_share(job, forecast) else min(needed, whole)

@@ -2,7 +2,7 @@
 
 The index is part of the `PassCache`. At the beginning of a pass it looks again at the devices that changed since the last one,
 and at no others. A revision counts the changes that an admission could depend on; by the revision of a device's last change the
-cache tells which of its conclusions still hold.
+cache determines which of its conclusions still hold.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.index import DeviceClass, device_class, latest_since
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
@@ -76,7 +76,7 @@ class DeviceIndex:
         self.reserve(state.reservations.values())
 
     def reserve(self, reservations: Iterable[Reservation]) -> None:
-        """Have these reservations and no others. Where that is a change, every class looks at the device again."""
+        """Replace the reservations by these. A device for which that is a change counts as changed."""
         reserved = {device: reservation for reservation in reservations for device in reservation.devices}
         if reserved != self.reserved:
             different = {d for d in {*reserved, *self.reserved} if reserved.get(d) != self.reserved.get(d)}
@@ -84,7 +84,7 @@ class DeviceIndex:
             self.mark_changed(different)
 
     def mark_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Have every class look at these devices again."""
+        """Count these devices as changed: conclusions about them do not hold any more."""
         self.revision += 1
         for device in sorted(devices):
             self._note_change(device)
@@ -126,8 +126,9 @@ class DeviceIndex:
         self.revision += 1
         for device_id in devices:
             old = self.snapshots.get(device_id)
-            reading = _fresh_reading(state, device_id, limits, now)
-            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), reading)
+            reading = state.readings.get(device_id)
+            fresh = reading if reading and now - reading.at <= limits.stale_after_s else None
+            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), fresh)
             self.snapshots[device_id] = snapshot
             # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
             if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
@@ -176,11 +177,6 @@ class DeviceIndex:
 def free_memory(snapshot: DeviceSnapshot, limits: Limits) -> float:
     """Bytes that one more job may have on a device that is shared, the headroom kept free; below 0 where it is overfull."""
     return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
-
-
-def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -> Reading | None:
-    reading = state.readings.get(device)
-    return reading if reading and now - reading.at <= limits.stale_after_s else None
 
 
 def _is_unwell(snapshot: DeviceSnapshot) -> bool:

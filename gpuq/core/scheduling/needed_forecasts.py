@@ -35,7 +35,7 @@ def needed_forecasts(
         for device in context.device_classes
         if not cache.is_asked(job, device)
     ]
-    if alone or not context.has_shareable:
+    if alone or not cache.device_index.shareable:
         return list(dict.fromkeys(alone))
     pairs = (question(job, snapshot) for job in hopeful for snapshot in context.candidates.without_forecast(job))
     return list(dict.fromkeys(pairs))
@@ -50,7 +50,7 @@ class ForecastTable:
 
     def forget(self) -> None:
         """Drop all forecasts, because the predictor has learned something."""
-        # Another mapping and not an empty one: a `PassCache` knows by that that its conclusions rest on old forecasts.
+        # A new mapping instead of clearing this one: by that a `PassCache` notices that its conclusions rest on old forecasts.
         self.table = {}
 
     def collect(self, state: State, cache: PassCache, limits: Limits, now: float, answer: Answer) -> None:

@@ -29,15 +29,15 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
     # Jobs whose reason is not that of their class: the policy deferred them, or devices are reserved for them alone. Jobs without
     # a reason, and those deferred in the last pass, are here so that their classes need not be gone through for them.
     preempting = {r.job for r in context.reservations.values() if r.reason is ReservationReason.PREEMPTION}
-    by_itself = {*state.index.needs_verdict, *cache.deferred, *context.deferred, *preempting}
+    individual = {*state.index.needs_verdict, *cache.deferred, *context.deferred, *preempting}
     # Taken before the first look: a class that is looked at may be found unsettled again.
     to_check = list(_classes_to_check(context))
     cache.unsettled.clear()
     reasons: dict[SchedulingClass, _ClassReason] = {}
     for of_class in to_check:
         reasons[of_class] = _ClassReason(context, of_class)
-        _check_class(context, of_class, reasons[of_class], by_itself, fresh)
-    for job in (state.index.waiting[job_id] for job_id in sorted(by_itself & state.index.waiting.keys())):
+        _check_class(context, of_class, reasons[of_class], individual, fresh)
+    for job in (state.index.waiting[job_id] for job_id in sorted(individual & state.index.waiting.keys())):
         if context.placed(job):
             continue
         of_class = scheduling_class(job)
@@ -57,7 +57,7 @@ def _check_class(
     context: SchedulingContext,
     of_class: SchedulingClass,
     reason: _ClassReason,
-    by_itself: AbstractSet[JobId],
+    individual: AbstractSet[JobId],
     fresh: dict[Verdict, set[JobId]],
 ) -> None:
     """Find the jobs of a class whose reason does not hold any more."""
@@ -66,7 +66,7 @@ def _check_class(
         return  # most often, and then the jobs need not be gone through
     conclusions.reasons.clear()
     for job in (job for group in state.index.classes[of_class].values() for job in group.jobs):
-        if job.id in by_itself or context.placed(job):
+        if job.id in individual or context.placed(job):
             continue
         verdict = state.verdicts[job.id]
         if not reason.holds(verdict.rule, verdict.device):

@@ -54,18 +54,9 @@ class Reservations:
         overdue = self.overdue
         if overdue is not None and self._may_use(job, overdue):
             self._tried.add(overdue.job)
-        elif self.is_overdue(job):
+        elif overdue is None and self._is_overdue(job):
             self._reserve_for_overdue(job)
             self._tried.add(job.id)
-
-    def is_overdue(self, job: Job) -> bool:
-        """Whether devices are to be reserved for this job: it waited beyond its patience, and no job has such a reservation."""
-        waited_s = self._now - job.submitted_at
-        if waited_s <= self._limits.patience_s or job.id in self.by_job or self.overdue is not None:
-            return False
-        if waited_s <= self._patience_s(job) or (job.declared_memory, job.device_count) in self._undrainable:
-            return False
-        return self._cache.never_fits(job) is None
 
     def reserve_for_preemption(self, job: Job, devices: Collection[DeviceId]) -> None:
         """Reserve the devices that a policy makes room on for this job, unless they cannot be had together."""
@@ -76,8 +67,9 @@ class Reservations:
             chosen = tuple(sorted(device.id for device in known))
             self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
 
-    def end_pass(self, placed: AbstractSet[JobId]) -> None:
-        """The policy has proposed all that it wants: drop the reservations that have lost their point."""
+    def update(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
+        """After the last proposal: drop the reservations that have lost their point, and return the actions that change those of
+        the state into the rest. `placed` got their devices: a launch ends the reservation of its job by itself."""
         for reservation in list(self.by_job.values()):
             if reservation.reason is ReservationReason.OVERDUE:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
@@ -87,9 +79,6 @@ class Reservations:
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)
             if useless or reservation.job in placed:
                 self._drop(reservation.job)
-
-    def actions(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
-        """What changes the reservations of the state into these. A launch ends the reservation of its job by itself."""
         before = self._state.reservations
         yield from (EndReservation(job) for job in before if job not in self.by_job and job not in placed)
         yield from (Reserve(new) for job, new in self.by_job.items() if before.get(job) != new)
@@ -105,12 +94,18 @@ class Reservations:
             return job.id == reservation.job
         return scheduling_class(job) == scheduling_class(self._state.jobs[reservation.job])
 
-    def _patience_s(self, job: Job) -> float:
-        """How long a job waits before devices are drained for it, by its own device-time on the class where it is shortest: a job
-        that will hold devices for long may wait for long."""
+    def _is_overdue(self, job: Job) -> bool:
+        """Whether the job waited beyond its patience, and devices that are drained for it could serve it."""
+        waited_s = self._now - job.submitted_at
+        if waited_s <= self._limits.patience_s or job.id in self.by_job:
+            return False
+        # By its own device-time, on the class of devices where that is shortest: a job that will hold devices for long may wait
+        # for long.
         forecasts = (self._cache.forecast_alone(job, d) for d in self._cache.device_index.device_classes.values())
         durations = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
-        return self._limits.patience_ratio * job.device_count * min(durations, default=0.0)
+        if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
+            return False
+        return (job.declared_memory, job.device_count) not in self._undrainable and self._cache.never_fits(job) is None
 
     def _review(self) -> None:
         """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
@@ -139,11 +134,8 @@ class Reservations:
 
     def _set(self, reservation: Reservation) -> None:
         self.by_job[reservation.job] = reservation
-        self._update_index()
+        self._cache.device_index.reserve(self.by_job.values())
 
     def _drop(self, job: JobId) -> None:
         del self.by_job[job]
-        self._update_index()
-
-    def _update_index(self) -> None:
         self._cache.device_index.reserve(self.by_job.values())

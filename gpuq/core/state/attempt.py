@@ -29,7 +29,7 @@ class StopReason(StrEnum):
 
 
 class Ending(StrEnum):
-    """How an attempt ended, in the worker's words: what it saw, not what it means for the job.
+    """How an attempt ended, as its worker reports it; what that means for the job is decided in `apply`.
 
     `KILLED`: by a signal that gpuq did not send. `OUT_OF_MEMORY`: its device had none left; `HOST_OUT_OF_MEMORY`: the machine,
     its cgroup or a limit of its own had none left, which on CPU cores is the device's too. `DRIVER_ERROR`: the driver would not

@@ -1,7 +1,7 @@
-"""What a job is placed on, and what was last read from it.
+"""Hosts and devices, and the last readings of devices, as workers report them.
 
-Arrives from a worker's report. A device is a GPU, a MIG slice or a set of CPU cores; the core does not care which.
-A reading that could not be taken is `None`, never 0.
+A device is a GPU, a MIG slice or a set of CPU cores; the core treats them alike. A reading that could not be taken is `None`,
+never 0.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Device:
     `index` is its number on its host, as `nvidia-smi` counts: "3", or "3:1" for the second MIG slice of GPU 3. None where the
     worker that reported it was older than this field. It may change when the machine restarts; `id` does not.
 
-    `sharing` is how those on it share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. What a pair
-    costs never crosses ways of sharing.
+    `sharing` is how jobs share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. The costs of
+    pairs never cross ways of sharing.
     """
 
     id: DeviceId
@@ -35,7 +35,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What a device says of itself beside memory and utilisation; None where it does not. Nothing is decided by these.
+    """Further readings of a device; None for what it does not report. No decision depends on them.
 
     `energy_joules` counts since the driver was loaded. `throttling` names the reasons for which the clocks are lowered now, ()
     for none. `xids` are the driver's error numbers with how often each came since the worker service began.
@@ -52,7 +52,7 @@ class Vitals:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
+    """One reading of a device. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
 
     `unwell` says in words why the device is given no new jobs for now, None for one that is well. `processes_visible`: whether
     the driver shows the processes of our jobs there, None before any job could be shown. Where it does not, the figures of a job

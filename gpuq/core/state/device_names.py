@@ -17,10 +17,14 @@ class DeviceNames:
 
     def __init__(self, devices: Iterable[Device] = (), reported: Collection[str] = ()) -> None:
         self._devices = {device.id: device for device in devices}
-        self._several_hosts = len({device.host for device in self._devices.values()}) > 1
         self._reported = frozenset(reported)
         self._names: dict[str, str] = {}
-        for name, sharers in self._by_name().items():
+        several_hosts = len({device.host for device in self._devices.values()}) > 1
+        by_name: dict[str, list[DeviceId]] = defaultdict(list)
+        for device in self._devices.values():
+            if local := local_name(device):
+                by_name[f"{device.host}:{local}" if several_hosts else local].append(device.id)
+        for name, sharers in by_name.items():
             owners = [id_ for id_ in sharers if id_ in self._reported] if len(sharers) > 1 else sharers
             if len(owners) == 1:
                 self._names[owners[0]] = name
@@ -52,13 +56,6 @@ class DeviceNames:
         )
         found = next((devices for devices in rules if devices), [])
         return [device for device in found if device.id in self._reported] or found
-
-    def _by_name(self) -> dict[str, list[DeviceId]]:
-        found: dict[str, list[DeviceId]] = defaultdict(list)
-        for device in self._devices.values():
-            if local := local_name(device):
-                found[f"{device.host}:{local}" if self._several_hosts else local].append(device.id)
-        return found
 
 
 def local_name(device: Device) -> str | None:

@@ -66,7 +66,7 @@ class ResidentNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentReport(ResidentNumbers):
-    """One attempt that a host still answers for. `started_at` is None before its process runs.
+    """One attempt that a host reports as its own. `started_at` is None before its process runs.
 
     `rates`: its progress alone and beside the partners that it has now; None while it has none.
     """

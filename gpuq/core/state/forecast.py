@@ -1,6 +1,6 @@
-"""What the core asks of a predictor, and what it gets back: plain data, so that a table, a model and an oracle are alike.
+"""Questions to a predictor and its forecasts, as plain data, so that a table, a model and an oracle can answer alike.
 
-`None` means unknown, and unknown blocks sharing. Evidence says in words what the numbers rest on.
+`None` means unknown, and what is unknown blocks sharing. `evidence` names what the numbers rest on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpuq.core.state.job import KindId
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What would a job of this signature need on this type of device, and what would it cost beside these kinds?
+    """What does a job of this signature need on this type of device, and how much do it and these kinds slow each other there?
 
     `sharing` is the device's way of sharing, as `Device.sharing` has it.
     """
@@ -25,8 +25,8 @@ class Question:
     sharing: str | None = None
 
 
-# What the cost of a pair rests on: this pair was measured; both kinds were, beside others; one of them was; neither, so
-# that the utilisations alone speak.
+# What the cost of a pair rests on: this pair was measured; both kinds were, beside others; one of them was; neither was, so
+# that only the utilisations count.
 MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule"
 _WEAKEST_FIRST = (RULE, PARTLY, LEARNED, MEASURED)
 
@@ -81,10 +81,10 @@ class Forecast:
     widened: float = 1.0
     """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False
-    """Slowdowns of pairs are known here, so a place beyond the limit on utilisation may be worth a question."""
+    """Slowdowns of pairs are known on this type of device, so a device beyond the limit on utilisation may admit the job."""
     speedups: tuple[tuple[int, float], ...] = ()
     """(devices, times faster than on one), by rising count; empty where nothing is known of more devices than one. Durations
-    speak of as many devices as the job asks for."""
+    are for as many devices as the job asks for."""
 
     @property
     def likeliest_utilization_pct(self) -> float | None:
@@ -104,9 +104,9 @@ class Forecast:
 
 
 def combined(forecasts: Sequence[Forecast]) -> Forecast:
-    """The one that speaks for a gang, of those for its devices: it is as slow as on its slowest, beside all partners there are.
+    """The forecast of a gang, from those for its devices: it is as slow as on the slowest, and has the partners of all.
 
-    Not for an empty sequence.
+    The sequence must not be empty.
     """
     first = forecasts[0]
     if all(forecast == first for forecast in forecasts):

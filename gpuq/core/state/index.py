@@ -1,7 +1,7 @@
 """Indexes over the state, so that a pass need not go through all of it: waiting jobs, ended jobs, touched devices.
 
 Only `apply` writes them, through the functions that replace a job or an attempt. They hold nothing that does not follow from the
-state, so equal states have equal indexes but for the numbering of touches. `Index` knows no limits and no forecasts.
+state, so equal states have equal indexes but for the numbering of touches. They depend on no limits and no forecasts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 
-# Jobs of one class get the same verdict from every device: same forecasts, same wishes.
+# Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
 # A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group.
 GroupKey = tuple[SchedulingClass, int, str]
@@ -38,11 +38,6 @@ class PendingGroup:
         """The job submitted first."""
         return self.jobs[0]
 
-    @property
-    def key(self) -> GroupKey:
-        """What its jobs have in common."""
-        return self.scheduling_class, self.priority, self.owner
-
     def add(self, job: Job) -> None:
         """Put a job in its place."""
         if self.jobs and _first_come(job) < _first_come(self.jobs[-1]):
@@ -57,7 +52,7 @@ class PendingGroup:
 
 @dataclass
 class Index:
-    """Facts derived from the state, so that a pass costs what changed and not what there is.
+    """Facts derived from the state, so that the time of a pass depends on what changed, not on the size of the queue.
 
     Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
     whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first.
@@ -82,33 +77,27 @@ class Index:
 
     def job_changed(self, old: Job | None, new: Job | None) -> None:
         """Take in a job that is new (`old` is None), changed, or removed (`new` is None)."""
-        if old is not None and (new is None or new.state is not old.state):
-            self._forget(old)
-        elif old is not None and new is not None and old.state is JobState.PENDING:
-            self._leave_group(old)
+        if old is not None:
+            self.ended.pop(old.id, None)
+            self.cancelling.pop(old.id, None)
+            if old.state is JobState.PENDING:
+                self._leave_group(old)
+                if new is None or new.state is not JobState.PENDING:
+                    self.needs_verdict.pop(old.id, None)
+        if new is None:
+            return
+        if new.state is JobState.PENDING:
             self._join_group(new)
-        if new is not None:
-            self._take_up(new, came=old is None or old.state is not new.state)
+            if old is None or old.state is not JobState.PENDING:
+                self.needs_verdict[new.id] = None
+        elif new.state in ENDED:
+            self.ended[new.id] = None
+        elif new.state in ACTIVE and new.cancel_requested:
+            self.cancelling[new.id] = None
 
     def verdict_set(self, job: JobId) -> None:
         """The job has a verdict."""
         self.needs_verdict.pop(job, None)
-
-    def _take_up(self, job: Job, *, came: bool) -> None:
-        if job.state is JobState.PENDING and came:
-            self.needs_verdict[job.id] = None
-            self._join_group(job)
-        elif job.state in ENDED:
-            self.ended[job.id] = None
-        elif job.state in ACTIVE and job.cancel_requested:
-            self.cancelling[job.id] = None
-
-    def _forget(self, job: Job) -> None:
-        if job.state is JobState.PENDING:
-            self.needs_verdict.pop(job.id, None)
-            self._leave_group(job)
-        self.ended.pop(job.id, None)
-        self.cancelling.pop(job.id, None)
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job
@@ -138,25 +127,19 @@ class Index:
         attempt = new or old
         assert attempt is not None, "neither the old nor the new attempt is given"
         if new is None:
-            self._drop(attempt.id, owner)
+            self.last_heartbeats.pop(attempt.id, None)
+            del self.running_of[owner][attempt.id]
+            if not self.running_of[owner]:
+                del self.running_of[owner]
         else:
             self.running_of.setdefault(owner, {})[attempt.id] = None
-            self._note_heartbeat(old, new)
+            # The longest silent stand first, so a new heartbeat puts the attempt at the end.
+            if new.revoking or old is None or last_heartbeat(old) != last_heartbeat(new):
+                self.last_heartbeats.pop(attempt.id, None)
+            if not new.revoking:
+                self.last_heartbeats.setdefault(attempt.id, last_heartbeat(new))
         for device in attempt.devices:
             self.touch(device)
-
-    def _drop(self, attempt: AttemptId, owner: str) -> None:
-        self.last_heartbeats.pop(attempt, None)
-        del self.running_of[owner][attempt]
-        if not self.running_of[owner]:
-            del self.running_of[owner]
-
-    def _note_heartbeat(self, old: Attempt | None, new: Attempt) -> None:
-        if new.revoking:
-            self.last_heartbeats.pop(new.id, None)
-        elif old is None or old.revoking or last_heartbeat(old) != last_heartbeat(new):
-            self.last_heartbeats.pop(new.id, None)
-            self.last_heartbeats[new.id] = last_heartbeat(new)
 
     def device_changed(self, old: Device | None, new: Device) -> None:
         """Take in a device that is new or changed."""
@@ -187,7 +170,7 @@ class Index:
 
 
 def latest_since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
-    """The devices of a log, in which the latest stands last, that have a number beyond this one; the latest first."""
+    """The devices that a log, in which the latest stands last, has with a larger number than this; the latest first."""
     found = []
     for device in reversed(log):
         if log[device] <= number:
@@ -203,8 +186,8 @@ def last_heartbeat(attempt: Attempt) -> float:
 
 def scheduling_class(job: Job) -> SchedulingClass:
     """The scheduling class of a job."""
-    wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
-    return (job.signature, job.sharing, job.alone, *wishes)
+    requirements = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
+    return (job.signature, job.sharing, job.alone, *requirements)
 
 
 def device_class(device: Device) -> DeviceClass:

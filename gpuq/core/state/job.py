@@ -1,6 +1,6 @@
-"""A job as the core sees it: who waits for what, and how far it has come.
+"""A job as the core sees it: what it needs, what its submitter allows, and its state.
 
-The command, directory and environment are not here: the core never needs them. They stay in the record.
+The command, directory and environment stay in the record: no decision depends on them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Job:
     `signature` is the kind plus the features that forecasts depend on: jobs of one signature get one forecast.
     `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
-    `had_partner` tells of the last attempt. `device_count` is the fewest devices it runs on, all of one host; with
-    `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so that a policy may stop it
-    and start it again. `served_s` counts the device-seconds of its ended attempts.
+    `had_partner`: whether the last attempt shared a device. `device_count` is the fewest devices it runs on, all of one host;
+    with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so that a policy may
+    stop it and start it again. `served_s` counts the device-seconds of its ended attempts.
     """
 
     id: JobId

@@ -4,7 +4,7 @@ Every change is an event or an action given to `apply` with the time; `decide` a
 events that are repeated or too late, so a message delivered twice is harmless, and returns whether anything changed.
 
 A job stays in the state until it is archived; the database keeps its past. Actions are applied before they are performed, so a
-`Launch` promises the memory at once. What passes look up is indexed in `index`, so a pass costs what has changed.
+`Launch` promises the memory at once. What passes look up is in `index`, so their time depends on what has changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gpuq.core.state.events import (
 from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.transitions import Step, allows, next_state
+from gpuq.core.state.transitions import Step, next_state
 from gpuq.core.state.usage import UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 
@@ -65,7 +65,7 @@ class State:
     index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put the attempts on their devices, and all in order."""
+        """Build `residents` and `index` from the other fields."""
         for device in self.devices.values():
             self.index.device_changed(None, device)
         for host in sorted(self.hosts.values(), key=lambda host: host.last_seen):
@@ -77,7 +77,7 @@ class State:
         for attempt in sorted(self.attempts.values(), key=last_heartbeat):
             self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
         for attempt in list(self.attempts.values()):
-            _settle(self, attempt)
+            _add_to_devices(self, attempt)
 
     def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
         """The attempts now on `device`, oldest first."""
@@ -88,7 +88,7 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
     """Change `state` by one event or action. Returns whether it changed anything."""
     match item:
         case Submitted(job=job):
-            return _admit_job(state, job)
+            return _add_job(state, job)
         case CancelRequested(job=job_id):
             return _request_cancel(state, job_id, now)
         case HoldRequested(job=job_id):
@@ -104,11 +104,11 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
         case Launch(attempt=attempt):
             return _launch(state, attempt, now)
         case SetPendingReason(jobs=jobs, verdict=verdict):
-            return _hold(state, jobs, verdict)
+            return _set_pending_reason(state, jobs, verdict)
         case Stop(attempt=attempt_id, reason=reason):
             return _stop(state, attempt_id, reason, now)
         case Revoke(attempt=attempt_id):
-            return _void(state, attempt_id)
+            return _revoke(state, attempt_id)
         case Requeue(job=job_id, alone=alone):
             return _requeue(state, job_id, alone, now)
         case Archive(job=job_id):
@@ -124,7 +124,7 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-def _admit_job(state: State, job: Job) -> bool:
+def _add_job(state: State, job: Job) -> bool:
     if job.id in state.jobs:
         return False
     _put_job(state, job)
@@ -146,14 +146,15 @@ def _archive(state: State, job_id: JobId) -> bool:
 
 
 def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
+    """Take the job to the state that this step leads to. False, and nothing changes, if the step is illegal."""
     job = state.jobs.get(job_id)
-    if job is None or not allows(job.state, step):
+    next_ = None if job is None else next_state(job.state, step)
+    if job is None or next_ is None:
         return False
-    changed = replace(job, state=next_state(job.state, step), since=now)
-    _put_job(state, changed)
+    _put_job(state, replace(job, state=next_, since=now))
     if step is not Step.STOP:
         state.verdicts.pop(job_id, None)
-    if changed.state is not JobState.PENDING:
+    if next_ is not JobState.PENDING:
         # Whatever ended the wait (a launch, a cancel, a hold), the devices are not needed for it any more.
         state.reservations.pop(job_id, None)
     return True
@@ -169,7 +170,7 @@ def _request_cancel(state: State, job_id: JobId, now: float) -> bool:
     return True
 
 
-def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
+def _set_pending_reason(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
     waiting = [job for job in jobs if job in state.jobs and state.jobs[job].state is JobState.PENDING]
     state.verdicts.update(dict.fromkeys(waiting, verdict))
     for job in waiting:
@@ -207,12 +208,12 @@ def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
 
 def _launch(state: State, attempt: Attempt, now: float) -> bool:
     job = state.jobs.get(attempt.id.job)
-    if job is None or attempt.id.number != job.attempt + 1 or not allows(job.state, Step.LAUNCH):
+    if job is None or attempt.id.number != job.attempt + 1 or next_state(job.state, Step.LAUNCH) is None:
         return False
     _step(state, job.id, Step.LAUNCH, now)
     _put_job(state, replace(state.jobs[job.id], attempt=attempt.id.number))
     _put_attempt(state, attempt)
-    _settle(state, attempt)
+    _add_to_devices(state, attempt)
     return True
 
 
@@ -222,7 +223,7 @@ def _put_attempt(state: State, attempt: Attempt) -> None:
     state.attempts[attempt.id] = attempt
 
 
-def _settle(state: State, attempt: Attempt) -> None:
+def _add_to_devices(state: State, attempt: Attempt) -> None:
     """Put the attempt on its devices; all attempts there have had a partner from then on."""
     for device in attempt.devices:
         residents = state.residents[device] = (*state.residents.get(device, ()), attempt.id)
@@ -249,7 +250,7 @@ def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -
     return True
 
 
-def _void(state: State, attempt_id: AttemptId) -> bool:
+def _revoke(state: State, attempt_id: AttemptId) -> bool:
     attempt = state.attempts.get(attempt_id)
     if attempt is None or attempt.revoking:
         return False
@@ -258,21 +259,27 @@ def _void(state: State, attempt_id: AttemptId) -> bool:
 
 
 def _end_attempt(state: State, event: Exited, now: float) -> bool:
-    attempt = state.attempts.get(event.attempt)
+    attempt = state.attempts.pop(event.attempt, None)
     if attempt is None:
         return False
     job = state.jobs[event.attempt.job]
-    step = _meaning_of(event, attempt, job)
-    if step is Step.REQUEUE:
-        return _return_to_queue(state, event.attempt, now)
-    _remove(state, attempt)
-    served = served_s(attempt, now)
-    state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
-    _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
+    state.index.attempt_changed(attempt, None, job.owner)
+    for device in attempt.devices:
+        left = tuple(other for other in state.residents[device] if other != attempt.id)
+        if left:
+            state.residents[device] = left
+        else:
+            del state.residents[device]
+    step = _job_step(event, attempt, job)
+    # An attempt that never ran used nothing, and says nothing about the job.
+    if step is not Step.REQUEUE:
+        served = served_s(attempt, now)
+        state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
+        _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
     return _step(state, job.id, step, now)
 
 
-def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
+def _job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
     """What the ending that the worker reported means for the job, given what gpuq had ordered."""
     match event.ending:
         case Ending.NEVER_STARTED if attempt.started_at is None:
@@ -289,27 +296,6 @@ def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
             return Step.CANCEL
         case _:
             return Step.COMPLETE if event.exit_code == 0 else Step.FAIL
-
-
-def _return_to_queue(state: State, attempt_id: AttemptId, now: float) -> bool:
-    """The attempt never ran: the job is queued again, or cancelled if that was requested meanwhile."""
-    attempt = state.attempts.get(attempt_id)
-    if attempt is None:
-        return False
-    _remove(state, attempt)
-    cancelled = state.jobs[attempt_id.job].cancel_requested
-    return _step(state, attempt_id.job, Step.CANCEL if cancelled else Step.REQUEUE, now)
-
-
-def _remove(state: State, attempt: Attempt) -> None:
-    del state.attempts[attempt.id]
-    state.index.attempt_changed(attempt, None, state.jobs[attempt.id.job].owner)
-    for device in attempt.devices:
-        left = tuple(other for other in state.residents[device] if other != attempt.id)
-        if left:
-            state.residents[device] = left
-        else:
-            del state.residents[device]
 
 
 # --- hosts ---------------------------------------------------------------------------------------------------------

@@ -63,23 +63,6 @@ TRANSITIONS: Mapping[tuple[JobState, Step], JobState] = {
 }
 
 
-class IllegalStepError(Exception):
-    """A job was asked to do what its state does not allow."""
-
-    def __init__(self, state: JobState, step: Step) -> None:
-        super().__init__(f"a job that is {state} cannot {step}")
-        self.state = state
-        self.step = step
-
-
-def next_state(state: JobState, step: Step) -> JobState:
-    """The state that `step` leads to from `state`. Raises IllegalStepError."""
-    try:
-        return TRANSITIONS[state, step]
-    except KeyError:
-        raise IllegalStepError(state, step) from None
-
-
-def allows(state: JobState, step: Step) -> bool:
-    """Whether `step` is legal from `state`."""
-    return (state, step) in TRANSITIONS
+def next_state(state: JobState, step: Step) -> JobState | None:
+    """The state that `step` leads to from `state`; None where the step is illegal."""
+    return TRANSITIONS.get((state, step))

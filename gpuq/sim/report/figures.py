@@ -18,7 +18,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
 from gpuq.sim.record import SimulatedJob, SimulationRun
-from gpuq.sim.report.occupancy import Demand, occupancy, spans
+from gpuq.sim.report.occupancy import Demand, busy_s, spans
 
 HOUR_S = 3600.0
 BUDGET = 1.2
@@ -138,10 +138,6 @@ class RunFigures:
     )
     decision_p99_s: float | None = _figure("p99", "s", "99th percentile of that.")
 
-    def to_json(self) -> dict[str, Any]:
-        """Every field under its name; None for what is not known."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
-
 
 MEASURED = tuple(one for one in fields(RunFigures) if one.metadata)
 """The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
@@ -152,6 +148,11 @@ def figures(run: SimulationRun, *, budget: float = BUDGET, prices: Scheduling | 
     defaults.
     """
     ended = [job for job in run.jobs if job.ended_at is not None]
+    completions = [job.completion_s for job in ended if job.completion_s is not None]
+    waits = [job.wait_s for job in ended if job.wait_s is not None]
+    ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in run.jobs for attempt in job.attempts)
+    deadlines = [(job.ended_at or 0.0, due) for job in ended if (due := job.arrival.deadline_s) is not None]
+    found = run.admissions
     return RunFigures(
         policy=run.policy,
         trace=run.trace,
@@ -160,40 +161,27 @@ def figures(run: SimulationRun, *, budget: float = BUDGET, prices: Scheduling | 
         devices=run.device_count,
         jobs=len(run.jobs),
         unfinished=len(run.jobs) - len(ended),
-        **_times(ended),
+        completion_mean_s=_mean(completions),
+        completion_median_s=_quantile(completions, 0.5),
+        completion_p99_s=_quantile(completions, 0.99),
+        wait_mean_s=_mean(waits),
+        wait_median_s=_quantile(waits, 0.5),
+        wait_p99_s=_quantile(waits, 0.99),
         **_slowdowns(run.jobs, budget),
-        **_device_time(run, ended),
-        **_memory(run.jobs),
+        **(_device_time(run, ended) if ended else {}),
+        ooms=ooms,
+        ooms_per_1000=1000 * ooms / len(run.jobs) if run.jobs else None,
         **_fairness(ended, run),
-        **_admissions(run),
+        wrongly_shared=_share(found.wrongly_shared, found.shared),
+        wrongly_refused=_share(found.wrongly_refused, found.refused),
         failed=sum(job.state is not JobState.COMPLETED for job in ended),
-        late=_late(ended),
+        late=_share(sum(end > due for end, due in deadlines), len(deadlines)),
         cost=_cost(run.energy_kwh, ended, prices or Scheduling()),
         energy_kwh=run.energy_kwh,
         idle_energy_kwh=run.idle_energy_kwh,
         decision_median_s=_quantile(run.pass_seconds, 0.5),
         decision_p99_s=_quantile(run.pass_seconds, 0.99),
     )
-
-
-def _times(ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
-    completions = [job.completion_s for job in ended if job.completion_s is not None]
-    waits = [job.wait_s for job in ended if job.wait_s is not None]
-    return {
-        "completion_mean_s": _mean(completions),
-        "completion_median_s": _quantile(completions, 0.5),
-        "completion_p99_s": _quantile(completions, 0.99),
-        "wait_mean_s": _mean(waits),
-        "wait_median_s": _quantile(waits, 0.5),
-        "wait_p99_s": _quantile(waits, 0.99),
-        "makespan_s": _makespan(ended),
-    }
-
-
-def _makespan(ended: Sequence[SimulatedJob]) -> float | None:
-    if not ended:
-        return None
-    return max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
 
 
 def _slowdowns(jobs: Sequence[SimulatedJob], budget: float) -> dict[str, float | None]:
@@ -212,18 +200,17 @@ def _slowdowns(jobs: Sequence[SimulatedJob], budget: float) -> dict[str, float |
 
 
 def _device_time(run: SimulationRun, ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
-    makespan = _makespan(ended)
-    if makespan is None:
-        return {}
-    had = occupancy(spans(run.jobs, run.ended_at).values())
+    makespan = max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
+    used_s = busy_s(spans(run.jobs, run.ended_at).values())
     exclusive_s = sum(_exclusive_s(job) for job in run.jobs)
     there_s = run.device_count * makespan
     return {
-        "packing_saving": packing_saving(had.busy_s, [exclusive_s]),
-        "gpu_hours_used": had.busy_s / HOUR_S,
-        "gpu_hours_idle": max(0.0, there_s - had.busy_s) / HOUR_S,
-        "gpu_hours_saved": (exclusive_s - had.busy_s) / HOUR_S,
-        "utilisation": had.busy_s / there_s if there_s > 0 else None,
+        "makespan_s": makespan,
+        "packing_saving": packing_saving(used_s, [exclusive_s]),
+        "gpu_hours_used": used_s / HOUR_S,
+        "gpu_hours_idle": max(0.0, there_s - used_s) / HOUR_S,
+        "gpu_hours_saved": (exclusive_s - used_s) / HOUR_S,
+        "utilisation": used_s / there_s if there_s > 0 else None,
     }
 
 
@@ -235,48 +222,24 @@ def _exclusive_s(job: SimulatedJob) -> float:
     return min(job.arrival.duration_s, max(0.0, useful_s)) * job.arrival.devices
 
 
-def _memory(jobs: Sequence[SimulatedJob]) -> dict[str, float | None]:
-    ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in jobs for attempt in job.attempts)
-    return {"ooms": ooms, "ooms_per_1000": 1000 * ooms / len(jobs) if jobs else None}
-
-
-def _admissions(run: SimulationRun) -> dict[str, float | None]:
-    found = run.admissions
-    return {
-        "wrongly_shared": _share(found.wrongly_shared, found.shared),
-        "wrongly_refused": _share(found.wrongly_refused, found.refused),
-    }
-
-
 def _fairness(ended: Sequence[SimulatedJob], run: SimulationRun) -> dict[str, float | None]:
     by_owner: dict[str, list[float]] = defaultdict(list)
-    for job in ended:
-        by_owner[job.arrival.owner].append((job.completion_s or 0.0) / max(job.arrival.duration_s, _SHORTEST_S))
+    rhos = []
     demand = Demand(run.jobs, run.ended_at)
-    rhos = [rho for job in ended if (rho := _finish_time_fairness(job, demand, run.device_count)) is not None]
+    for job in ended:
+        arrival, took_s = job.arrival, job.completion_s or 0.0
+        by_owner[arrival.owner].append(took_s / max(arrival.duration_s, _SHORTEST_S))
+        if job.ended_at is not None and took_s > 0 and arrival.duration_s > 0:
+            contention = max(1.0, demand.mean(arrival.submit_s, job.ended_at) / run.device_count)
+            rhos.append(took_s / (arrival.duration_s * contention))
+    means = [fmean(values) for values in by_owner.values()]
+    squares = sum(mean * mean for mean in means)
     return {
-        "jain": _jain([fmean(values) for values in by_owner.values()]),
+        # (sum of x)^2 / (n * sum of x^2). With a single owner there is nothing to compare.
+        "jain": sum(means) ** 2 / (len(means) * squares) if len(means) > 1 and squares > 0 else None,
         "unfair": _share(sum(rho > 1 + 1e-9 for rho in rhos), len(rhos)),
         "unfair_p99": _quantile(rhos, 0.99),
     }
-
-
-def _finish_time_fairness(job: SimulatedJob, demand: Demand, devices: int) -> float | None:
-    if job.ended_at is None or job.ended_at <= job.arrival.submit_s or job.arrival.duration_s <= 0:
-        return None
-    contention = max(1.0, demand.mean(job.arrival.submit_s, job.ended_at) / devices)
-    return (job.ended_at - job.arrival.submit_s) / (job.arrival.duration_s * contention)
-
-
-def _jain(values: Sequence[float]) -> float | None:
-    """(sum of x)^2 / (n * sum of x^2); None for a single owner, as there is nothing to compare."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if len(values) > 1 and squares > 0 else None
-
-
-def _late(ended: Iterable[SimulatedJob]) -> float | None:
-    bound = [job for job in ended if job.arrival.deadline_s is not None]
-    return _share(sum((job.ended_at or 0.0) > (job.arrival.deadline_s or 0.0) for job in bound), len(bound))
 
 
 def _cost(energy_kwh: float | None, ended: Iterable[SimulatedJob], prices: Scheduling) -> float | None:

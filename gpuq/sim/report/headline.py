@@ -17,19 +17,15 @@ def _saved(main: RunFigures) -> Iterator[str]:
     if not main.sharing_jobs:
         yield f"Under {main.policy} no two jobs would have shared a device."
     elif main.gpu_hours_saved is not None and main.gpu_hours_used is not None:
-        if main.gpu_hours_saved > 0:
-            whole = main.gpu_hours_used + main.gpu_hours_saved
-            saved = f"{hours(main.gpu_hours_saved)} GPU-hours, {share(main.gpu_hours_saved / whole)} of {hours(whole)}"
-            yield f"Sharing would have saved {saved}{_of_possible(main)}."
-        else:
+        if main.gpu_hours_saved <= 0:
             yield "Sharing would have saved no GPU-hours."
-
-
-def _of_possible(main: RunFigures) -> str:
-    """The bound on saving, which shows whether little was saved because little could be."""
-    if main.possible_saving is None:
-        return ""
-    return f"; pairs within the limits of the settings could save {share(main.possible_saving)} at most"
+            return
+        whole = main.gpu_hours_used + main.gpu_hours_saved
+        saved = f"{hours(main.gpu_hours_saved)} GPU-hours, {share(main.gpu_hours_saved / whole)} of {hours(whole)}"
+        # The bound shows whether little was saved because little could be.
+        bound = main.possible_saving
+        most = "" if bound is None else f"; pairs within the limits of the settings could save {share(bound)} at most"
+        yield f"Sharing would have saved {saved}{most}."
 
 
 def _completion(main: RunFigures, baseline: RunFigures) -> Iterator[str]:

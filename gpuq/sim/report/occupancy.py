@@ -1,4 +1,4 @@
-"""Which attempts had which device when, and the sums of it: busy and shared device-seconds, and how contended a time was."""
+"""Which attempts had which device when; how long devices were busy, and how contended a time was."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ from itertools import accumulate, pairwise
 
 from gpuq.core.state.device import DeviceId
 from gpuq.sim.record import SimulatedAttempt, SimulatedJob
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """Device-seconds: busy with at least one attempt, and shared by more than one."""
-
-    busy_s: float
-    shared_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +34,13 @@ def spans(jobs: Iterable[SimulatedJob], until: float) -> dict[DeviceId, list[Dev
     return dict(found)
 
 
-def occupancy(by_device: Iterable[Sequence[DeviceSpan]]) -> Occupancy:
-    """The sums over these devices."""
-    busy = shared = 0.0
+def busy_s(by_device: Iterable[Sequence[DeviceSpan]]) -> float:
+    """Device-seconds in which these devices had at least one attempt."""
+    busy = 0.0
     for on_device in by_device:
         for start, end, count in _steps((span.start, span.end, 1) for span in on_device):
             busy += (end - start) * (count > 0)
-            shared += (end - start) * (count > 1)
-    return Occupancy(busy, shared)
+    return busy
 
 
 class Demand:

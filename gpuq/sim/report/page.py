@@ -10,24 +10,23 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from gpuq.format import UNKNOWN, share, two_places
+from gpuq.format import UNKNOWN, count, hours, share, two_places
 from gpuq.format import ratio as written
 from gpuq.sim.report.figures import MEASURED, RunFigures
-from gpuq.sim.report.labels import BY_UNIT
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
-from gpuq.sim.report.report import ChainStep, SimulationReport
+from gpuq.sim.report.report import SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-_FIRST = (
-    "completion_mean_s", "completion_p99_s", "wait_mean_s", "wait_p99_s", "slowdown_p95", "slowdown_worst", "over_budget",
-    "gpu_hours_saved",
-)  # fmt: skip
-_BY_NAME = {one.name: one for one in MEASURED}
+# The columns of the first table, and their titles there.
 _TITLES = {
     "completion_mean_s": "done: mean", "completion_p99_s": "p99", "wait_mean_s": "waiting: mean",
     "wait_p99_s": "p99", "slowdown_p95": "slowdown: p95", "slowdown_worst": "worst", "over_budget": "over budget",
     "gpu_hours_saved": "GPU-h saved",
+}  # fmt: skip
+_UNITS = {one.name: one.metadata["unit"] for one in MEASURED}
+_WRITE = {
+    "s": two_places, "share": share, "count": count, "ratio": written, "h": hours, "kWh": hours, "money": hours,
 }  # fmt: skip
 
 
@@ -75,15 +74,14 @@ def _cards(report: SimulationReport) -> str:
 
 def _side_by_side(report: SimulationReport) -> str:
     compared = report.summary(report.baseline).median
-    head = "".join(f'<th scope="col">{escape(_TITLES[name])}</th>' for name in _FIRST)
     rows = []
     for summary in report.summaries:
         against = ratio(summary.median.completion_mean_s, compared.completion_mean_s)
-        cells = [_ranged(summary, name) for name in _FIRST]
+        cells = [_ranged(summary, name) for name in _TITLES]
         if against is not None and summary.policy != report.baseline:
-            cells[0] = f"{escape(_value(summary.median, _FIRST[0]))}<small>x{against:.2f}</small>"
+            cells[0] = f"{two_places(summary.median.completion_mean_s)}<small>x{against:.2f}</small>"
         rows.append((summary.policy, cells))
-    return _table(head, rows, report.main)
+    return _table(_TITLES.values(), rows, report.main)
 
 
 def _ranged(summary: Summary, name: str) -> str:
@@ -96,14 +94,15 @@ def _ranged(summary: Summary, name: str) -> str:
 def _steps(report: SimulationReport) -> str:
     if not report.steps:
         return ""
-    rows = [(step.policy, _step(step)) for step in report.steps]
     titles = ("adds", "against", "mean completion", "mean waiting")
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
-    return "<h2>What each step brings</h2>" + _table(head, rows, report.main)
-
-
-def _step(step: ChainStep) -> list[str]:
-    return [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
+    rows = [
+        (
+            step.policy,
+            [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"],
+        )
+        for step in report.steps
+    ]
+    return "<h2>What each step brings</h2>" + _table(titles, rows, report.main)
 
 
 def _pictures(report: SimulationReport) -> str:
@@ -125,7 +124,6 @@ def _pictures(report: SimulationReport) -> str:
 
 def _all(report: SimulationReport) -> str:
     """A table with a line for every figure that at least one candidate has."""
-    head = "".join(f'<th scope="col">{escape(summary.policy)}</th>' for summary in report.summaries)
     rows, group = [], ""
     for one in MEASURED:
         label, _, rest = one.metadata["label"].rpartition(": ")
@@ -134,7 +132,7 @@ def _all(report: SimulationReport) -> str:
         cells = [_ranged(summary, one.name) for summary in report.summaries]
         if any(cell != UNKNOWN for cell in cells):
             rows.append((name, cells))
-    return _table(head, rows, "")
+    return _table([summary.policy for summary in report.summaries], rows, "")
 
 
 def _definitions(report: SimulationReport) -> str:
@@ -154,11 +152,12 @@ def _definitions(report: SimulationReport) -> str:
 
 
 def _value(found: RunFigures, name: str) -> str:
-    return BY_UNIT[_BY_NAME[name].metadata["unit"]](getattr(found, name))
+    return _WRITE[_UNITS[name]](getattr(found, name))
 
 
-def _table(head: str, rows: Iterable[tuple[str, Sequence[str]]], chosen: str) -> str:
-    """An HTML table. `head` and cells are HTML already; the names of the rows are text."""
+def _table(titles: Iterable[str], rows: Iterable[tuple[str, Sequence[str]]], chosen: str) -> str:
+    """An HTML table. Titles and the names of the rows are text; the other cells are HTML already."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
     body = "".join(
         f'<tr{" class=chosen" if name == chosen else ""}><th scope="row">{escape(name)}</th>'
         + "".join(f"<td>{cell}</td>" for cell in cells)

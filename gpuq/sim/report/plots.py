@@ -44,7 +44,11 @@ class Colours:
 def gantts(found: Sequence[PlotData]) -> list[str]:
     """Devices over time, one picture for each run, on one scale; kinds have the same colours in all."""
     until = max((plot_data.until for plot_data in found), default=0.0)
-    kinds = _longest([row for plot_data in found for row in plot_data.rows])[: _COLOURS - 1]
+    times: dict[str, float] = {}
+    for bar in (bar for plot_data in found for row in plot_data.rows for bar in row.bars):
+        times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
+    # The kinds with the most device time have colours of their own.
+    kinds = sorted(times, key=lambda kind: (-times[kind], kind))[: _COLOURS - 1]
     colours = {kind: f"var(--c{place})" for place, kind in enumerate(kinds)}
     return [_gantt(plot_data, until, colours) for plot_data in found if until > 0]
 
@@ -125,7 +129,7 @@ def _distribution(
     parts = [*svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), x.start, x.end, share), *axis]
     for name, points in lines:
         along = [(x(value), y(place / (POINTS - 1))) for place, value in enumerate(points)]
-        thick = 2.6 if name in _front(colours) else 1.6
+        thick = 2.6 if colours.of[name] in ("var(--c0)", "var(--other)") else 1.6
         parts.append(svg.path(along, colours.of[name], dash=colours.dash.get(name, ""), width=thick))
     legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], _BASE + 34)
     return _figured(svg.svg(_WIDTH, int(_BASE + 30 + depth), [*parts, *legend], says), says)
@@ -180,10 +184,6 @@ def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float
     return best
 
 
-def _front(colours: Colours) -> set[str]:
-    return {name for name, colour in colours.of.items() if colour in ("var(--c0)", "var(--other)")}
-
-
 def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
     """(SVG of names with their colours, in rows; their height)."""
     parts, x, y = [], 12.0, top + 10
@@ -195,14 +195,6 @@ def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[s
         parts.append(svg.text(x + 21, y, name))
         x += wide
     return parts, y - top + 12
-
-
-def _longest(rows: Sequence[DeviceTimeline]) -> list[str]:
-    """Kinds by their time on these devices, most first."""
-    times: dict[str, float] = {}
-    for bar in (bar for row in rows for bar in row.bars):
-        times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
-    return sorted(times, key=lambda kind: (-times[kind], kind))
 
 
 def _short(device: str) -> str:

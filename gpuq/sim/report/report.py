@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -39,8 +38,18 @@ class SimulationReport:
 
     @property
     def steps(self) -> list[ChainStep]:
-        """What each step of the chain brought."""
-        return steps([(self.summary(name), adds) for name, adds in self.chain])
+        """What each step of the chain brought: one for each candidate after the first."""
+        chain = [(self.summary(name).median, adds) for name, adds in self.chain]
+        return [
+            ChainStep(
+                after.policy,
+                before.policy,
+                adds,
+                ratio(after.completion_mean_s, before.completion_mean_s),
+                ratio(after.wait_mean_s, before.wait_mean_s),
+            )
+            for (before, _), (after, adds) in pairwise(chain)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +63,6 @@ class ChainStep:
     wait: float | None
 
 
-def steps(chain: Sequence[tuple[Summary, str]]) -> list[ChainStep]:
-    """One step for each candidate after the first."""
-    return [
-        ChainStep(
-            after.policy,
-            before.policy,
-            adds,
-            ratio(after.median.completion_mean_s, before.median.completion_mean_s),
-            ratio(after.median.wait_mean_s, before.median.wait_mean_s),
-        )
-        for (before, _), (after, adds) in pairwise(chain)
-    ]
-
-
 def to_json(report: SimulationReport) -> dict[str, Any]:
     """As JSON types: for each candidate medians, ranges and every run; and the definition of each figure."""
     return {
@@ -79,13 +74,13 @@ def to_json(report: SimulationReport) -> dict[str, Any]:
         "contenders": [summary.to_json() for summary in report.summaries],
         "steps": [
             {
-                "policy": s.policy,
-                "adds": s.adds,
-                "before": s.before,
-                "completion_ratio": s.completion,
-                "wait_ratio": s.wait,
+                "policy": step.policy,
+                "adds": step.adds,
+                "before": step.before,
+                "completion_ratio": step.completion,
+                "wait_ratio": step.wait,
             }
-            for s in report.steps
+            for step in report.steps
         ],
         "figures": {one.name: {"unit": one.metadata["unit"], "says": one.metadata["says"]} for one in MEASURED},
         "notes": list(report.notes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -26,12 +26,11 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON types."""
+        figures = {"median": self.median, "low": self.low, "high": self.high}
         return {
             "policy": self.policy,
-            "median": self.median.to_json(),
-            "low": self.low.to_json(),
-            "high": self.high.to_json(),
-            "runs": [run.to_json() for run in self.runs],
+            **{name: asdict(found) for name, found in figures.items()},
+            "runs": [asdict(run) for run in self.runs],
         }
 
 

@@ -9,16 +9,12 @@ from rich.text import Text
 
 from gpuq.format import UNKNOWN, count, share, two_places
 from gpuq.format import ratio as written
-from gpuq.sim.report.report import ChainStep, SimulationReport
-from gpuq.sim.report.summary import Summary, ratio
+from gpuq.sim.report.report import SimulationReport
+from gpuq.sim.report.summary import ratio
 
 # With several seeds there are several times as many notes: then only the page has them.
 _MOST_NOTES = 12
-_HEAD = (
-    "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
-)  # fmt: skip
-
-
+_HEAD = ("policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass")
 # The width of the table with wider gaps and the time of a pass, for the usual policies' names.
 _ROOMY = 92
 
@@ -31,7 +27,8 @@ def show(report: SimulationReport, console: Console) -> None:
     if report.steps:
         console.print(Text("\nWhat each brings:"))
     for step in report.steps:
-        console.print(Text(f"  {step_sentence(step)}"))
+        change = f"completion x{written(step.completion)}, waiting x{written(step.wait)}"
+        console.print(Text(f"  {step.adds}: {change} ({step.policy} against {step.before})"))
     if len(report.notes) <= _MOST_NOTES:
         console.print(Text("\nWhat this rests on:"))
         for note in report.notes:
@@ -42,36 +39,25 @@ def _table(report: SimulationReport, *, roomy: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if roomy else 0, 0, 0), show_edge=False)
     columns = len(_HEAD) if roomy else len(_HEAD) - 1
     for place, title in enumerate(_HEAD[:columns]):
-        words = [*title.split(": ")]
-        head = words[0] if len(words) == 1 else f"{words[0]}\n{words[1]}"
-        table.add_column(
-            head, justify="left" if place == 0 else "right", no_wrap=place > 0, overflow="fold", vertical="bottom"
-        )
-    compared = report.summary(report.baseline)
+        justify = "left" if place == 0 else "right"
+        head = title.replace(": ", "\n")
+        table.add_column(head, justify=justify, no_wrap=place > 0, overflow="fold", vertical="bottom")  # type: ignore[arg-type]
+    compared = report.summary(report.baseline).median
     for summary in report.summaries:
-        table.add_row(*_cells(summary, compared)[:columns], style="bold" if summary.policy == report.main else None)
+        found = summary.median
+        against = ratio(found.completion_mean_s, compared.completion_mean_s)
+        cells = [
+            summary.policy,
+            two_places(found.completion_mean_s),
+            UNKNOWN if against is None else f"x{against:.2f}",
+            two_places(found.wait_mean_s),
+            two_places(found.wait_p99_s),
+            written(found.slowdown_p95),
+            written(found.slowdown_worst),
+            share(found.over_budget),
+            share(found.packing_saving),
+            count(found.ooms),
+            two_places(found.decision_median_s),
+        ]
+        table.add_row(*cells[:columns], style="bold" if summary.policy == report.main else None)
     return table
-
-
-def _cells(summary: Summary, compared: Summary) -> list[str]:
-    found = summary.median
-    against = ratio(found.completion_mean_s, compared.median.completion_mean_s)
-    return [
-        summary.policy,
-        two_places(found.completion_mean_s),
-        UNKNOWN if against is None else f"x{against:.2f}",
-        two_places(found.wait_mean_s),
-        two_places(found.wait_p99_s),
-        written(found.slowdown_p95),
-        written(found.slowdown_worst),
-        share(found.over_budget),
-        share(found.packing_saving),
-        count(found.ooms),
-        two_places(found.decision_median_s),
-    ]
-
-
-def step_sentence(step: ChainStep) -> str:
-    """A step of the chain in a sentence."""
-    against = f"{step.policy} against {step.before}"
-    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

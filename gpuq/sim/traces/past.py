@@ -64,7 +64,15 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
     for run in runs.values():
         duration, measured = _alone_s(run, history)
         guessed += not measured
-        jobs.append(_trace_job(run, duration))
+        record, asked = run.job.record, run.job.record.submission
+        # With the devices that the last attempt had: the duration is for those.
+        jobs.append(
+            TraceJob(
+                record.submitted_at, duration, len(run.attempt.devices) or 1, record.owner,
+                owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
+                declared_memory=asked.gpu_memory, preemptible=asked.preemptible,
+            )
+        )  # fmt: skip
     notes = [
         f"{len(jobs)} jobs of gpuq's record, each with its last attempt; seconds beside a partner count 1 / slowdown"
     ]
@@ -73,16 +81,6 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
     if left := len(others - set(runs)):
         notes.append(f"left out: {left} jobs that were stopped, lost, or ran out of memory")
     return Past(found, tuple(outcomes), imported("history", jobs, notes))
-
-
-def _trace_job(run: _Run, duration_s: float) -> TraceJob:
-    """The job as submitted, but with the number of devices that its last attempt had: its duration is for those."""
-    record, asked = run.job.record, run.job.record.submission
-    return TraceJob(
-        record.submitted_at, duration_s, len(run.attempt.devices) or 1, record.owner,
-        owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
-        declared_memory=asked.gpu_memory, preemptible=asked.preemptible,
-    )  # fmt: skip
 
 
 def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
@@ -94,19 +92,13 @@ def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
     seconds = sum(segment.seconds for segment in measurement.segments)
     if not run.outcome.shared or seconds <= 0:
         return run.ran_s, not run.outcome.shared
-    slowdown = _mean_slowdown(run.outcome, history)
-    if slowdown is None:
-        return run.ran_s, False
-    beside = sum(s.seconds for s in measurement.segments if s.partners and not s.blink) / seconds
-    return run.ran_s * (1 - beside + beside / slowdown), True
-
-
-def _mean_slowdown(outcome: Outcome, history: History) -> float | None:
-    own = [value for _, value, _, _ in outcome.slowdowns]
-    usual = [
+    outcome = run.outcome
+    slowdowns = [value for _, value, _, _ in outcome.slowdowns] or [
         slowdown.value
         for partner in outcome.partner_kinds
         for slowdown in history.slowdowns(outcome.kind, partner, place_of(outcome.device_type, outcome.sharing))
     ]
-    found = own or usual
-    return sum(found) / len(found) if found else None
+    if not slowdowns:
+        return run.ran_s, False
+    beside = sum(s.seconds for s in measurement.segments if s.partners and not s.blink) / seconds
+    return run.ran_s * (1 - beside + beside / (sum(slowdowns) / len(slowdowns))), True

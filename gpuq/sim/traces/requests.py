@@ -133,16 +133,13 @@ def owned(jobs: Sequence[TraceJob], random: Generator) -> list[TraceJob]:
             if job.submit_s - before > _BURST_S:
                 owner = f"{job.group}-{int(random.integers(owners[job.group])) + 1}"
             last[job.group, job.devices] = (job.submit_s, owner)
-        found.append(replace(job, owner=owner, kind=job.kind or _kind(owner, job)))
+        # A decade of duration is wide enough to be realistic: p90 / p50 within a kind is then 1.2 to 1.5 in the median of
+        # Philly's kinds. Within user and group of PAI's production jobs it is 1.6 (five groups of five instances or more).
+        decade = 10 ** math.floor(math.log10(max(1.0, job.duration_s)) + 1e-9)
+        share = "" if job.share_pct is None else f" {job.share_pct:.0f}%"
+        kind = job.kind or f"{owner} {decade}s x{job.devices}{share}"
+        found.append(replace(job, owner=owner, kind=kind))
     return found
-
-
-def _kind(owner: str, job: TraceJob) -> str:
-    # A decade of duration is wide enough to be realistic: p90 / p50 within a kind is then 1.2 to 1.5 in the median of Philly's
-    # kinds. Within user and group of PAI's production jobs it is 1.6 (five groups of five instances or more).
-    decade = 10 ** math.floor(math.log10(max(1.0, job.duration_s)) + 1e-9)
-    share = "" if job.share_pct is None else f" {job.share_pct:.0f}%"
-    return f"{owner} {decade}s x{job.devices}{share}"
 
 
 def about_kinds(before: Sequence[TraceJob], after: Sequence[TraceJob]) -> list[str]:

@@ -34,7 +34,8 @@ def measured_world(
     slowdowns, never_fit = _slowdowns(outcomes)
     pairs: dict[tuple[str, str], float] = {}
     for pair in product(names, names):
-        pairs[pair] = math.inf if pair in never_fit else slowdowns.get(pair) or _by_law(workloads, pair)
+        one, other = (workloads[kind].utilization_pct for kind in pair)
+        pairs[pair] = math.inf if pair in never_fit else slowdowns.get(pair) or law(one, other) or 1.0
     known = sum(pair in slowdowns or pair in never_fit for pair in pairs)
     unknown = sum(_peak(runs[kind]) is None for kind in names)
     types = sorted({device.type for device in devices})
@@ -82,11 +83,6 @@ def _slowdowns(outcomes: Iterable[Outcome]) -> tuple[dict[tuple[str, str], float
             for partner in outcome.partner_kinds:
                 never_fit |= {(outcome.kind, partner), (partner, outcome.kind)}
     return {pair: max(1.0, median(values)) for pair, values in found.items()}, never_fit
-
-
-def _by_law(workloads: dict[str, Workload], pair: tuple[str, str]) -> float:
-    one, other = (workloads[kind].utilization_pct for kind in pair)
-    return law(one, other) or 1.0
 
 
 def _alone(runs: Sequence[Outcome]) -> Sequence[Outcome]:

@@ -1,4 +1,4 @@
-"""Device time: busy, shared, asked for."""
+"""Device time: busy, asked for."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.sim.report.occupancy import Demand, occupancy, spans
+from gpuq.sim.report.occupancy import Demand, busy_s, spans
 from tests.sim.report.samples import a_job
 
 
-def test_partners_share_their_overlap() -> None:
+def test_overlap_of_partners_counts_once() -> None:
     jobs = [a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 0, 30, device="gpu1")]
-    found = occupancy(spans(jobs, 150).values())
-    assert (found.busy_s, found.shared_s) == (180, 50)
+    assert busy_s(spans(jobs, 150).values()) == 180
 
 
 def test_attempt_that_never_ended_lasts_until_the_end() -> None:
     job = a_job(1, 0, 1)
     job.attempts[0].ended_at = None
-    assert occupancy(spans([job], 40).values()).busy_s == 40
+    assert busy_s(spans([job], 40).values()) == 40
 
 
 def test_demand_counts_waiting_and_running_jobs() -> None:
@@ -33,8 +32,5 @@ def test_demand_counts_waiting_and_running_jobs() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=12))
 def test_busy_is_never_more_than_the_sum_and_never_less_than_the_longest(intervals: list[tuple[int, int]]) -> None:
     jobs = [a_job(n, start, start + long) for n, (start, long) in enumerate(intervals, 1)]
-    found = occupancy(spans(jobs, 200).values())
-    assert max(long for _, long in intervals) <= found.busy_s <= sum(long for _, long in intervals)
-    assert found.shared_s <= found.busy_s
-    alone_sum = found.busy_s - found.shared_s
-    assert alone_sum + 2 * found.shared_s <= sum(long for _, long in intervals) + 1e-9
+    found = busy_s(spans(jobs, 200).values())
+    assert max(long for _, long in intervals) <= found <= sum(long for _, long in intervals)
