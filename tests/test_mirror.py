@@ -54,7 +54,6 @@ ELSEWHERE = {
     "gpuq/learn/memory/kernel.py": "tests/learn/memory/test_regression.py",
     "gpuq/learn/memory/evidence_tiers.py": "tests/learn/memory/test_regression.py",
     "gpuq/learn/features/inputs.py": "tests/learn/memory/test_regression.py",
-    "gpuq/learn/features/architectures.py": "tests/learn/memory/test_footprint.py",
     "gpuq/lab/public/": "tests/lab/public/test_public.py",
     "gpuq/learn/transfer/features.py": "tests/learn/transfer/test_carrier.py",
     "gpuq/learn/transfer/hook/": "tests/programs/test_profile.py",

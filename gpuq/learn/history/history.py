@@ -15,7 +15,7 @@ from sys import intern
 from typing import Any
 
 from gpuq.core.state.attempt import MemoryCause
-from gpuq.learn.features.compute import compute_log2
+from gpuq.learn.features.architectures import compute_log2
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
 from gpuq.learn.memory.footprint import LayerTerms, parts_of
 from gpuq.learn.statistics import order_statistic
