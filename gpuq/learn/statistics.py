@@ -103,7 +103,11 @@ def binomial_tail(count: int, of: int, probability: float) -> float:
     if not 0.0 < probability < 1.0:
         return float(probability >= 1.0)
     logs = (math.log(probability), math.log1p(-probability))
-    terms = (_log_choose(of, k) + k * logs[0] + (of - k) * logs[1] for k in range(count, of + 1))
+    # Factorials as logs of the gamma function: those of some hundred attempts are beyond floating point.
+    terms = (
+        (math.lgamma(of + 1) - math.lgamma(k + 1) - math.lgamma(of - k + 1)) + k * logs[0] + (of - k) * logs[1]
+        for k in range(count, of + 1)
+    )
     return min(1.0, math.fsum(map(math.exp, terms)))
 
 
@@ -126,7 +130,3 @@ def sign_flip_p_value(differences: Sequence[float]) -> float:
         for signs in product((1, -1), repeat=len(moved))
     )
     return sum(one >= almost for one in sums) / float(2 ** len(moved))
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

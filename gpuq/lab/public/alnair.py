@@ -12,8 +12,7 @@ from pathlib import Path
 
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.lab.public import number, rows
-from gpuq.learn.features.architectures import find
-from gpuq.learn.features.compute import PASSES
+from gpuq.learn.features.architectures import PASSES, find
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
 from gpuq.messages.submission import Submission

@@ -15,12 +15,17 @@ of tokens (Korthikanti et al., arXiv:2205.05198, equation 1, with 4-byte values 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
+# One pass forward and two back: the gradients of the outputs and those of the weights (arXiv:2001.08361, section 2.1).
+PASSES = 3.0
 _MIB = 1 << 20
+_MOST_WORK = 1e18
 _BERT = re.compile(r"bert.*L-(\d{1,2})_H-(\d{1,4})_A-(\d{1,2})")
 
 
@@ -62,15 +67,35 @@ class Architecture:
         return ratio if self.tokens else ratio**2, ratio**2
 
 
-def named(model: str | None, constructors: Iterable[str]) -> tuple[str, Architecture] | None:
-    """(plain name, network) that `model` names; else the constructor with the most memory; None where none is known.
+def network_of(features: Mapping[str, Any]) -> tuple[str, Architecture, Any] | None:
+    """(plain name, network, stated size of a sample) of a job's features; None where they name no known network.
 
-    Of several constructors the largest is taken: a script that trains a small head on a large backbone needs the backbone.
+    A model's name goes before constructors. Of several constructors the one with the most memory is taken: a script that trains
+    a small head on a large backbone needs the backbone. The size is as the client sent it, unchecked.
     """
-    found = [(plain(model), known)] if model and (known := find(model)) else []
+    model, listed = features.get("model"), features.get("constructors")
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list | tuple) else []
+    if isinstance(model, str) and model and find(model) is not None:
+        names = [model]
+    found = [(plain(name), known) for name in names if (known := find(name)) is not None]
     if not found:
-        found = [(plain(name), known) for name in constructors if (known := find(name)) is not None]
-    return max(found, key=lambda each: (each[1].parameters_mib + (each[1].saved_mib or 0.0), each[0]), default=None)
+        return None
+    name, network = max(found, key=lambda each: (each[1].parameters_mib + (each[1].saved_mib or 0.0), each[0]))
+    return name, network, features.get("sequence_length" if network.tokens else "image_size")
+
+
+def compute_log2(features: Mapping[str, Any]) -> float | None:
+    """log2 of the multiply-adds per sample of a training step: more work per sample keeps a device busier.
+
+    From `multiply_adds` where a reader of measured data states it, else from a known network, without what a library does
+    beside it. None for neither. Odd features never raise, since clients send them.
+    """
+    work = _positive(features.get("multiply_adds"))
+    if work is None and (found := network_of(features)) is not None:
+        _, network, size = found
+        forward = network.multiply_adds(_positive(size))
+        work = None if forward is None else PASSES * forward
+    return None if work is None else round(math.log2(work), 3)
 
 
 @lru_cache(maxsize=4096)
@@ -89,6 +114,11 @@ def plain(name: str) -> str:
     """One spelling for `ResNet50`, `models.resnet50` and `resnet_50`, and for `from_pretrained:bert-base-uncased`."""
     last = re.split(r"[.:/]", name)[-1].lower()
     return re.sub(r"[-_](un)?cased$|[^a-z0-9]", "", last)
+
+
+def _positive(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 1 <= value <= _MOST_WORK else None
 
 
 def _language(parameters: int, layers: int, width: int, heads: int, *, vocabulary: int = 0, size: int) -> Architecture:

@@ -66,28 +66,16 @@ def job_inputs(known: JobFeatures) -> JobInputs:
 def _inputs(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> JobInputs:
     found: list[list[str]] = [[] for _ in GROUPS]
     for token in tokens:
-        place = _place(token)
+        place = _PLACE_OF.get(token.partition(":")[0])
         if place is not None:
             found[place].append(token)
-    owner, _, model, _, words = found
+    owner, _, models, _, words = found
     template = " ".join(sorted({*owner, *words}))
-    return JobInputs(
-        (*map(frozenset, found), frozenset({template} if template else ())),
-        (batch_log2, _size_log2(model), compute_log2),
-    )
-
-
-@lru_cache(maxsize=65_536)
-def _place(token: str) -> int | None:
-    """The index of the group that a token belongs to; None for tokens of no group."""
-    return _PLACE_OF.get(token.partition(":")[0])
-
-
-def _size_log2(models: list[str]) -> float | None:
-    """log2 of the product of the numbers in a model's name, a hint at its size; None without numbers.
-
-    `resnet50` and `resnet152` differ by it in depth, `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared (heads
-    grow with the width), to which parameters and work are proportional. Only models of one family are comparable by it.
-    """
+    # The product of the numbers in a model's name hints at its size. `resnet50` and `resnet152` differ by it in depth,
+    # `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared (heads grow with the width), to which parameters and work
+    # are proportional. Only models of one family are comparable by it.
     logs = [math.log2(value) for model in models for value in map(float, _NUMERAL.findall(model)) if value > 0]
-    return max(-_LARGEST_LOG2, min(_LARGEST_LOG2, sum(logs))) if logs else None
+    size_log2 = max(-_LARGEST_LOG2, min(_LARGEST_LOG2, sum(logs))) if logs else None
+    return JobInputs(
+        (*map(frozenset, found), frozenset({template} if template else ())), (batch_log2, size_log2, compute_log2)
+    )

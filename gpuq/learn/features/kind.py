@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.learn.features.arguments import Argument, kept, parse
+from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
 from gpuq.messages.submission import Hints, Submission
 from gpuq.script.meaning import Meaning, meaning, plain
@@ -65,20 +65,18 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     """
     template = _template(submission)
     who = submission.project or owner
+    kind = submission.kind or f"{_plain(who)}:{template.text()}"
     # On several devices the same work takes another time, and each device does another part of it.
-    kind = _short((submission.kind or f"{_plain(who)}:{template.text()}") + _several(submission))
+    if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
+        kind += f" x{submission.gpus}-{submission.most_gpus}"
+    elif submission.gpus > 1:
+        kind += f" x{submission.gpus}"
+    kind = _short(kind)
     features = _features(submission, owner, template)
     # Where a value was read changes nothing that depends on it.
     telling = {name: value for name, value in features.items() if name != "origins"}
     digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
     return kind, f"{kind}#{digest[:16]}", features
-
-
-def _several(submission: Submission) -> str:
-    """` x2` for two devices, ` x1-4` for one to four, empty for one."""
-    if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
-        return f" x{submission.gpus}-{submission.most_gpus}"
-    return f" x{submission.gpus}" if submission.gpus > 1 else ""
 
 
 def _template(submission: Submission) -> _Template:
@@ -88,21 +86,17 @@ def _template(submission: Submission) -> _Template:
     sizes: dict[str, str] = {}
     for argument in parse(rest):
         if argument.name is None:
-            _append_shape(positional, argument)
+            shape = argument.shown or ""
+            # Several values of one shape in a row become one: the number of files makes no other kind.
+            if positional and shape.startswith("<") and positional[-1].removesuffix("…") == shape:
+                positional[-1] = f"{shape}…"
+            else:
+                positional.append(shape)
         elif meaning(plain(argument.name)) is not Meaning.OUTPUT:
             options[argument.name] = argument.shown
         if argument.setting is not None and argument.value is not None:
             sizes[argument.setting] = argument.value
     return _Template(target, options, tuple(positional), sizes)
-
-
-def _append_shape(positional: list[str], argument: Argument) -> None:
-    """Add a positional value; several of one shape in a row become one: the number of files makes no other kind."""
-    shape = argument.shown or ""
-    if positional and shape.startswith("<") and positional[-1].removesuffix("…") == shape:
-        positional[-1] = f"{shape}…"
-    else:
-        positional.append(shape)
 
 
 def _target(submission: Submission) -> tuple[str, Sequence[str]]:
@@ -169,18 +163,17 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
     hints = submission.hints or Hints()
     names = [*filter(None, [sizes.get("model")]), *hints.constructors]
     model = sizes.get("model") or next((_named_model(name) for name in hints.constructors if _named_model(name)), None)
-    found_family = family(names, hints.layers)
-    made_of = {"model": model, "model_family": found_family, "optimizer": sizes.get("optimizer")}
+    made_of = {"model": model, "model_family": family(names, hints.layers), "optimizer": sizes.get("optimizer")}
+    tokens = {*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)}
+    batch = _number(sizes.get("batch"))
     return {
         "owner": _plain(owner),
         "project": None if submission.project is None else _plain(submission.project),
         "script": template.target,
         "script_sha256": submission.script_sha256,
-        "tokens": [
-            *sorted({*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)})[:MOST_TOKENS]
-        ],
-        "batch_size": _number(sizes.get("batch")),
-        "batch_log2": _log2(_number(sizes.get("batch"))),
+        "tokens": [*sorted(tokens)[:MOST_TOKENS]],
+        "batch_size": batch,
+        "batch_log2": None if batch is None else round(math.log2(batch), 6),
         "image_size": _number(sizes.get("image")),
         "sequence_length": _number(sizes.get("sequence")),
         "precision": sizes.get("precision"),
@@ -271,7 +264,3 @@ def _number(shown: str | None) -> float | None:
     if not values or any(value <= 0 for value in values):
         return None
     return round(math.exp(sum(map(math.log, values)) / len(values)), 6)
-
-
-def _log2(value: float | None) -> float | None:
-    return None if value is None else round(math.log2(value), 6)

@@ -133,7 +133,9 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
     if about is Meaning.STORE:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _ANY_FACTOR
-    if about is Meaning.OTHER and _is_factor(change):
+    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
+    # A fraction among them shows that the setting is a factor or a share: sizes are whole.
+    if about is Meaning.OTHER and len(numbers) == 2 and not all(value.is_integer() for value in numbers):
         return _WORDS[about]
     # A ratio below 1 swaps which end of the range is the lower one.
     if ratio is not None and about in EFFECTS:
@@ -143,14 +145,7 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     if about is Meaning.LENGTH:
         return FactorRange(0.0, 0.0, 0.1) if what == "memory" else _ANY_FACTOR
     # A number given to only one of the two, against an unknown default, may be any factor.
-    numbers = isinstance(change.old, float) or isinstance(change.new, float)
     return _WORDS[about] if about in _WORDS and not numbers else _ANY_FACTOR
-
-
-def _is_factor(change: SettingChange) -> bool:
-    """Whether a number is a factor or share and no size: sizes are whole."""
-    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
-    return len(numbers) == 2 and not all(value.is_integer() for value in numbers)
 
 
 def projected(change: SettingChange, seen: SettingChange, share: float, noise: float, what: str) -> FactorRange | None:

@@ -15,7 +15,7 @@ from sys import intern
 from typing import Any
 
 from gpuq.core.state.attempt import MemoryCause
-from gpuq.learn.features.compute import compute_log2
+from gpuq.learn.features.architectures import compute_log2
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
 from gpuq.learn.memory.footprint import LayerTerms, parts_of
 from gpuq.learn.statistics import order_statistic
@@ -57,17 +57,25 @@ class JobFeatures:
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> JobFeatures:
         """From a features dictionary as it was stored. Values of another type than expected count as unknown."""
-        sha, batch, tokens = (features.get(name) for name in ("script_sha256", "batch_log2", "tokens"))
+        batch, stored, devices = (features.get(name) for name in ("batch_log2", "values", "gpus"))
+        owner, script = _text(features.get("project")) or _text(features.get("owner")), _text(features.get("script"))
+        values = None
+        if isinstance(stored, Mapping):
+            values = tuple(
+                (intern(name), intern(value) if isinstance(value, str) else float(value))
+                for name, value in sorted(stored.items())
+                if isinstance(name, str) and isinstance(value, int | float | str) and not isinstance(value, bool)
+            )
         return cls(
-            script_sha256=sha if isinstance(sha, str) else None,
+            script_sha256=_text(features.get("script_sha256")),
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
-            tokens=tuple(intern(word) for word in _texts(tokens)),
+            tokens=tuple(intern(word) for word in _texts(features.get("tokens"))),
             compute_log2=compute_log2(features),
             layers=parts_of(features),
-            values=_values(features.get("values")),
+            values=values,
             given=frozenset(intern(name) for name in _texts(features.get("given"))),
             framework=_text(features.get("framework")),
-            script=_script(features),
+            script=(owner, script, devices if isinstance(devices, int) else 1) if owner and script else None,
         )
 
     def same_work(self, other: JobFeatures) -> bool:
@@ -178,27 +186,35 @@ class History:
         self._runs.move_to_end(key)
         if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in runs.all()):
             return False
-        run = _run(outcome)
-        runs.add(run)
-        self._learn_script(run, key)
+        known = JobFeatures.of(outcome.features)
+        runs.add(
+            MeasuredRun(
+                known=known,
+                peak_utilization_pct=outcome.peak_utilization_pct,
+                peak_memory_bytes=outcome.peak_memory_bytes,
+                duration_s=outcome.duration_s,
+                alone_rate=outcome.alone_rate,
+                whole=outcome.whole,
+                # Foreign load makes a run longer, as a partner does.
+                shared=outcome.shared or outcome.disturbed,
+                attempt=outcome.attempt,
+                power_w=outcome.power_w,
+                first_step_s=outcome.first_step_s,
+                utilization_at_most=outcome.utilization_at_most,
+            )
+        )
+        if known.script is not None:
+            kinds = self._kinds_of.setdefault((known.script, outcome.device_type), OrderedDict())
+            kinds[outcome.kind] = None
+            kinds.move_to_end(outcome.kind)
+            if len(kinds) > SCRIPT_KINDS_KEPT:
+                kinds.popitem(last=False)
         self._learn_pairs(outcome)
         if len(self._runs) > KINDS_KEPT:
-            self._forget(*self._runs.popitem(last=False))
+            (kind, device_type), dropped = self._runs.popitem(last=False)
+            for script in {run.known.script for run in dropped.all() if run.known.script is not None}:
+                self._kinds_of.get((script, device_type), OrderedDict()).pop(kind, None)
         return True
-
-    def _forget(self, key: tuple[str, str], runs: _Runs) -> None:
-        for run in runs.all():
-            if run.known.script is not None and (kinds := self._kinds_of.get((run.known.script, key[1]))):
-                kinds.pop(key[0], None)
-
-    def _learn_script(self, run: MeasuredRun, key: tuple[str, str]) -> None:
-        if run.known.script is None:
-            return
-        kinds = self._kinds_of.setdefault((run.known.script, key[1]), OrderedDict())
-        kinds[key[0]] = None
-        kinds.move_to_end(key[0])
-        if len(kinds) > SCRIPT_KINDS_KEPT:
-            kinds.popitem(last=False)
 
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, low, high in outcome.slowdowns:
@@ -283,23 +299,6 @@ def peak_utilization(used: Sequence[MeasuredRun], runs: Sequence[MeasuredRun]) -
     return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
 
 
-def _run(outcome: Outcome) -> MeasuredRun:
-    return MeasuredRun(
-        known=JobFeatures.of(outcome.features),
-        peak_utilization_pct=outcome.peak_utilization_pct,
-        peak_memory_bytes=outcome.peak_memory_bytes,
-        duration_s=outcome.duration_s,
-        alone_rate=outcome.alone_rate,
-        whole=outcome.whole,
-        # Foreign load makes a run longer, as a partner does.
-        shared=outcome.shared or outcome.disturbed,
-        attempt=outcome.attempt,
-        power_w=outcome.power_w,
-        first_step_s=outcome.first_step_s,
-        utilization_at_most=outcome.utilization_at_most,
-    )
-
-
 def _show_both(runs: list[MeasuredRun]) -> bool:
     """Whether these runs, taken together, show both peaks."""
     utilization = any(run.peak_utilization_pct is not None for run in runs)
@@ -316,19 +315,3 @@ def _text(value: object) -> str | None:
 
 def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
-
-
-def _values(stored: object) -> tuple[tuple[str, Value], ...] | None:
-    if not isinstance(stored, Mapping):
-        return None
-    return tuple(
-        (intern(name), intern(value) if isinstance(value, str) else float(value))
-        for name, value in sorted(stored.items())
-        if isinstance(name, str) and isinstance(value, int | float | str) and not isinstance(value, bool)
-    )
-
-
-def _script(features: Mapping[str, Any]) -> Script | None:
-    who = _text(features.get("project")) or _text(features.get("owner"))
-    script, devices = _text(features.get("script")), features.get("gpus")
-    return (who, script, devices if isinstance(devices, int) else 1) if who and script else None

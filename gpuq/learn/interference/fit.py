@@ -13,21 +13,20 @@ scipy, inside the functions that need it. The same pairs give the same result.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from statistics import fmean
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from gpuq.learn.interference.law import Floats, corner, slack
-from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, finite, similarity
+from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, similarity
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, informative_inputs, numbers, same_kind
 from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
-Split = tuple[Slowdowns, list[tuple[str, str]]]
-"""(the rest, the pairs left out)."""
 
 MOST_PAIRS = 600
 """Directed pairs that are used: the last ones given. Work grows with the third power of their number."""
@@ -64,7 +63,10 @@ def fit(profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float) 
     `slowdowns` are directed: what the first kind was slowed beside the second. Bounds are calibrated to hold with probability
     `quantile`. A kind without a profile is known by its pairs alone.
     """
-    usable = _usable(slowdowns)
+    possible = {
+        pair: [value for value in values if math.isfinite(value) and value > 0] for pair, values in slowdowns.items()
+    }
+    usable = dict([(pair, values) for pair, values in possible.items() if values][-MOST_PAIRS:])
     if not usable:
         return None
     shape = tune(profiles, usable)
@@ -78,7 +80,9 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Shape:
     from scipy.optimize import minimize  # a tenth of a second, only when training
 
     inputs = informative_inputs(_Table(profiles, slowdowns).kinds)
-    table = _Table(profiles, _some(slowdowns, TUNED_ON))
+    pairs = list(slowdowns)
+    drawn = sorted(np.random.default_rng(0).permutation(len(pairs))[:TUNED_ON].tolist())
+    table = _Table(profiles, {pairs[i]: slowdowns[pairs[i]] for i in drawn})
     same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
     middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(inputs)])
     spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
@@ -109,9 +113,15 @@ def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Sha
 
 def calibrate(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, quantile: float) -> Factors:
     """The factor of each tier, from pairs, kinds and models left out in turn; of the last two the wider."""
+    model_of = {kind: profile.model for kind, profile in profiles.items()}
+    # Both directions of a pair are left out together; a kind or a model with all of its pairs.
     pairs, kinds, models = (
-        _scores(profiles, slowdowns, shape, splits)
-        for splits in (_without_pairs(slowdowns), _without_kinds(slowdowns), _without_models(profiles, slowdowns))
+        _scores(profiles, slowdowns, shape, groups)
+        for groups in (
+            {pair: {tuple(sorted(pair))} for pair in slowdowns},
+            {pair: set(pair) for pair in slowdowns},
+            {pair: {model_of.get(kind) for kind in pair} - {None} for pair in slowdowns},
+        )
     )
     default = Factors()
     return Factors(
@@ -124,11 +134,22 @@ def calibrate(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shap
 
 
 def _scores(
-    profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, splits: Iterable[Split]
+    profiles: Mapping[str, Profile],
+    slowdowns: Slowdowns,
+    shape: Shape,
+    groups: Mapping[tuple[str, str], Set[Any]],
 ) -> dict[int, list[float]]:
-    """(log measured - log expected) / doubt of what was left out, by how many of its two kinds were still known."""
+    """(log measured - log expected) / doubt of what was left out, by how many of its two kinds were still known.
+
+    `groups` names the groups of each pair. A fifth of the groups is left out each time, with all pairs that are in one of them.
+    """
     scores: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    for rest, left_out in splits:
+    names = sorted({name for found in groups.values() for name in found})
+    drawn = np.random.default_rng(0).permutation(len(names)).tolist()
+    for start in range(min(_FOLDS, len(names))):
+        out = {names[i] for i in drawn[start::_FOLDS]}
+        rest = {pair: values for pair, values in slowdowns.items() if not groups[pair] & out}
+        left_out = [pair for pair in slowdowns if groups[pair] & out]
         if not rest or not left_out:
             continue
         learned = fit_shaped(profiles, rest, shape)
@@ -138,56 +159,6 @@ def _scores(
             score = (fmean(map(math.log, slowdowns[pair])) - log) / width
             scores[learned.known(one, beside)].append(float(score))
     return scores
-
-
-def _usable(slowdowns: Slowdowns) -> Slowdowns:
-    found = {pair: [value for value in values if finite(value)] for pair, values in slowdowns.items()}
-    measured = [(pair, values) for pair, values in found.items() if values]
-    return dict(measured[-MOST_PAIRS:])
-
-
-def _some(slowdowns: Slowdowns, most: int) -> Slowdowns:
-    """At most `most` pairs, drawn with a fixed seed, in their order."""
-    pairs = list(slowdowns)
-    if len(pairs) <= most:
-        return slowdowns
-    drawn = np.random.default_rng(0).permutation(len(pairs))[:most]
-    return {pairs[i]: slowdowns[pairs[i]] for i in sorted(drawn.tolist())}
-
-
-def _without_pairs(slowdowns: Slowdowns) -> Iterator[Split]:
-    """Leaves out a fifth of the pairs each time, both directions together."""
-    pairs = sorted({tuple(sorted(pair)) for pair in slowdowns})
-    for fold in _folds(len(pairs)):
-        out = {pairs[i] for i in fold}
-        yield _split(slowdowns, {pair for pair in slowdowns if tuple(sorted(pair)) in out})
-
-
-def _without_kinds(slowdowns: Slowdowns) -> Iterator[Split]:
-    """Leaves out all pairs of a fifth of the kinds each time."""
-    kinds = sorted({kind for pair in slowdowns for kind in pair})
-    for fold in _folds(len(kinds)):
-        out = {kinds[i] for i in fold}
-        yield _split(slowdowns, {pair for pair in slowdowns if out.intersection(pair)})
-
-
-def _without_models(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Iterator[Split]:
-    """Leaves out all pairs of a fifth of the models each time (at least one); nothing where no model is known."""
-    models = {kind: profiles[kind].model for pair in slowdowns for kind in pair if kind in profiles}
-    names = sorted({model for model in models.values() if model is not None})
-    for fold in _folds(len(names)):
-        out = {kind for kind, model in models.items() if model in {names[i] for i in fold}}
-        yield _split(slowdowns, {pair for pair in slowdowns if out.intersection(pair)})
-
-
-def _folds(count: int) -> list[list[int]]:
-    drawn = np.random.default_rng(0).permutation(count).tolist()
-    return [drawn[start::_FOLDS] for start in range(min(_FOLDS, count))]
-
-
-def _split(slowdowns: Slowdowns, out: Set[tuple[str, str]]) -> Split:
-    rest = {pair: values for pair, values in slowdowns.items() if pair not in out}
-    return rest, [pair for pair in slowdowns if pair in out]
 
 
 def _factor(scores: Sequence[float], quantile: float, default: float) -> float:
@@ -216,7 +187,13 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
     )
     best = loss(weights, prior @ weights)
     for _ in range(_NEWTON_STEPS):
-        step = _newton(table, prior, weights, variance, shape.sharpness) - weights
+        # A full step (Rasmussen and Williams 2006, algorithm 3.1, the slope's square as the Hessian).
+        added = prior @ weights
+        logs, slope = corner(table.law + added, shape.sharpness)
+        scale = slope / math.sqrt(variance)
+        pull = scale**2 * added + slope * (table.y - logs) / variance
+        system = identity + scale[:, None] * prior * scale
+        step = pull - scale * np.linalg.solve(system, scale * (prior @ pull)) - weights
         length, gain = 1.0, -1.0
         # The softplus corner makes the objective non-quadratic: a full Newton step may overshoot, so it is halved until it helps.
         while gain < 0 and length > 1e-3:
@@ -233,16 +210,6 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
     scale = slope / shape.noise
     determinant = np.linalg.slogdet(identity + scale[:, None] * prior * scale)[1]
     return weights, float(-best - count * math.log(shape.noise) - 0.5 * determinant)
-
-
-def _newton(table: _Table, prior: Floats, weights: Floats, variance: float, sharpness: float) -> Floats:
-    """The weights after a full step (Rasmussen and Williams 2006, algorithm 3.1, the slope's square as the Hessian)."""
-    added = prior @ weights
-    logs, slope = corner(table.law + added, sharpness)
-    scale = slope / math.sqrt(variance)
-    pull = scale**2 * added + slope * (table.y - logs) / variance
-    system = np.eye(len(pull)) + scale[:, None] * prior * scale
-    return np.asarray(pull - scale * np.linalg.solve(system, scale * (prior @ pull)))
 
 
 def _shape(point: Floats, inputs: tuple[SimilarityInput, ...]) -> Shape:

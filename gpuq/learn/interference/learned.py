@@ -22,7 +22,6 @@ is conformal (see `fit`), one per tier: both kinds measured beside others, one, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated
@@ -108,11 +107,28 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         index = {profile: i for i, profile in enumerate(kinds)}
         a = np.array([index[profile] for profile in ones], dtype=np.intp)
         b = np.array([index[profile] for profile in besides], dtype=np.intp)
-        similarity = self.similarity(kinds)
+        shape, weights, near = self.shape, self._weights, self.similarity(kinds)
+
+        # What was learned on top of the law is linear in the weights of the measured pairs.
+        rows, columns = weights.sum(axis=1), weights.sum(axis=0)
+        tied = shape.tie * shape.sensitivity * shape.pressure
+        sensitivity = near @ (shape.sensitivity**2 * rows + tied * columns)
+        pressure = near @ (shape.pressure**2 * columns + tied * rows)
+        # The sum over measured pairs i of k(a, a_i) w_i k(b, b_i).
+        pair = np.einsum("ij,ij->i", (near @ weights)[a], near[b])
+        added = COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * pair
         utilization = numbers(kinds)[:, 0]
-        z = slack(utilization[a], utilization[b]) + self._added(similarity, a, b)
-        logs, slope = corner(z, self.shape.sharpness)
-        return logs, self._doubt(similarity, a, b, slope)
+        logs, slope = corner(slack(utilization[a], utilization[b]) + added, shape.sharpness)
+
+        # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
+        # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.
+        nearest = near.max(axis=1, initial=0.0) ** 2
+        left = (
+            shape.sensitivity**2 * (1 - nearest[a])
+            + shape.pressure**2 * (1 - nearest[b])
+            + shape.pair**2 * (1 - nearest[a] * nearest[b])
+        )
+        return logs, np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0))
 
     def similarity(self, profiles: Sequence[Profile]) -> Floats:
         """k between each of these kinds and each measured one: [profile, measured kind].
@@ -126,34 +142,6 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
             if one.kind not in self._measured_kinds and one.model not in self._models:
                 table[place] = self._average
         return table
-
-    def _added(self, similarity: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
-        """What was learned on top of the law; linear in the weights of the measured pairs."""
-        shape, weights = self.shape, self._weights
-        rows, columns = weights.sum(axis=1), weights.sum(axis=0)
-        tied = shape.tie * shape.sensitivity * shape.pressure
-        sensitivity = similarity @ (shape.sensitivity**2 * rows + tied * columns)
-        pressure = similarity @ (shape.pressure**2 * columns + tied * rows)
-        return np.asarray(
-            COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * self._pair(similarity, a, b)
-        )
-
-    def _pair(self, similarity: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
-        """The sum over measured pairs i of k(a, a_i) w_i k(b, b_i)."""
-        return np.asarray(np.einsum("ij,ij->i", (similarity @ self._weights)[a], similarity[b]))
-
-    def _doubt(self, similarity: Floats, a: np.ndarray, b: np.ndarray, slope: Floats) -> Floats:
-        """The standard deviation that remains when only the nearest measured kind of each is taken into account."""
-        shape = self.shape
-        # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
-        # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.
-        nearest = similarity.max(axis=1, initial=0.0) ** 2
-        left = (
-            shape.sensitivity**2 * (1 - nearest[a])
-            + shape.pressure**2 * (1 - nearest[b])
-            + shape.pair**2 * (1 - nearest[a] * nearest[b])
-        )
-        return np.asarray(np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0)))
 
     @cached_property
     def _heaviest(self) -> dict[str, float]:
@@ -217,8 +205,3 @@ def covariance(shape: Shape, kinds: Floats, a: np.ndarray, b: np.ndarray, c: np.
         + tied * (kinds[np.ix_(a, d)] + kinds[np.ix_(b, c)])
         + shape.pair**2 * ac * bd
     )
-
-
-def finite(value: float) -> bool:
-    """Whether a slowdown is usable: finite and above 0."""
-    return math.isfinite(value) and value > 0

@@ -57,7 +57,14 @@ class PairCosts:
                 if (one, beside, place) not in self._predicted:
                     wanted.setdefault(place, []).append((one, beside))
         for place, pairs in wanted.items():
-            self._predict_pairs(place, list(dict.fromkeys(pairs)))
+            # By what was learned where it reaches, else by the law, which needs both utilisations.
+            learned = self._parts.get(place, LAW)
+            for part in {id(part): part for part in (learned, LAW)}.values():
+                mine = [pair for pair in dict.fromkeys(pairs) if (learned if learned.reaches(*pair) else LAW) is part]
+                expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
+                for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
+                    answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
+                    self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
         """The slowdowns of one kind as newcomer beside another, and of the other as its resident."""
@@ -68,33 +75,18 @@ class PairCosts:
                 self._kept.clear()
                 self._predicted.clear()
             self.prepare([key])
+            part = self._parts.get(place, LAW)
+            # How many of the two were measured beside others, in pairs about as loaded as this one.
+            known = part.known(newcomer, resident) if part.reaches(newcomer, resident) else 0
             predicted = PairCost(
                 KindId(resident.kind),
                 *self._predicted[key],
                 *self._predicted[resident, newcomer, place],
                 unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
-                evidence=_EVIDENCE[self._known(newcomer, resident, place)],
+                evidence=_EVIDENCE[known],
             )
             kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, predicted)
         return kept
-
-    def _part(self, place: str) -> Interference:
-        return self._parts.get(place, LAW)
-
-    def _known(self, one: Profile, beside: Profile, place: str) -> int:
-        """How many of the two kinds were measured beside others, in pairs about as loaded as this one."""
-        part = self._part(place)
-        return part.known(one, beside) if part.reaches(one, beside) else 0
-
-    def _predict_pairs(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
-        """Predict by what was learned where it reaches, else by the law, which needs both utilisations."""
-        learned = self._part(place)
-        for part in {id(part): part for part in (learned, LAW)}.values():
-            mine = [pair for pair in pairs if (learned if learned.reaches(*pair) else LAW) is part]
-            expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
-            for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
-                answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
 
 
 def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:
@@ -114,13 +106,19 @@ def pair_cost(history: History, kind: str, place: str, quantile: float, predicte
 
 
 def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
-    """(expected, upper): the median, and the predictive bound with the intervals' own mean spread as prior."""
+    """(expected, upper): the median, and the predictive bound with the intervals' own mean spread as prior.
+
+    A measurement without an interval counts with the spread of a repeated run.
+    """
     if not measured:
         return _UNKNOWN
     values = [slowdown.value for slowdown in measured]
+    spreads = [
+        math.log(each.high / each.value) / _HALF_WIDTH if each.high and each.high > each.value else REPEATED_RUN.scale
+        for each in measured
+    ]
     point = median(values)
-    prior = Prior(fmean(_spread(slowdown) for slowdown in measured))
-    return point, max(point, predictive_bound(values, quantile, prior))
+    return point, max(point, predictive_bound(values, quantile, Prior(fmean(spreads))))
 
 
 def combined(costs: Sequence[PairCost]) -> Estimate:
@@ -131,10 +129,3 @@ def combined(costs: Sequence[PairCost]) -> Estimate:
         math.prod(points) if costs and len(points) == len(costs) else None,
         math.prod(uppers) if costs and len(uppers) == len(costs) else None,
     )
-
-
-def _spread(slowdown: MeasuredSlowdown) -> float:
-    """The standard deviation of the log of one measurement; that of a repeated run where it has no interval."""
-    if slowdown.high is None or slowdown.high <= slowdown.value:
-        return REPEATED_RUN.scale
-    return math.log(slowdown.high / slowdown.value) / _HALF_WIDTH

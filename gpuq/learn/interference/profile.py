@@ -44,9 +44,12 @@ def observed(
     rates = [run.alone_rate for run in runs if run.alone_rate]
     peaks = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None and not run.shared]
     peaks = peaks or [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
+    # Where the command shows no model, the script's name and its folder's stand for it.
+    named = sorted(token for token in latest.tokens if token.startswith("model:"))
+    named = named or sorted(token for token in latest.tokens if token.startswith(("script:", "folder:")))
     return Profile(
         kind=kind,
-        model=_model(latest.tokens),
+        model=" ".join(named) or None,
         utilization_pct=order_statistic(peaks, _PEAK_QUANTILE) if peaks else utilization_pct,
         batch_log2=latest.batch_log2,
         step_log=-math.log(median(rates)) if rates else None,
@@ -55,7 +58,7 @@ def observed(
 
 def numbers(profiles: Sequence[Profile]) -> Floats:
     """One row per profile, one column per entry of NUMBERS; nan where unknown."""
-    rows = [[_or_nan(getattr(profile, name)) for name in NUMBERS] for profile in profiles]
+    rows = [[getattr(profile, name) for name in NUMBERS] for profile in profiles]
     return np.array(rows, dtype=np.float64).reshape(len(profiles), len(NUMBERS))
 
 
@@ -70,13 +73,17 @@ class SimilarityInput(msgspec.Struct, frozen=True):
 def distances(one: Sequence[Profile], other: Sequence[Profile], inputs: Sequence[SimilarityInput]) -> Floats:
     """Squared distance of each of `one` to each of `other` in each input, in spreads: [input, one, other]."""
     left, right = numbers(one), numbers(other)
-    tables = [
-        _model_distance(one, other)
-        if each.name == "model"
-        else _number_distance(left[:, NUMBERS.index(each.name)], right[:, NUMBERS.index(each.name)], each)
-        for each in inputs
-    ]
-    return np.array(tables, dtype=np.float64).reshape(len(inputs), len(one), len(other))
+    found = np.zeros((len(inputs), len(one), len(other)))
+    for table, each in zip(found, inputs, strict=True):
+        if each.name == "model":
+            ours, theirs = (np.array([profile.model for profile in side], dtype=object) for side in (one, other))
+            unknown = np.array([model is None for model in ours], dtype=bool)
+            table[:] = (ours[:, None] != theirs) | unknown[:, None]
+        else:
+            ours, theirs = (side[:, NUMBERS.index(each.name)] for side in (left, right))
+            a, b = (np.nan_to_num(side - each.middle) / each.spread for side in (ours, theirs))
+            table[:] = (a[:, None] - b) ** 2 + (np.isnan(ours)[:, None] != np.isnan(theirs))
+    return found
 
 
 def same_kind(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
@@ -97,25 +104,3 @@ def informative_inputs(profiles: Sequence[Profile]) -> tuple[SimilarityInput, ..
         if len(known) >= 2 and 2 * len(known) >= len(profiles) and float(known.std()) > _LEAST_SPREAD:
             found.append(SimilarityInput(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
     return tuple(found)
-
-
-def _model(tokens: Sequence[str]) -> str | None:
-    """The model's name; without one, the script's and its folder's, which stand for it. None for neither."""
-    named = sorted(token for token in tokens if token.startswith("model:"))
-    return " ".join(named or sorted(token for token in tokens if token.startswith(("script:", "folder:")))) or None
-
-
-def _model_distance(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
-    left, right = (np.array([profile.model for profile in profiles], dtype=object) for profiles in (one, other))
-    unknown = np.array([model is None for model in left], dtype=bool)
-    return np.asarray((left[:, None] != right[None, :]) | unknown[:, None], dtype=np.float64)
-
-
-def _number_distance(left: Floats, right: Floats, scale: SimilarityInput) -> Floats:
-    one, other = ((np.nan_to_num(side - scale.middle) / scale.spread, np.isnan(side)) for side in (left, right))
-    away: Floats = (one[0][:, None] - other[0][None, :]) ** 2
-    return np.asarray(away + (one[1][:, None] != other[1][None, :]))
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

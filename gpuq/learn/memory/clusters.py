@@ -6,9 +6,8 @@ nowhere if none is near enough: a distant neighbour is no evidence.
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -64,20 +63,12 @@ class Cluster(msgspec.Struct, frozen=True):
     memory_upper_bytes: int
 
 
-@dataclass(frozen=True)
-class ClusterMatch:
-    """The cluster of a new kind, and the nearest member of it."""
-
-    cluster: Cluster
-    nearest: ClusterMember
-
-
 class ClusterIndex:
     """The clusters of one type of device, indexed by token."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self._members = [(cluster, member) for cluster in clusters for member in cluster.members]
-        self._batches = np.array([_or_nan(member.batch_log2) for _, member in self._members], dtype=np.float64)
+        self._batches = np.array([member.batch_log2 for _, member in self._members], dtype=np.float64)
         self._weights = np.array([total_weight(member.tokens) for _, member in self._members], dtype=np.float64)
         postings: dict[str, list[int]] = {}
         for place, (_, member) in enumerate(self._members):
@@ -85,32 +76,24 @@ class ClusterIndex:
                 postings.setdefault(token, []).append(place)
         self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
 
-    def place(self, known: JobFeatures) -> ClusterMatch | None:
-        """The cluster with the most similarity among the nearest kinds; None where none is near enough."""
-        if not self._members or not known.tokens:
-            return None
-        similarity = self._similarity(known)
-        near = [i for i in np.argsort(-similarity, kind="stable")[:NEIGHBOURS] if similarity[i] >= NEAR_ENOUGH]
-        if not near:
-            return None
-        votes: dict[int, float] = {}
-        for i in near:
-            votes[id(self._members[i][0])] = votes.get(id(self._members[i][0]), 0.0) + float(similarity[i])
-        winner = max(votes.values())
-        best = next(i for i in near if votes[id(self._members[i][0])] == winner)
-        cluster, nearest = self._members[best]
-        return ClusterMatch(cluster, nearest)
+    def place(self, known: JobFeatures) -> tuple[Cluster, ClusterMember] | None:
+        """The cluster with the most similarity among the nearest kinds, and its nearest member; None where none is near
+        enough."""
+        near = self._near(known, NEIGHBOURS)
+        votes: dict[int, float] = defaultdict(float)
+        for i, similarity in near:
+            votes[id(self._members[i][0])] += similarity
+        winner = max(votes.values(), default=0.0)
+        return next((self._members[i] for i, _ in near if votes[id(self._members[i][0])] == winner), None)
 
     def nearest(self, known: JobFeatures, count: int) -> list[tuple[str, float]]:
         """(kind, similarity 0 to 1) of the kinds near enough to be evidence, the nearest first, at most `count`."""
+        return [(self._members[i][1].kind, similarity) for i, similarity in self._near(known, count)]
+
+    def _near(self, known: JobFeatures, count: int) -> list[tuple[int, float]]:
+        """(index, similarity): the weighted Jaccard similarity of the tokens, lowered for every doubling between batch sizes."""
         if not self._members or not known.tokens:
             return []
-        similarity = self._similarity(known)
-        order = np.argsort(-similarity, kind="stable")[:count]
-        return [(self._members[i][1].kind, float(similarity[i])) for i in order if similarity[i] >= NEAR_ENOUGH]
-
-    def _similarity(self, known: JobFeatures) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Weighted Jaccard similarity of the tokens, lowered for every doubling between the batch sizes."""
         shared = np.zeros(len(self._members))
         for token in set(known.tokens):
             places = self._postings.get(token)
@@ -119,10 +102,13 @@ class ClusterIndex:
         together = self._weights + total_weight(known.tokens) - shared
         jaccard = shared / np.maximum(together, 1e-9)
         if known.batch_log2 is None:
-            return np.asarray(jaccard * np.where(np.isnan(self._batches), 1.0, _UNKNOWN_BATCH))
-        away = np.abs(self._batches - known.batch_log2)
-        factor = np.where(np.isnan(away), _UNKNOWN_BATCH, np.exp2(-np.nan_to_num(away) / _DOUBLINGS_TO_HALVE))
-        return np.asarray(jaccard * factor)
+            similarity = jaccard * np.where(np.isnan(self._batches), 1.0, _UNKNOWN_BATCH)
+        else:
+            away = np.abs(self._batches - known.batch_log2)
+            factor = np.where(np.isnan(away), _UNKNOWN_BATCH, np.exp2(-np.nan_to_num(away) / _DOUBLINGS_TO_HALVE))
+            similarity = jaccard * factor
+        order = np.argsort(-similarity, kind="stable")[:count]
+        return [(int(i), float(similarity[i])) for i in order if similarity[i] >= NEAR_ENOUGH]
 
 
 def token_weight(token: str) -> float:
@@ -133,7 +119,3 @@ def token_weight(token: str) -> float:
 def total_weight(tokens: Sequence[str]) -> float:
     """The weight of all different tokens."""
     return sum(token_weight(token) for token in set(tokens))
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

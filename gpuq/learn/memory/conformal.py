@@ -22,7 +22,7 @@ of rows per group.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -87,7 +87,12 @@ def margin(residuals: Iterable[Residual], quantile: float, scale: Scale, prior: 
     if needed <= total:
         amount = _weighted_quantile(weighed, needed)
     else:
-        amount = _predictive(weighed, quantile, prior)
+        # Student's t bound of the next value. The prior of the mean is one vote for no bias, that of the scale is `prior`.
+        mean = math.fsum(value * vote for value, vote in weighed) / (total + 1.0)
+        squares = mean**2 + math.fsum(vote * (value - mean) ** 2 for value, vote in weighed)
+        freedom = prior.weight + total
+        deviation = math.sqrt((prior.weight * prior.scale**2 + squares) / freedom)
+        amount = mean + student_quantile(quantile, freedom) * deviation * math.sqrt(1.0 + 1.0 / (total + 1.0))
         if weighed:
             amount = max(amount, _weighted_quantile(weighed, quantile * total))
     return Margin(
@@ -129,26 +134,22 @@ def _votes(residuals: Sequence[Residual]) -> list[float]:
     """The weight of each residual: one vote per group, split among its rows, scaled down by its owner's cap."""
     rows = Counter(residual.group for residual in residuals)
     votes = [1.0 / rows[residual.group] for residual in residuals]
-    owned: dict[str, float] = {}
+    owned: dict[str, float] = defaultdict(float)
     for residual, vote in zip(residuals, votes, strict=True):
         if residual.owner is not None:
-            owned[residual.owner] = owned.get(residual.owner, 0.0) + vote
+            owned[residual.owner] += vote
     free = math.fsum(vote for residual, vote in zip(residuals, votes, strict=True) if residual.owner is None)
-    most = _most_of_one(list(owned.values()), free)
+    share = max(MOST_OF_ONE_OWNER, 0.0 if free or not owned else 1.0 / len(owned))
+    # The cap L solves L = share * (free + sum of min(owned, L)): try it with none, one, two ... of the largest owners at the cap.
+    most = LEAST_OF_ONE_OWNER
+    ordered = sorted(owned.values(), reverse=True)
+    for capped, largest_left in enumerate(ordered):
+        limit = share * (free + math.fsum(ordered[capped:])) / (1.0 - share * capped) * (1.0 + 1e-9)
+        if largest_left <= limit:
+            most = max(limit, LEAST_OF_ONE_OWNER)
+            break
     kept = {owner: min(1.0, most / amount) for owner, amount in owned.items()}
     return [vote * kept.get(residual.owner or "", 1.0) for residual, vote in zip(residuals, votes, strict=True)]
-
-
-def _most_of_one(owned: Sequence[float], free: float) -> float:
-    """The most votes that one owner may have: L with L = share * (free + sum of min(owned, L)), if any owner has more."""
-    equal = 0.0 if free or not owned else 1.0 / len(owned)
-    share = max(MOST_OF_ONE_OWNER, equal)
-    ordered = sorted(owned, reverse=True)
-    for capped, largest_left in enumerate(ordered):
-        limit = share * (free + math.fsum(ordered[capped:])) / (1.0 - share * capped)
-        if largest_left <= limit * (1.0 + 1e-9):
-            return max(limit * (1.0 + 1e-9), LEAST_OF_ONE_OWNER)
-    return LEAST_OF_ONE_OWNER
 
 
 def _weighted_quantile(weighed: Sequence[tuple[float, float]], needed: float) -> float:
@@ -160,13 +161,3 @@ def _weighted_quantile(weighed: Sequence[tuple[float, float]], needed: float) ->
         if cast >= needed - 1e-9:
             return value
     return weighed[-1][0]
-
-
-def _predictive(weighed: Sequence[tuple[float, float]], quantile: float, prior: Prior) -> float:
-    """Student's t bound of the next value. The prior of the mean is one vote for no bias, that of the scale is `prior`."""
-    votes = math.fsum(vote for _, vote in weighed)
-    mean = math.fsum(value * vote for value, vote in weighed) / (votes + 1.0)
-    squares = mean**2 + math.fsum(vote * (value - mean) ** 2 for value, vote in weighed)
-    freedom = prior.weight + votes
-    scale = math.sqrt((prior.weight * prior.scale**2 + squares) / freedom)
-    return mean + student_quantile(quantile, freedom) * scale * math.sqrt(1.0 + 1.0 / (votes + 1.0))

@@ -67,18 +67,16 @@ class EvidenceTiers:
         if owner is not None and owner.kinds >= LEAST_ALIKE:
             return EvidenceTier("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
         match = None if self._clusters is None else self._clusters.place(known)
-        if match is None:
-            return self._family(job)
-        cluster = f"cluster of {_count(len(match.cluster.members), 'kind')}"
-        return EvidenceTier("cluster", f"{cluster}, nearest {match.nearest.kind}, regressed in log batch")
-
-    def _family(self, job: JobInputs) -> EvidenceTier | None:
-        """The tier of kinds whose models' names have the same words; None for fewer than `LEAST_ALIKE` of them."""
-        tally = self._tallies.get(job.family) if job.family else None
-        if tally is None or tally.kinds < LEAST_ALIKE:
+        if match is not None:
+            found, nearest = match
+            cluster = f"cluster of {_count(len(found.members), 'kind')}"
+            return EvidenceTier("cluster", f"{cluster}, nearest {nearest.kind}, regressed in log batch")
+        # Kinds whose models' names have the same words.
+        family = self._tallies.get(job.family) if job.family else None
+        if family is None or family.kinds < LEAST_ALIKE:
             return None
         words = " ".join(sorted(word.partition(":")[2] for word in job.family))
-        return EvidenceTier("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
+        return EvidenceTier("cluster", f"{_count(family.kinds, 'kind')} of the family {words}, regressed in log batch")
 
 
 def groups_left_out(rows: Sequence[KindRow], tier: str) -> list[Hashable | None]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations
 from statistics import median
+
+import numpy as np
 
 from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
@@ -24,9 +26,11 @@ def extend(
     `prior` is how far a peak at the next doubling may lie from the line, in logs; it widens with each further doubling. Below
     the smallest measured size the peak at that size is used.
     """
-    sizes, peaks = _highest(batches, memories)
+    highest = dict(sorted(zip(batches, memories, strict=True)))
+    # More samples never need less: the highest peak of a size or of a smaller one.
+    sizes, peaks = list(highest), list(accumulate(highest.values(), max))
     if wanted <= sizes[-1]:
-        point = _between(sizes, peaks, wanted)
+        point = float(np.interp(wanted, sizes, peaks))
         return point, predictive_bound([point], quantile, prior)
     growth = wanted / sizes[-1]
     most = peaks[-1] * growth
@@ -39,19 +43,3 @@ def extend(
     point = min(most, peaks[-1] + slope * (wanted - sizes[-1]))
     upper = min(predictive_bound([point], quantile, farther), predictive_bound([most], quantile, REPEATED_RUN))
     return point, max(point, upper)
-
-
-def _highest(batches: Sequence[float], memories: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Sizes in ascending order, each with the highest peak of it or of a smaller one: more samples never need less."""
-    highest: dict[float, float] = {}
-    for batch, memory in sorted(zip(batches, memories, strict=True)):
-        highest[batch] = max(memory, highest.get(batch, 0.0))
-    sizes, peaks = list(highest), list(highest.values())
-    return sizes, [max(peaks[: place + 1]) for place in range(len(peaks))]
-
-
-def _between(sizes: Sequence[float], peaks: Sequence[float], wanted: float) -> float:
-    for (low, below), (high, above) in pairwise(zip(sizes, peaks, strict=True)):
-        if low <= wanted <= high:
-            return below + (above - below) * (wanted - low) / (high - low)
-    return peaks[0] if wanted < sizes[0] else peaks[-1]

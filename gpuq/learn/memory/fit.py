@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from statistics import NormalDist, median
 
 import msgspec
@@ -22,7 +22,7 @@ import numpy as np
 from gpuq.learn.history.history import History, MeasuredRun, measured
 from gpuq.learn.memory.conformal import Margin, Residual, margins
 from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
-from gpuq.learn.memory.kernel import TERMS, CrossSimilarity, KernelInputs, Matrix
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, Matrix
 from gpuq.learn.memory.regression import TARGETS, FittedRegression, KindRow, Link, Peaks, Regression, link_units
 from gpuq.learn.statistics import REPEATED_RUN, SAME_KIND_MEMORY, Prior
 
@@ -57,65 +57,53 @@ _RUNS_WORTH = 5.0
 # Squared deviations are capped at this many times the usual one (five standard deviations).
 _WILD = 25.0
 
+KindRuns = tuple[KindRow, list[MeasuredRun]]
+"""A kind, and its finished runs."""
+
 
 def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
     """Device type -> its peaks, for each type with at least `LEAST_ROWS` kinds."""
-    found: dict[str, list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
+    quantiles = {"utilization": quantile, "memory": quantile, "duration": DURATION_QUANTILE}
+    peaks: dict[str, Peaks] = {}
+    for device_type, kinds in fair_rows(history).items():
+        if len(kinds) >= LEAST_ROWS:
+            fitted = {target: _fit(kinds, target, quantiles[target]) for target in TARGETS}
+            peaks[device_type] = Peaks(rows=tuple(row for row, _ in kinds), **fitted)
+    return peaks
+
+
+def fair_rows(history: History) -> dict[str, list[KindRuns]]:
+    """Device type -> at most `MOST_ROWS` kinds, the owners taking turns with their latest kinds; sorted by name."""
+    owners: dict[str, dict[frozenset[str], list[KindRuns]]] = defaultdict(lambda: defaultdict(list))
     for kind, device_type in reversed(list(history.kinds())):
         runs = [run for run in history.runs(kind, device_type) if run.whole]
-        if runs:
-            found[device_type].append((_row(kind, runs), runs))
-    return {
-        device_type: _fit(kinds, quantile)
-        for device_type, kinds in ((name, _fair(found[name])) for name in sorted(found))
-        if len(kinds) >= LEAST_ROWS
-    }
+        if not runs:
+            continue
+        known = runs[-1].known
+        values = {target: measured(runs, field) for target, field in _FIELDS.items()}
+        row = KindRow(
+            kind=kind,
+            tokens=known.tokens,
+            batch_log2=known.batch_log2,
+            compute_log2=known.compute_log2,
+            runs=len(runs),
+            **{target: median(seen) if seen else None for target, seen in values.items()},
+        )
+        owners[device_type][row.inputs.owner].append((row, runs))
+    found: dict[str, list[KindRuns]] = {}
+    for device_type in sorted(owners):
+        turns = (kind for kind in chain.from_iterable(zip_longest(*owners[device_type].values())) if kind is not None)
+        found[device_type] = sorted(islice(turns, MOST_ROWS), key=lambda kind: kind[0].kind)
+    return found
 
 
-def _row(kind: str, runs: Sequence[MeasuredRun]) -> KindRow:
-    known = runs[-1].known
-    typical = {target: median(values) if (values := measured(runs, _FIELDS[target])) else None for target in TARGETS}
-    return KindRow(
-        kind=kind,
-        tokens=known.tokens,
-        batch_log2=known.batch_log2,
-        compute_log2=known.compute_log2,
-        runs=len(runs),
-        **typical,
-    )
-
-
-def _fair(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]]) -> list[tuple[KindRow, list[MeasuredRun]]]:
-    """At most `MOST_ROWS` kinds, the owners taking turns with their latest kinds; sorted by name."""
-    by_owner: dict[frozenset[str], list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
-    for row, runs in kinds:
-        by_owner[row.inputs.owner].append((row, runs))
-    turns = (kind for kind in chain.from_iterable(zip_longest(*by_owner.values())) if kind is not None)
-    return sorted((kind for kind, _ in zip(turns, range(MOST_ROWS), strict=False)), key=lambda kind: kind[0].kind)
-
-
-def _fit(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]], quantile: float) -> Peaks:
-    rows = tuple(row for row, _ in kinds)
-    runs = [runs for _, runs in kinds]
-    fitted = {
-        target: _best_link(rows, runs, target, DURATION_QUANTILE if target == "duration" else quantile)
-        for target in TARGETS
-    }
-    return Peaks(rows=rows, **fitted)
-
-
-def _best_link(
-    rows: Sequence[KindRow], runs: Sequence[Sequence[MeasuredRun]], target: str, quantile: float
-) -> Regression | None:
-    places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
-    if len(places) < LEAST_ROWS:
+def _fit(kinds: Sequence[KindRuns], target: str, quantile: float) -> Regression | None:
+    known = [(row, measured(runs, _FIELDS[target])) for row, runs in kinds if getattr(row, target) is not None]
+    if len(known) < LEAST_ROWS:
         return None
-    known = [rows[place] for place in places]
-    repeats = [measured(runs[place], _FIELDS[target]) for place in places]
-    problem = _Problem(known, target, repeats)
-    fitted = [problem.solve(link) for link in _LINKS[target]]
-    best = max(fitted, key=problem.log_evidence)
-    return problem.with_margins(best, quantile)
+    problem = _Problem([row for row, _ in known], target, [repeats for _, repeats in known])
+    solved = [problem.solve(link) for link in _LINKS[target]]
+    return problem.with_margins(max(solved, key=FittedRegression.log_evidence), quantile)
 
 
 class _Problem:
@@ -126,9 +114,13 @@ class _Problem:
         self._values = np.array([float(getattr(row, target)) for row in rows])
         self._runs = np.array([float(row.runs) for row in rows])
         self._inputs = KernelInputs([row.inputs for row in rows])
-        self._terms = _telling(CrossSimilarity(self._inputs, self._inputs).terms())
+        # The terms that matter here: not zero everywhere, and not equal to an earlier one.
+        self._terms: dict[str, Matrix] = {}
+        for term, matrix in CrossSimilarity(self._inputs, self._inputs).terms().items():
+            if matrix.any() and not any(np.array_equal(matrix, other) for other in self._terms.values()):
+                self._terms[term] = matrix
 
-    def solve(self, link: Link) -> Regression:
+    def solve(self, link: Link) -> FittedRegression:
         """The regression under this link, without margins."""
         raw = link_units(link, self._values)
         centre = float(np.median(raw))
@@ -137,7 +129,7 @@ class _Problem:
         run_noise = self._run_noise(link) / scale**2
         least = min(_FIRST_NOISE, max(_LEAST_NOISE, self._prior_noise(link) / scale**2))
         variances, noise, trust = self._likeliest(units, run_noise, least)
-        return Regression(
+        found = Regression(
             link=link,
             most=_MOST.get(self._target),
             centre=round(centre, 9),
@@ -148,37 +140,33 @@ class _Problem:
             trust=tuple(round(float(weight), 6) for weight in trust),
             margins={},
         )
+        return FittedRegression(self._rows, self._inputs, self._target, found)
 
-    def log_evidence(self, regression: Regression) -> float:
-        """The log marginal likelihood of the values under this regression."""
-        return FittedRegression(self._rows, self._inputs, self._target, regression).log_evidence()
-
-    def with_margins(self, regression: Regression, quantile: float) -> Regression:
+    def with_margins(self, ready: FittedRegression, quantile: float) -> Regression:
         """The regression with a margin per tier, from rows left out as that tier would not have seen them."""
-        ready = FittedRegression(self._rows, self._inputs, self._target, regression)
-        residuals = {tier: self._residuals(ready, tier) for tier in TIERS}
+        truth = ready.units(self._values)
+        residuals: dict[str, list[Residual]] = {}
+        for tier in TIERS:
+            groups = groups_left_out(self._rows, tier)
+            # A row that the tier would never answer for has a group of its own, and is no residual.
+            names = [f"alone {i}" if group is None else group for i, group in enumerate(groups)]
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+            places = [numbers[name] for name in names]
+            without = ready.left_out(places)
+            spread = np.sqrt(without.variance + ready.regression.run_noise)
+            owners = [max(row.inputs.owner, default=None) for row in self._rows]
+            residuals[tier] = [
+                Residual(str(places[i]), float(truth[i]), float(without.mean[i]), float(spread[i]), owner=owners[i])
+                for i, group in enumerate(groups)
+                if group is not None
+            ]
         found: dict[str, Margin] = margins(residuals, quantile, "added", dict.fromkeys(TIERS, _PRIOR))
         if self._target == "memory":
             # A bound too wide costs some sharing, one too narrow costs a job, and few kinds that agree prove little: at least the
             # normal quantile.
             least = NormalDist().inv_cdf(quantile)
             found = {name: msgspec.structs.replace(one, amount=max(one.amount, least)) for name, one in found.items()}
-        return msgspec.structs.replace(regression, margins=found)
-
-    def _residuals(self, ready: FittedRegression, tier: str) -> list[Residual]:
-        groups = groups_left_out(self._rows, tier)
-        numbers: dict[object, int] = {}
-        places = [
-            numbers.setdefault(("alone", i) if group is None else group, len(numbers)) for i, group in enumerate(groups)
-        ]
-        without = ready.left_out(places)
-        truth = ready.units(self._values)
-        spread = np.sqrt(without.variance + ready.regression.run_noise)
-        return [
-            Residual(str(places[i]), float(truth[i]), float(without.mean[i]), float(spread[i]), owner=_owner(row))
-            for i, row in enumerate(self._rows)
-            if groups[i] is not None
-        ]
+        return msgspec.structs.replace(ready.regression, margins=found)
 
     def _run_noise(self, link: Link) -> float:
         """The pooled variance between runs of one kind, in squares of the link's units, with a prior worth `_RUNS_WORTH` runs."""
@@ -231,13 +219,8 @@ class _Evidence:
     def __init__(
         self, matrices: Sequence[Matrix], units: Matrix, run_noise: Matrix, trust: Matrix, first: Matrix
     ) -> None:
-        self._matrices, self._units, self._run_noise, self._trust, self._first = (
-            matrices,
-            units,
-            run_noise,
-            trust,
-            first,
-        )
+        self._matrices, self._units, self._run_noise = matrices, units, run_noise
+        self._trust, self._first = trust, first
 
     def __call__(self, logs: Matrix) -> tuple[float, Matrix]:
         variances = np.exp(logs)
@@ -263,17 +246,3 @@ class _Evidence:
             total += variance * matrix
         inverse = np.linalg.inv(total)
         return inverse, inverse @ self._units, float(np.linalg.slogdet(total)[1])
-
-
-def _telling(found: dict[str, Matrix]) -> dict[str, Matrix]:
-    """The terms that matter here: not zero everywhere, and not equal to an earlier one."""
-    kept: dict[str, Matrix] = {}
-    for term in TERMS:
-        matrix = found[term]
-        if matrix.any() and not any(np.array_equal(matrix, other) for other in kept.values()):
-            kept[term] = matrix
-    return kept
-
-
-def _owner(row: KindRow) -> str | None:
-    return max(row.inputs.owner, default=None)

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuq.learn.features.architectures import named
+from gpuq.learn.features.architectures import network_of
 from gpuq.learn.memory.conformal import Margin, Residual, held_out, margin
 from gpuq.learn.statistics import Prior
 
@@ -259,15 +259,11 @@ class _Solved:
 
 def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     """The terms of a job's features (see `kind.describe`); None without a known network, its memory or a batch size."""
-    model = features.get("model")
-    listed = features.get("constructors")
-    constructors = [name for name in listed if isinstance(name, str)] if isinstance(listed, list | tuple) else []
-    found = named(model if isinstance(model, str) else None, constructors)
-    batch = _positive(features.get("batch_size"))
+    found, batch = network_of(features), _positive(features.get("batch_size"))
     if found is None or batch is None or found[1].saved_mib is None:
         return None
-    name, architecture = found
-    size = _positive(features.get("sequence_length" if architecture.tokens else "image_size"))
+    name, architecture, stated = found
+    size = _positive(stated)
     saved, largest = architecture.per_sample(size)
     assumed: tuple[str, ...] = ()
     if size is None:

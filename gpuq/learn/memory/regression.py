@@ -154,7 +154,7 @@ class FittedRegression:
 
         Rasmussen and Williams 2006, equation 2.30, with the slope of the link, so that links can be compared.
         """
-        slopes = np.log(link_slopes(self.regression.link, self._values) / self.regression.scale)
+        slopes = np.log(_SLOPES[self.regression.link](self._values) / self.regression.scale)
         determinant = float(np.linalg.slogdet(self._inverse)[1])
         return 0.5 * (determinant - float(self._units @ self._weights)) + float(slopes.sum())
 
@@ -198,11 +198,6 @@ class FittedRegression:
         precision = len(runs) / max(self.regression.run_noise, 1e-9)
         both = (mean / variance + float(own.mean()) * precision) / (1.0 / variance + precision)
         return float(self.values(np.array([both]))[0])
-
-
-def link_slopes(link: Link, values: Matrix) -> Matrix:
-    """The derivative of the link at these values."""
-    return np.asarray(_SLOPES[link](values))
 
 
 def link_units(link: Link, values: Matrix) -> Matrix:

@@ -25,8 +25,7 @@ from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
-from gpuq.learn.serving import evidence_text
-from gpuq.learn.serving.model import Calibration, Model
+from gpuq.learn.serving.model import Model
 from gpuq.learn.statistics import (
     REPEATED_DURATION,
     SAME_KIND_MEMORY,
@@ -35,16 +34,19 @@ from gpuq.learn.statistics import (
     predictive_bound,
     upper_bound,
 )
-from gpuq.learn.transfer.transfer import Transfer, Transfers
+from gpuq.learn.transfer.transfer import Transfers
 from gpuq.settings import Learning
 
 # The point of a memory forecast: three of four runs stay at or under it.
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = JobFeatures()
+_NO_MODEL = Model(trained_until=0.0, attempts=0, quantile=0.0, clusters={})
 # The settings along which the regressions of a model extrapolate.
 _REGRESSED = frozenset({"batch-size", "model"})
 _BATCH = frozenset({"batch-size"})
+# Changed settings that the evidence names.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -79,21 +81,19 @@ class Predictor:
     @property
     def version(self) -> str | None:
         """The version of the model in use."""
-        return self._version
+        return self._model.version
 
     def use(self, model: Model | None) -> None:
         """Answer with this model from now on (None: with the history alone)."""
-        self._version = None if model is None else model.version
-        self._unknown = replace(UNKNOWN, model_version=self._version)
-        self._calibration = Calibration() if model is None else model.calibration
-        self._prior = Prior(self._calibration.scale)
-        self._layers = None if model is None else model.layers
-        self._layers_off = {} if model is None else model.layers_off
-        self._clusters = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
-        self._transfers = Transfers(Transfer() if model is None else model.transfer)
-        peaks = {} if model is None else model.peaks
-        self._peak_predictors = {name: PeakPredictor(found, self._clusters.get(name)) for name, found in peaks.items()}
-        self._pairs.use({} if model is None else model.interference)
+        self._model = model or _NO_MODEL
+        self._unknown = replace(UNKNOWN, model_version=self.version)
+        self._prior = Prior(self._model.calibration.scale)
+        self._clusters = {name: ClusterIndex(found) for name, found in self._model.clusters.items()}
+        self._transfers = Transfers(self._model.transfer)
+        self._peak_predictors = {
+            name: PeakPredictor(found, self._clusters.get(name)) for name, found in self._model.peaks.items()
+        }
+        self._pairs.use(self._model.interference)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -120,7 +120,24 @@ class Predictor:
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; fields without evidence are None."""
         asked = list(questions)
-        self._work_out(asked)
+        keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in asked)
+        # Signatures come and go for months, and the caches must not grow with them.
+        if self._kept + len(keys) > _SIGNATURES_KEPT:
+            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
+                kept.clear()
+            self._kept = 0
+        missing: dict[str, list[tuple[str, str]]] = {}
+        for device_type, kind, signature in keys:
+            if (signature, device_type) not in self._answers.get(kind, {}):
+                missing.setdefault(device_type, []).append((kind, signature))
+        # Questions about one type of device are answered together: one large matrix product is cheaper than many small ones.
+        for device_type, found in missing.items():
+            jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
+            forecasts = self._alone(jobs, device_type)
+            for (name, signature), (_, known), forecast in zip(found, jobs, forecasts, strict=True):
+                self._answers.setdefault(name, {})[signature, device_type] = forecast
+                self._kinds_of.setdefault(known.script, set()).add(name)
+            self._kept += len(found)
         alone = {question: self._answers[question.kind][question.signature, question.device_type] for question in asked}
         together = [(question, beside) for question in asked for beside in question.beside]
         self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
@@ -148,28 +165,6 @@ class Predictor:
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
             nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
         )
-
-    def _work_out(self, questions: Iterable[Question]) -> None:
-        """Make sure that each question's forecast without partners is cached; those of one type of device are computed
-        together."""
-        keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
-        # Signatures come and go for months, and the caches must not grow with them.
-        if self._kept + len(keys) > _SIGNATURES_KEPT:
-            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
-                kept.clear()
-            self._kept = 0
-        missing: dict[str, list[tuple[str, str]]] = {}
-        for device_type, kind, signature in keys:
-            if (signature, device_type) not in self._answers.get(kind, {}):
-                missing.setdefault(device_type, []).append((kind, signature))
-        for device_type, found in missing.items():
-            jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
-            for (name, signature), (_, known), forecast in zip(
-                found, jobs, self._alone(jobs, device_type), strict=True
-            ):
-                self._answers.setdefault(name, {})[signature, device_type] = forecast
-                self._kinds_of.setdefault(known.script, set()).add(name)
-            self._kept += len(found)
 
     def _beside(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> Forecast:
         where = place_of(question.device_type, question.sharing)
@@ -247,14 +242,16 @@ class Predictor:
             answered_by_runs = found[place].known and (same or any(run.whole for run in own))
             # A regression goes along batch size and model only. A job that differs from all runs of its script in other settings
             # (a wider layer, say) must not get the bound of what it does not resemble: then runs answer, or nothing does.
-            within_reach = same or not used or _regressed(jobs[place][1], used)
+            known = jobs[place][1]
+            names = ({change.name for change in changes(known, run.known)} for run in used)
+            within_reach = same or not used or any(changed <= _REGRESSED for changed in names)
             if not answered_by_runs and within_reach:
                 new.append(place)
         for place, new_kind in zip(new, peak_predictor.new_kinds([jobs[place][1] for place in new]), strict=True):
             if new_kind is not None:
                 known = jobs[place][1]
-                layers = None if known.layers is None else on_device(known.layers, device_type, self._layers)
-                off = self._layers_off.get(device_type, 0.0)
+                layers = None if known.layers is None else on_device(known.layers, device_type, self._model.layers)
+                off = self._model.layers_off.get(device_type, 0.0)
                 found[place] = self._from_similar(new_kind, layers, off, found[place], runs[place])
 
     def _with_duration(self, found: Forecast, kind: str, known: JobFeatures, device_type: str) -> Forecast:
@@ -304,7 +301,7 @@ class Predictor:
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
         if memory:
-            most = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
+            most = upper_bound(memory, self._learning.quantile, self._prior) * self._model.calibration.own(len(memory))
             point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
@@ -313,8 +310,8 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
-            evidence=f"own history, {evidence_text.count(used)}{evidence_text.foreign_load(used)}",
-            model_version=self._version,
+            evidence=f"own history, {_count(used)}{_foreign_load(used)}",
+            model_version=self.version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
@@ -324,37 +321,32 @@ class Predictor:
         if not siblings.runs:
             return self._unknown
         found = siblings.compared(known)
-        point, upper, far = self._changed_memory(siblings, found, runs, known)
-        half, most = growth.seconds(found.seconds)
+        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+        widening, needs, (sizes, peaks) = self._model.calibration.changed, found.memory, siblings.along_batch
+        point, upper = None, None
+        # Where only the batch size differs and two sizes were measured, their slope is better evidence than an assumed power.
+        if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
+            usual, most = extend(sizes, peaks, 2.0**known.batch_log2, quantile, prior)
+            point, upper = _ordered(usual, most * widening, runs, quantile)
+        # A bound of many times the usual need would reserve memory that the job hardly ever uses: better alone, and measured.
+        elif needs is not None and needs.most <= growth.WIDEST * needs.usual:
+            noise = predictive_bound([1.0], quantile, prior) * widening
+            point, upper = _ordered(needs.usual, growth.bounded(needs, noise), runs, quantile)
+        half, longest = growth.seconds(found.seconds)
         shown = siblings.utilization_pct
-        evidence = f"own history, {evidence_text.count(siblings.runs)} {evidence_text.differing(found.nearest)}"
+        names = ", ".join(change.name for change in found.nearest[:_MOST_NAMED])
+        others = ", …" if len(found.nearest) > _MOST_NAMED else ""
+        differing = f"with another {names}{others}" if names else "of an earlier script"
+        evidence = f"own history, {_count(siblings.runs)} {differing}"
         return Forecast(
             peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=half,
-            duration_p90_s=most,
-            evidence=(f"{evidence}; too far to bound memory" if far else evidence)
-            + evidence_text.foreign_load(siblings.runs),
-            model_version=self._version,
+            duration_p90_s=longest,
+            evidence=f"{evidence}{'; too far to bound memory' if upper is None else ''}{_foreign_load(siblings.runs)}",
+            model_version=self.version,
         )
-
-    def _changed_memory(
-        self, siblings: growth.ScriptRuns, found: growth.SettingsComparison, runs: list[MeasuredRun], known: JobFeatures
-    ) -> tuple[int | None, int | None, bool]:
-        """(point, upper, whether the job is too far from what was measured for a bound)."""
-        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
-        sizes, peaks = siblings.along_batch
-        # Where only the batch size differs and two sizes were measured, their slope is better evidence than an assumed power.
-        if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
-            point, most = extend(sizes, peaks, 2.0**known.batch_log2, quantile, prior)
-            return *_ordered(point, most * self._calibration.changed, runs, quantile), False
-        needs = found.memory
-        # A bound of many times the usual need would reserve memory that the job hardly ever uses: better alone, and measured.
-        if needs is None or needs.most > growth.WIDEST * needs.usual:
-            return None, None, True
-        noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
-        return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
     def _from_similar(
         self,
@@ -379,9 +371,19 @@ class Predictor:
             duration_p50_s=own.duration_p50_s or (new_kind.duration and new_kind.duration[0]),
             duration_p90_s=own.duration_p90_s or (new_kind.duration and new_kind.duration[1]),
             evidence=new_kind.tier.evidence + ("" if layers is None else f"; {layers.evidence}"),
-            model_version=self._version,
+            model_version=self.version,
             power_w=own.power_w,
         )
+
+
+def _count(used: Sequence[MeasuredRun]) -> str:
+    return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _foreign_load(used: Sequence[MeasuredRun]) -> str:
+    """A remark if these runs give only an upper limit of utilisation, since other processes kept the device busy."""
+    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
+    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""
 
 
 def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: float) -> tuple[int, int]:
@@ -391,8 +393,3 @@ def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: floa
         point = max(point, *partly)
         upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
     return round(point), max(round(point), round(upper))
-
-
-def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
-    """Whether the job differs from one of these runs only in what a model's regression goes along."""
-    return any({change.name for change in changes(known, run.known)} <= _REGRESSED for run in used)

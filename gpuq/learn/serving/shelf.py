@@ -156,11 +156,20 @@ class Shelf:
     def status(self) -> dict[str, Any]:
         """What `gpuq model status` shows: the current version, and each version with its card or its problem."""
         loaded = self.load_serving()
+        versions: list[dict[str, Any]] = []
+        for version in reversed(self.versions()):
+            try:
+                self.load(version)
+                card = msgspec.json.decode((self._folder / version / "card.json").read_bytes(), type=dict[str, Any])
+            except (CorruptModel, OSError, msgspec.DecodeError) as error:
+                versions.append({"version": version, "problem": str(error), "card": None})
+            else:
+                versions.append({"version": version, "problem": None, "card": card})
         return {
             "current": self.current(),
             "serving": loaded.version,
             "problem": loaded.problem,
-            "versions": [self._version_status(version) for version in reversed(self.versions())],
+            "versions": versions,
         }
 
     def card(self, version: str) -> dict[str, Any] | None:
@@ -169,14 +178,6 @@ class Shelf:
             return msgspec.json.decode((self._folder / version / "card.json").read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return None
-
-    def _version_status(self, version: str) -> dict[str, Any]:
-        try:
-            self.load(version)
-            card = msgspec.json.decode((self._folder / version / "card.json").read_bytes(), type=dict[str, Any])
-        except (CorruptModel, OSError, msgspec.DecodeError) as error:
-            return {"version": version, "problem": str(error), "card": None}
-        return {"version": version, "problem": None, "card": card}
 
     def _sound(self, version: str) -> bool:
         try:

@@ -41,6 +41,7 @@ def card(
     previous: str | None,
 ) -> dict[str, Any]:
     """The card's values. `at` is Unix seconds."""
+    outcomes = attempts.outcomes
     return {
         "made_at": at,
         "previous": previous,
@@ -49,7 +50,15 @@ def card(
         "trained_until": model.trained_until,
         "quantile": model.quantile,
         "reason": judgement.reason,
-        "data": _data(attempts),
+        "data": {
+            "kinds": len({outcome.kind for outcome in outcomes}),
+            "owners": len({outcome.owner for outcome in outcomes}),
+            "device_types": dict(sorted(Counter(outcome.device_type for outcome in outcomes).items())),
+            "from": outcomes[0].ended_at,
+            "until": outcomes[-1].ended_at,
+            "left_out": dict(attempts.left_out),
+            "misdated": attempts.misdated,
+        },
         "figures": {
             "candidate": msgspec.to_builtins(judgement.candidate),
             "serving": msgspec.to_builtins(judgement.serving),
@@ -105,19 +114,6 @@ def card_page(values: dict[str, Any], images: dict[str, bytes], missing: str | N
     return f"<!doctype html><html lang=en><head>{top}</head><body>{''.join(parts)}</body></html>\n"
 
 
-def _data(attempts: TrainingSet) -> dict[str, Any]:
-    outcomes = attempts.outcomes
-    return {
-        "kinds": len({outcome.kind for outcome in outcomes}),
-        "owners": len({outcome.owner for outcome in outcomes}),
-        "device_types": dict(sorted(Counter(outcome.device_type for outcome in outcomes).items())),
-        "from": outcomes[0].ended_at,
-        "until": outcomes[-1].ended_at,
-        "left_out": dict(attempts.left_out),
-        "misdated": attempts.misdated,
-    }
-
-
 def _summary(values: dict[str, Any]) -> str:
     made = _day(values["made_at"])
     return (
@@ -127,20 +123,17 @@ def _summary(values: dict[str, Any]) -> str:
 
 
 def _tables(values: dict[str, Any]) -> list[tuple[str, Table]]:
-    tables = [("How it did on attempts it had not seen", _figure_rows(values))]
-    if values["guards"]:
-        tables.append(("What must not get worse", _guard_rows(values)))
-    return [*tables, ("What it was made from", _data_rows(values)), ("Clusters", _cluster_rows(values))]
-
-
-def _figure_rows(values: dict[str, Any]) -> Table:
     candidate, serving = values["figures"]["candidate"], values["figures"]["serving"]
-    rows = [[_words(name), _shown(name, candidate[name]), _shown(name, serving[name])] for name in candidate]
-    return ["figure", "this model", values["previous"] or "no model"], rows
-
-
-def _guard_rows(values: dict[str, Any]) -> Table:
-    rows = [
+    previous, data = values["previous"] or "no model", values["data"]
+    figures = [
+        [
+            name.replace("_", " ").replace("utilization", "utilisation"),
+            _shown(name, candidate[name]),
+            _shown(name, serving[name]),
+        ]
+        for name in candidate
+    ]
+    guards = [
         [
             guard["name"],
             _shown("", guard["candidate"]),
@@ -154,36 +147,32 @@ def _guard_rows(values: dict[str, Any]) -> Table:
         ]
         for guard in values["guards"]
     ]
-    return ["guarded", "this model", values["previous"] or "no model", "attempts", "verdict (as bad by chance)"], rows
-
-
-def _data_rows(values: dict[str, Any]) -> Table:
-    data = values["data"]
-    types = ", ".join(f"{name} ({count})" for name, count in data["device_types"].items())
-    left_out = ", ".join(f"{count} {reason}" for reason, count in data["left_out"].items())
-    return ["what", "value"], [
+    made_from = [
         ["attempts, judging ones included", str(values["attempts"] + values["held_out"])],
         ["kinds", str(data["kinds"])],
         ["owners", str(data["owners"])],
-        ["types of device (attempts)", types],
+        ["types of device (attempts)", ", ".join(f"{name} ({n})" for name, n in data["device_types"].items())],
         ["ended", f"{_day(data['from'])} to {_day(data['until'])} UTC"],
-        ["left out", left_out or "none"],
+        ["left out", ", ".join(f"{count} {reason}" for reason, count in data["left_out"].items()) or "none"],
         ["ordered by number, for their clock was wrong", str(data["misdated"])],
     ]
-
-
-def _cluster_rows(values: dict[str, Any]) -> Table:
-    rows = [
+    clusters = [
         [
             device_type,
             str(one["kinds"]),
             f"{one['utilization_upper_pct']:.0f}%",
             f"{one['memory_upper_bytes'] / 2**30:.2f} GiB",
         ]
-        for device_type, clusters in values["clusters"].items()
-        for one in clusters
+        for device_type, found in values["clusters"].items()
+        for one in found
     ]
-    return ["type of device", "kinds in the cluster", "peak utilisation up to", "memory up to"], rows
+    guarded = ["guarded", "this model", previous, "attempts", "verdict (as bad by chance)"]
+    return [
+        ("How it did on attempts it had not seen", (["figure", "this model", previous], figures)),
+        *([("What must not get worse", (guarded, guards))] if guards else []),
+        ("What it was made from", (["what", "value"], made_from)),
+        ("Clusters", (["type of device", "kinds in the cluster", "peak utilisation up to", "memory up to"], clusters)),
+    ]
 
 
 def _calibration(values: dict[str, Any]) -> str:
@@ -193,10 +182,6 @@ def _calibration(values: dict[str, Any]) -> str:
 
 def _markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("utilization", "utilisation")
 
 
 def _shown(name: str, value: float | None) -> str:

@@ -7,7 +7,7 @@ spaced attempts stay, early and late alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 from gpuq.learn.history.outcome import Outcome
@@ -36,17 +36,17 @@ def within_share(items: Sequence[T], group_of: Callable[[T], Hashable], share: f
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for place, item in enumerate(items):
         groups[group_of(item)].append(place)
-    limit = max(ALWAYS, _limit([len(places) for places in groups.values()], share))
-    kept = sorted(place for places in groups.values() for place in _evenly(places, limit))
-    return [items[place] for place in kept]
+    limit = max(ALWAYS, _water_level(sorted(map(len, groups.values())), share))
+    kept: list[int] = []
+    for places in groups.values():
+        # Evenly spaced, the last one included.
+        few = min(len(places), limit)
+        kept += [places[(i + 1) * len(places) // few - 1] for i in range(few)]
+    return [items[place] for place in sorted(kept)]
 
 
-def _limit(counts: Iterable[int], share: float) -> int:
-    """The most items that one group may keep, by water-filling.
-
-    That is the level that equals `share` of all items once every group above it is cut to it.
-    """
-    ordered = sorted(counts)
+def _water_level(ordered: Sequence[int], share: float) -> int:
+    """The size that equals `share` of all items once every larger group is cut to it; `ordered` are the sizes, ascending."""
     if len(ordered) * share <= 1:
         return ordered[-2] if len(ordered) > 1 else sum(ordered)
     below, level = 0, 0.0
@@ -58,10 +58,3 @@ def _limit(counts: Iterable[int], share: float) -> int:
             return int(level)
         below += count
     return ordered[-1]
-
-
-def _evenly(places: Sequence[int], limit: int) -> list[int]:
-    """`limit` of these indices, evenly spaced, the last one included."""
-    if len(places) <= limit:
-        return list(places)
-    return [places[(i + 1) * len(places) // limit - 1] for i in range(limit)]

@@ -46,7 +46,10 @@ def train(
     """Fit on the earlier attempts and judge on the held-out ones. `attempts` must have no `obstacle`."""
     earlier, held_out = split(attempts.outcomes)
     candidate = fit(earlier, learning, profiles)
-    rival = _rival(serving, candidate, earlier)
+    # A serving model that has seen what now judges (attempts of its last training have left the history since) is no fair rival:
+    # then the candidate itself is, which was made from as much as that model may have seen.
+    seen = serving is not None and serving.trained_until > earlier[-1].ended_at
+    rival = candidate if seen else serving
     return NightlyResult(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
 
 
@@ -64,7 +67,9 @@ def obstacle(attempts: TrainingSet, learning: Learning) -> str | None:
         return f"the history looks damaged: {damaged} of {usable + damaged} finished attempts are unusable ({reasons})"
     least = max(learning.minimum_attempts, 2 * _LEAST_HELD_OUT)
     if usable < least:
-        return f"too little history: {usable} finished {_attempts(usable)} measured, {least} needed"
+        return (
+            f"too little history: {usable} finished {'attempt' if usable == 1 else 'attempts'} measured, {least} needed"
+        )
     if attempts.misdated / usable > _MOST_DAMAGED_SHARE:
         return (
             f"the history looks damaged: the times of {attempts.misdated} of {usable} finished attempts cannot be right, "
@@ -74,16 +79,3 @@ def obstacle(attempts: TrainingSet, learning: Learning) -> str | None:
     if len(profiles) == 1:
         return f"constant history: all {usable} attempts measured the same, so there is nothing to learn"
     return None
-
-
-def _rival(serving: Model | None, candidate: Model, earlier: Sequence[Outcome]) -> Model | None:
-    """The model that the candidate is compared with.
-
-    The serving model; if that has seen what now judges, the candidate itself, which was made from as much as it may have
-    seen. That happens when attempts of its last training have left the history since.
-    """
-    return serving if serving is None or serving.trained_until <= earlier[-1].ended_at else candidate
-
-
-def _attempts(count: int) -> str:
-    return "attempt" if count == 1 else "attempts"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
+from gpuq.learn.statistics import student_quantile
 from gpuq.learn.training.score import ScoredForecast
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -24,7 +25,18 @@ def draw(rows: Sequence[ScoredForecast], quantile: float) -> dict[str, bytes]:
     answered = [row for row in rows if row.forecast.known and row.outcome.peak_memory_bytes]
     if not answered:
         return {}
-    return {name: _png(drawing, answered, quantile) for name, drawing in _DRAWINGS.items()}
+    from matplotlib.figure import Figure  # has no window and no global state; half a second, only when training
+
+    images: dict[str, bytes] = {}
+    for name, drawing in _DRAWINGS.items():
+        figure = Figure(figsize=(5.2, 4.2), dpi=96, layout="constrained")
+        axes = figure.add_subplot()
+        axes.spines[["top", "right"]].set_visible(False)
+        drawing(axes, answered, quantile)
+        out = io.BytesIO()
+        figure.savefig(out, format="png", metadata={"Software": None})
+        images[name] = out.getvalue()
+    return images
 
 
 def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[float, float]]:
@@ -32,20 +44,21 @@ def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[
 
     A bound is known at one level only. At others its distance from the point is scaled by the ratio of Student quantiles.
     """
-    from gpuq.learn.statistics import student_quantile
-
+    bounds = [(row.forecast.peak_memory_bytes or 1, row.forecast.upper_memory_bytes or 1) for row in rows]
     for level in LEVELS:
         stretch = student_quantile(level, 5.0) / student_quantile(quantile, 5.0)
-        yield level, fmean(_memory(row) <= _bound(row, stretch) for row in rows)
+        within = (
+            _peak(row) <= point * (upper / point) ** stretch for row, (point, upper) in zip(rows, bounds, strict=True)
+        )
+        yield level, fmean(within)
 
 
-def _bound(row: ScoredForecast, stretch: float) -> float:
-    point, upper = row.forecast.peak_memory_bytes or 1, row.forecast.upper_memory_bytes or 1
-    return float(point * (upper / point) ** stretch)
+def _peak(row: ScoredForecast) -> int:
+    return row.outcome.peak_memory_bytes or 0
 
 
 def _memory_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
-    measured = [_memory(row) / _GIB for row in rows]
+    measured = [_peak(row) / _GIB for row in rows]
     upper = [(row.forecast.upper_memory_bytes or 0) / _GIB for row in rows]
     ends = [min([*measured, *upper]) * 0.8, max([*measured, *upper]) * 1.25]
     under = [m > u for m, u in zip(measured, upper, strict=True)]
@@ -65,7 +78,7 @@ def _calibration_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float
     levels, shares = zip(*coverage(rows, quantile), strict=True)
     axes.plot([45, 100], [45, 100], color=_INK, linewidth=0.8)
     axes.plot([100 * level for level in levels], [100 * share for share in shares], marker="o", color=_ACCENT)
-    promised = fmean(_memory(row) <= (row.forecast.upper_memory_bytes or 0) for row in rows)
+    promised = fmean(_peak(row) <= (row.forecast.upper_memory_bytes or 0) for row in rows)
     axes.scatter([100 * quantile], [100 * promised], s=90, facecolors="none", edgecolors=_PALE, zorder=3)
     axes.annotate(
         f"promised {quantile:.0%}\nheld {promised:.1%}", (100 * quantile, 100 * promised), (72, 52), color=_PALE,
@@ -83,30 +96,12 @@ def _kinds_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> N
         errors[row.outcome.kind].append(gap)
     worst = sorted(errors, key=lambda kind: -fmean(errors[kind]))[:MOST_KINDS][::-1]
     axes.barh(range(len(worst)), [fmean(errors[kind]) for kind in worst], color=_ACCENT, height=0.7)
-    axes.set_yticks(range(len(worst)), [f"{_short(kind)}  ({len(errors[kind])})" for kind in worst], fontsize=7)
+    names = [kind if len(kind) <= 34 else f"…{kind[-33:]}" for kind in worst]
+    labels = [f"{name}  ({len(errors[kind])})" for name, kind in zip(names, worst, strict=True)]
+    axes.set_yticks(range(len(worst)), labels, fontsize=7)
     shown = f"{len(worst)} worst of {len(errors)} kinds" if len(errors) > len(worst) else "by kind"
     axes.set(xlabel="mean error of peak utilisation, points")
     axes.set_title(f"Utilisation: {shown}", loc="right")
 
 
 _DRAWINGS = {"memory.png": _memory_plot, "calibration.png": _calibration_plot, "kinds.png": _kinds_plot}
-
-
-def _png(drawing: Any, rows: Sequence[ScoredForecast], quantile: float) -> bytes:
-    from matplotlib.figure import Figure  # has no window and no global state; half a second, only when training
-
-    figure = Figure(figsize=(5.2, 4.2), dpi=96, layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    drawing(axes, rows, quantile)
-    out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None})
-    return out.getvalue()
-
-
-def _memory(row: ScoredForecast) -> int:
-    return row.outcome.peak_memory_bytes or 0
-
-
-def _short(kind: str) -> str:
-    return kind if len(kind) <= 34 else f"…{kind[-33:]}"

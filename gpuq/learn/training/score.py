@@ -84,14 +84,6 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ceiling:
-    """What a missing answer is charged as: the most memory and the highest slowdown that were ever seen."""
-
-    memory_bytes: int
-    slowdown: float
-
-
-@dataclass(frozen=True, slots=True)
 class ScoredForecast:
     """One held-out attempt, the forecast for it, and what that forecast costs.
 
@@ -122,6 +114,8 @@ class Judgement:
     rows: tuple[ScoredForecast, ...] = ()
 
 
+Ceilings = dict[str, tuple[int, float]]
+"""Device type -> what a missing answer is charged as: the most memory and the highest slowdown that were ever seen there."""
 Pairs = Sequence[tuple[ScoredForecast, ScoredForecast]]
 
 
@@ -188,7 +182,7 @@ def score_forecasts(
 
 
 def _without_history(
-    outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
+    outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: Ceilings
 ) -> list[ScoredForecast]:
     """The forecasts of this model alone, as if every kind were new.
 
@@ -249,7 +243,7 @@ def _bound_guard(
     """Vetoes if a bound fails more often than promised and than before, by more than chance explains (exact binomial test)."""
     new = [value for value in (failed(row) for row, _ in pairs) if value is not None]
     old = [value for value in (failed(row) for _, row in pairs) if value is not None]
-    share, before = _share(new), _share(old)
+    share, before = _mean(new), _mean(old)
     allowed = max(promise, before or 0.0)
     chance = binomial_tail(sum(new), len(new), allowed)
     return Guard(
@@ -273,7 +267,7 @@ def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast],
     both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
     only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
     chance = binomial_tail(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
-    new, old = (_share([bool(side[k]) for side in both]) for k in (0, 1))
+    new, old = (_mean([bool(side[k]) for side in both]) for k in (0, 1))
     return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
 
 
@@ -286,7 +280,7 @@ def _by_unit(pairs: Pairs, value: Callable[[ScoredForecast, ScoredForecast], flo
 
 def _memory_failed(row: ScoredForecast) -> bool | None:
     upper = row.forecast.upper_memory_bytes
-    return None if upper is None else _memory(row.outcome) > upper
+    return None if upper is None else (row.outcome.peak_memory_bytes or 0) > upper
 
 
 def _utilization_error(row: ScoredForecast) -> float | None:
@@ -320,54 +314,45 @@ def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
         scored=len(rows),
         answered_share=_mean([float(row.forecast.known) for row in rows]),
         memory_answered=len(answered),
-        memory_under_share=_share([bool(_memory_failed(row)) for row in answered]),
+        memory_under_share=_mean([bool(_memory_failed(row)) for row in answered]),
         memory_overshoot=_mean(
-            [(row.forecast.upper_memory_bytes or 0) / max(_memory(row.outcome), 1) for row in answered]
+            [(row.forecast.upper_memory_bytes or 0) / max((row.outcome.peak_memory_bytes or 0), 1) for row in answered]
         ),
         utilization_error=_mean([_utilization_error(row) or 0.0 for row in answered]),
         slowdowns=len(slowdowns),
         slowdown_error=_mean([_slowdown_error(row) or 0.0 for row in slowdowns]),
-        slowdown_under_share=_share([bool(_slowdown_failed(row)) for row in slowdowns]),
+        slowdown_under_share=_mean([bool(_slowdown_failed(row)) for row in slowdowns]),
         pairs=len(pairs),
         wrongly_admitted=sum(bool(_mistake(row, limits, admitted=True)) for row in pairs),
         wrongly_refused=sum(bool(_mistake(row, limits, admitted=False)) for row in pairs),
     )
 
 
-def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: float) -> float:
+def _loss(outcome: Outcome, forecast: Forecast, ceiling: tuple[int, float], quantile: float) -> float:
     """Pinball losses of memory bound, utilisation and slowdown bound; a missing bound is charged as its ceiling."""
-    memory = forecast.upper_memory_bytes if forecast.known else ceiling.memory_bytes
+    memory = forecast.upper_memory_bytes if forecast.known else ceiling[0]
     utilization = forecast.peak_utilization_pct if forecast.known else 100.0
-    loss = pinball(math.log(max(_memory(outcome), 1)), math.log(max(memory or 0, 1)), quantile)
+    loss = pinball(math.log(max(outcome.peak_memory_bytes or 0, 1)), math.log(max(memory or 0, 1)), quantile)
     loss += pinball((outcome.peak_utilization_pct or 0.0) / 100, (utilization or 0.0) / 100, UTILIZATION_QUANTILE)
     if outcome.slowdowns:
-        upper = forecast.upper_slowdown or ceiling.slowdown
+        upper = forecast.upper_slowdown or ceiling[1]
         loss += pinball(math.log(outcome.slowdowns[0][1]), math.log(upper), quantile)
     return loss
 
 
-def _ceilings(outcomes: Sequence[Outcome]) -> dict[str, _Ceiling]:
-    """Device type -> the most memory that any attempt needed there, and the highest slowdown."""
+def _ceilings(outcomes: Sequence[Outcome]) -> Ceilings:
     memory: dict[str, int] = defaultdict(int)
     slowdown: dict[str, float] = defaultdict(lambda: 1.0)
     for outcome in outcomes:
         name = outcome.device_type
         memory[name] = max(memory[name], outcome.peak_memory_bytes or 0)
         slowdown[name] = max([slowdown[name], *(value for _, value, _, _ in outcome.slowdowns)])
-    return {name: _Ceiling(most, slowdown[name]) for name, most in memory.items()}
+    return {name: (most, slowdown[name]) for name, most in memory.items()}
 
 
 def _losses(pairs: Pairs) -> str:
     new, old = fmean(_by_unit(pairs, lambda new, _: new.loss)), fmean(_by_unit(pairs, lambda _, old: old.loss))
     return f"loss {new:.4f} against {old:.4f}"
-
-
-def _memory(outcome: Outcome) -> int:
-    return outcome.peak_memory_bytes or 0
-
-
-def _share(values: Sequence[bool]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -20,13 +20,13 @@ from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
 from gpuq.learn.memory.clusters import Cluster, ClusterMember
 from gpuq.learn.memory.fit import fit_peaks
-from gpuq.learn.memory.footprint import LEAST_NETWORKS, MeasuredPeak, usually_off
+from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, MeasuredPeak, usually_off
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
 from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
-from gpuq.learn.training.kmeans import Points, group
+from gpuq.learn.training.kmeans import group
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
@@ -44,34 +44,41 @@ _WILDEST = 1.0
 # With fewer repeated runs than this the prior of the spread is better.
 _LEAST_REPEATS = 19
 
-Scores = dict[str, deque[float]]
-
 
 def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile] = ()) -> Model:
     """The candidate from these outcomes, in the order of their ends, and op profiles of their kinds. Needs one outcome."""
-    history = History.from_outcomes(outcomes)
-    members = _members(history, outcomes)
-    clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
-    rows = _with_layers(history)
-    # Coefficients of our own need enough networks; until then the model says how far the shipped ones were off here.
-    networks = {row.parts.name for found in rows.values() for row in found if not row.parts.steps}
-    layers, layers_off = None, {}
-    if len(networks) >= LEAST_NETWORKS:
-        layers = fit_layers([row for device_type in sorted(rows) for row in rows[device_type]], learning.quantile)
-    else:
-        layers_off = {device_type: usually_off(found, learning.quantile) for device_type, found in sorted(rows.items())}
+    history, quantile = History.from_outcomes(outcomes), learning.quantile
+    layers, layers_off = _fit_layers(history, quantile)
+    members = sorted(_members(history, outcomes).items())
     return Model(
         trained_until=max(outcome.ended_at for outcome in outcomes),
         attempts=len(outcomes),
-        quantile=learning.quantile,
-        clusters=clusters,
+        quantile=quantile,
+        clusters={device_type: fit_clusters(found, quantile) for device_type, found in members},
         calibration=_calibrate(outcomes, learning),
-        transfer=fit_transfer(history, profiles, learning.quantile),
-        peaks=fit_peaks(history, learning.quantile),
+        transfer=fit_transfer(history, profiles, quantile),
+        peaks=fit_peaks(history, quantile),
         layers=layers,
         layers_off=layers_off,
-        interference=fit_interference(history, outcomes, learning.quantile),
+        interference=fit_interference(history, outcomes, quantile),
     )
+
+
+def _fit_layers(history: History, quantile: float) -> tuple[Coefficients | None, dict[str, float]]:
+    """(coefficients of our own, None where too few networks were measured; then how far the shipped ones were off, by type).
+
+    From the latest finished run of each kind whose network's memory terms are known.
+    """
+    found: dict[str, list[MeasuredPeak]] = defaultdict(list)
+    for kind, device_type in sorted(history.kinds()):
+        runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
+        if runs and runs[-1].known.layers is not None:
+            measured = MeasuredPeak(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
+            found[device_type].append(measured)
+    rows = [row for device_type in sorted(found) for row in found[device_type]]
+    if len({row.parts.name for row in rows if not row.parts.steps}) >= LEAST_NETWORKS:
+        return fit_layers(rows, quantile), {}
+    return None, {device_type: usually_off(found[device_type], quantile) for device_type in sorted(found)}
 
 
 def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: float) -> dict[str, Interference]:
@@ -87,26 +94,26 @@ def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: fl
     return found
 
 
-def _with_layers(history: History) -> dict[str, list[MeasuredPeak]]:
-    """Device type -> the latest finished run of each kind whose network's memory terms are known."""
-    found: dict[str, list[MeasuredPeak]] = defaultdict(list)
-    for kind, device_type in sorted(history.kinds()):
-        runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
-        if runs and runs[-1].known.layers is not None:
-            measured = MeasuredPeak(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
-            found[device_type].append(measured)
-    return found
-
-
 def fit_clusters(members: Sequence[ClusterMember], quantile: float) -> tuple[Cluster, ...]:
     """K-means over the standardised profiles (peak utilisation, log memory) of these kinds; the number by the elbow."""
     if not members:
         return ()
-    labels = group(_profiles(members)).labels
-    groups = [
-        [member for member, label in zip(members, labels, strict=True) if label == k] for k in sorted(set(labels))
-    ]
-    return tuple(_cluster(group, quantile) for group in groups)
+    rows = [[member.utilization_pct, math.log(max(member.memory_bytes, 1))] for member in members]
+    points = np.array(rows, dtype=np.float64)
+    labels = group((points - points.mean(axis=0)) / np.maximum(points.std(axis=0), _LEAST_SPREAD)).labels
+    clusters: list[Cluster] = []
+    for k in sorted(set(labels)):
+        near = tuple(member for member, label in zip(members, labels, strict=True) if label == k)
+        memory = [float(member.memory_bytes) for member in near]
+        clusters.append(
+            Cluster(
+                members=near,
+                utilization_upper_pct=order_statistic([member.utilization_pct for member in near], quantile),
+                memory_typical_bytes=round(order_statistic(memory, MEMORY_QUANTILE)),
+                memory_upper_bytes=round(upper_bound(memory, quantile, SAME_CLUSTER_MEMORY)),
+            )
+        )
+    return tuple(clusters)
 
 
 def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[ClusterMember]]:
@@ -115,47 +122,27 @@ def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Cl
     found: dict[str, list[ClusterMember]] = defaultdict(list)
     kinds = [key for key in reversed(list(history.kinds())) if key in latest]
     for kind, device_type in within_share(kinds, lambda key: latest[key].owner, OWNER_SHARE):
-        member = _member(history, latest[kind, device_type])
-        if member is not None and len(found[device_type]) < MOST_MEMBERS:
-            found[device_type].append(member)
+        runs = [run for run in history.runs(kind, device_type) if run.whole]
+        memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
+        utilization = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
+        if not memory or not utilization or len(found[device_type]) >= MOST_MEMBERS:
+            continue
+        known = JobFeatures.of(latest[kind, device_type].features)
+        found[device_type].append(
+            ClusterMember(
+                kind=kind,
+                tokens=known.tokens,
+                batch_log2=known.batch_log2,
+                utilization_pct=order_statistic(utilization, UTILIZATION_QUANTILE),
+                memory_bytes=max(memory),
+            )
+        )
     return {device_type: sorted(members, key=lambda member: member.kind) for device_type, members in found.items()}
-
-
-def _member(history: History, outcome: Outcome) -> ClusterMember | None:
-    runs = [run for run in history.runs(outcome.kind, outcome.device_type) if run.whole]
-    memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
-    utilization = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-    if not memory or not utilization:
-        return None
-    known = JobFeatures.of(outcome.features)
-    return ClusterMember(
-        kind=outcome.kind,
-        tokens=known.tokens,
-        batch_log2=known.batch_log2,
-        utilization_pct=order_statistic(utilization, UTILIZATION_QUANTILE),
-        memory_bytes=max(memory),
-    )
-
-
-def _profiles(members: Sequence[ClusterMember]) -> Points:
-    rows = [[member.utilization_pct, math.log(max(member.memory_bytes, 1))] for member in members]
-    points = np.array(rows, dtype=np.float64)
-    return np.asarray((points - points.mean(axis=0)) / np.maximum(points.std(axis=0), _LEAST_SPREAD))
-
-
-def _cluster(members: Sequence[ClusterMember], quantile: float) -> Cluster:
-    memory = [float(member.memory_bytes) for member in members]
-    return Cluster(
-        members=tuple(members),
-        utilization_upper_pct=order_statistic([member.utilization_pct for member in members], quantile),
-        memory_typical_bytes=round(order_statistic(memory, MEMORY_QUANTILE)),
-        memory_upper_bytes=round(upper_bound(memory, quantile, SAME_CLUSTER_MEMORY)),
-    )
 
 
 def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     """Split conformal: each attempt scored as truth / bound by what was known before it; the quantile of the scores."""
-    scores: dict[str, Scores] = {
+    scores: dict[str, dict[str, deque[float]]] = {
         level: defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND)) for level in ("few", "some", "many", "changed")
     }
     scale = spread(outcomes)
@@ -174,7 +161,14 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
                 scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
         # Learned after it was scored, so that no attempt is judged by itself.
         predictor.learn(replace(outcome, forecast=None))
-    return Calibration(scale=scale, **{level: _factor(found, learning.quantile) for level, found in scores.items()})
+    factors: dict[str, float] = {}
+    for level, by_kind in scores.items():
+        ordered = sorted(score for found in by_kind.values() for score in found)
+        rank = conformal_rank(len(ordered), learning.quantile)
+        # Too few scores for a quantile can only widen a bound.
+        factor = ordered[rank - 1] if rank is not None else max([1.0, *ordered])
+        factors[level] = round(min(100.0, max(_NARROWEST, factor)), 6)
+    return Calibration(scale=scale, **factors)
 
 
 def spread(outcomes: Sequence[Outcome]) -> float:
@@ -189,13 +183,3 @@ def spread(outcomes: Sequence[Outcome]) -> float:
         return SAME_KIND_MEMORY.scale
     squares = math.fsum(min(_WILDEST, (value - fmean(logs)) ** 2) for logs in latest.values() for value in logs)
     return round(min(2.0, max(SAME_KIND_MEMORY.scale / 2, math.sqrt(squares / freedom))), 6)
-
-
-def _factor(scores: Scores, quantile: float) -> float:
-    """The factor that makes a bound hold as often as promised. Too few scores can only widen it."""
-    ordered = sorted(score for kind in scores.values() for score in kind)
-    if not ordered:
-        return 1.0
-    rank = conformal_rank(len(ordered), quantile)
-    factor = ordered[rank - 1] if rank is not None else max(1.0, ordered[-1])
-    return round(min(100.0, max(_NARROWEST, factor)), 6)

@@ -58,14 +58,14 @@ class _Table:
     target_s: Rows
     target_ms: Any | None
 
+    @property
+    def log_ratios(self) -> Rows:
+        return np.asarray(np.log(self.target_s / self.step_s[:, None]))
+
     def take(self, chosen: Any) -> _Table:
         """Only these rows."""
         target_ms = None if self.target_ms is None else self.target_ms[chosen]
         return _Table(self.kinds[chosen], self.times_ms[chosen], self.step_s[chosen], self.target_s[chosen], target_ms)
-
-    @property
-    def log_ratios(self) -> Rows:
-        return np.asarray(np.log(self.target_s / self.step_s[:, None]))
 
 
 def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
@@ -79,26 +79,50 @@ def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bo
             fix="Profile more kinds with `gpuq profile`.",
         )
     table, found = table_of(measured)
-    opinions, truth, kinds = _left_out(table, with_notebook, seed)
-    blends = tuple(_better(opinions, truth, column) for column in range(truth.shape[1]))
-    uppers = tuple(
-        margin(truth[:, column] - blended(opinions, names, column), kinds, quantile)
-        for column, names in enumerate(blends)
-    )
+    # What each member says of rows whose kinds it has not seen. Folds by kind, not by row: rows of a kind differ in batch size
+    # only and would predict each other.
+    fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
+    folds = np.array([fold_of[kind] for kind in table.kinds])
+    opinions: dict[str, Rows] = {}
+    for fold in range(_FOLDS):
+        out = table.take(folds == fold)
+        members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
+        for name, value in members.log_ratios(out.times_ms, out.step_s).items():
+            opinions.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
+
+    # Per target the blend with the lowest mean absolute percentage error; of equals, the first. Weights are equal and the choice
+    # is short: with some dozen kinds, a longer list overfits.
+    blends: list[tuple[str, ...]] = []
+    uppers: list[float] = []
+    possible = [names for names in _BLENDS if all(name in opinions for name in names)]
+    for column, truth in enumerate(table.log_ratios.T):
+        residuals = [truth - blended(opinions, names, column) for names in possible]
+        best = int(np.argmin([np.mean(np.abs(np.expm1(-residual))) for residual in residuals]))
+        blends.append(possible[best])
+        uppers.append(margin(residuals[best], table.kinds, quantile))
     kept = {name for names in blends for name in names}
     members = train(table, with_notebook="notebook" in kept, seed=seed)
     members = msgspec.structs.replace(members, **{name: None for name in members.__struct_fields__ if name not in kept})
-    return Carrier(measured.profiles[0].framework, found, tuple(measured.target_s), members, blends, uppers)
+    return Carrier(
+        measured.profiles[0].framework, found, tuple(measured.target_s), members, tuple(blends), tuple(uppers)
+    )
 
 
 def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
     """Every member, trained on all rows of the table."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
     rows, ratios = scaled(table.times_ms, table.step_s), table.log_ratios
+    trees = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
+    by_op = None
+    if table.target_ms is not None:
+        op_ratios = np.log((table.target_ms + LEAST_MS) / (table.times_ms[:, None, :] + LEAST_MS))
+        by_op = kernel_of(rows, op_ratios.reshape(len(rows), -1))
     return Members(
         notebook=notebook(table, seed) if with_notebook else None,
-        trees=_trees(rows, ratios, seed),
-        kernel=_kernel(rows, ratios),
-        by_op=None if table.target_ms is None else _by_op(rows, table),
+        trees=forest_of(trees, rows, ratios),
+        kernel=kernel_of(rows, ratios),
+        by_op=by_op,
     )
 
 
@@ -110,11 +134,10 @@ def notebook(table: _Table, seed: int) -> Notebook:
     from gpuq.learn.transfer import network
 
     rows, target_ms = plain(table.times_ms, table.step_s), 1000.0 * table.target_s
-    forest = RandomForestRegressor(_TREES, random_state=seed).fit(rows, _as_asked(target_ms))
     line = LinearRegression().fit(rows[:, :1], target_ms)
     return Notebook(
         network=network.fit(rows, target_ms, seed=seed),
-        forest=_forest(forest),
+        forest=forest_of(RandomForestRegressor(_TREES, random_state=seed), rows, target_ms),
         linear=Linear(_plain(line.coef_[:, 0]), _plain(line.intercept_)),
     )
 
@@ -124,46 +147,19 @@ def table_of(measured: ProfiledJobs) -> tuple[_Table, Groups]:
     everywhere = [measured.profiles, *measured.target_profiles.values()]
     names = {name for profiles in everywhere for profile in profiles for name in profile.shares()}
     found = groups(sorted(names - {IDLE}))
-    return _table(measured, found), found
-
-
-def _table(measured: ProfiledJobs, found: Groups) -> _Table:
     targets = list(measured.target_s)
-    complete = all(target in measured.target_profiles for target in targets)
-    on_targets = [
-        op_ms(measured.target_profiles[target], measured.target_s[target], found) for target in targets if complete
-    ]
-    return _Table(
+    target_ms = None
+    if all(target in measured.target_profiles for target in targets):
+        each = [op_ms(measured.target_profiles[target], measured.target_s[target], found) for target in targets]
+        target_ms = np.stack(each, axis=1)
+    table = _Table(
         kinds=np.asarray(measured.kinds),
         times_ms=op_ms(measured.profiles, measured.step_s, found),
         step_s=np.asarray(measured.step_s, dtype=np.float64),
         target_s=np.column_stack([measured.target_s[target] for target in targets]).astype(np.float64),
-        target_ms=np.stack(on_targets, axis=1) if on_targets else None,
+        target_ms=target_ms,
     )
-
-
-def _left_out(table: _Table, with_notebook: bool, seed: int) -> tuple[dict[str, Rows], Rows, Any]:
-    """(log ratios of each member for rows whose kinds it has not seen, true log ratios, kinds)."""
-    # Folds by kind, not by row: rows of a kind differ in batch size only and would predict each other.
-    fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
-    folds = np.array([fold_of[kind] for kind in table.kinds])
-    opinions: dict[str, Rows] = {}
-    for fold in range(_FOLDS):
-        out = table.take(folds == fold)
-        members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
-        for name, value in members.log_ratios(out.times_ms, out.step_s).items():
-            opinions.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
-    return opinions, table.log_ratios, table.kinds
-
-
-def _better(opinions: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
-    """The blend with the lowest mean absolute percentage error; of equals, the first.
-
-    Weights are equal and the choice is short: with some dozen kinds, a longer list overfits.
-    """
-    every = [names for names in _BLENDS if all(name in opinions for name in names)]
-    errors = [float(np.mean(np.abs(np.expm1(blended(opinions, names, column) - truth[:, column])))) for names in every]
-    return every[int(np.argmin(errors))]
+    return table, found
 
 
 def margin(residuals: Column, kinds: Any, quantile: float) -> float:
@@ -183,40 +179,27 @@ def margin(residuals: Column, kinds: Any, quantile: float) -> float:
     return max(0.0, float(np.mean(means) + wide), float(empirical))
 
 
-def _trees(rows: Rows, ratios: Rows, seed: int) -> Forest:
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    found = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
-    return _forest(found.fit(rows, _as_asked(ratios)))
-
-
-def _as_asked(targets: Rows) -> Any:
-    """The targets in the shape that scikit-learn wants: one target without its second axis."""
-    return targets[:, 0] if targets.shape[1] == 1 else targets
-
-
-def _forest(found: Any) -> Forest:
-    return Forest(tuple(_tree(one.tree_) for one in found.estimators_))
-
-
-def _tree(found: Any) -> Tree:
-    leaf = found.children_left < 0
-    return Tree(
-        feature=tuple(int(value) for value in np.where(leaf, -1, found.feature)),
-        threshold=tuple(float(value) for value in np.where(leaf, 0.0, found.threshold)),
-        left=tuple(int(value) for value in np.maximum(found.children_left, 0)),
-        right=tuple(int(value) for value in np.maximum(found.children_right, 0)),
-        value=tuple(_plain(value) for value in found.value[:, :, 0]),
-    )
+def forest_of(untrained: Any, rows: Rows, targets: Rows) -> Forest:
+    """scikit-learn's forest, trained on these rows, as plain numbers."""
+    # scikit-learn wants a single target without its second axis.
+    trained = untrained.fit(rows, targets[:, 0] if targets.shape[1] == 1 else targets)
+    trees: list[Tree] = []
+    for tree in (one.tree_ for one in trained.estimators_):
+        leaf = tree.children_left < 0
+        trees.append(
+            Tree(
+                feature=tuple(np.where(leaf, -1, tree.feature).tolist()),
+                threshold=tuple(np.where(leaf, 0.0, tree.threshold).tolist()),
+                left=tuple(np.maximum(tree.children_left, 0).tolist()),
+                right=tuple(np.maximum(tree.children_right, 0).tolist()),
+                value=_nested(tree.value[:, :, 0]),
+            )
+        )
+    return Forest(tuple(trees))
 
 
-def _by_op(rows: Rows, table: _Table) -> Kernel:
-    assert table.target_ms is not None
-    ratios = np.log((table.target_ms + LEAST_MS) / (table.times_ms[:, None, :] + LEAST_MS))
-    return _kernel(rows, ratios.reshape(len(rows), -1))
-
-
-def _kernel(rows: Rows, values: Rows) -> Kernel:
+def kernel_of(rows: Rows, values: Rows) -> Kernel:
+    """The Gaussian process through these values."""
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(spread > 1e-9, spread, 1.0)
     points, level = (rows - mean) / scale, values.mean(axis=0)
@@ -225,7 +208,7 @@ def _kernel(rows: Rows, values: Rows) -> Kernel:
     return Kernel(_plain(mean), _plain(scale), _REACH, _nested(points), _nested(weights), _plain(level))
 
 
-def _nested(rows: Rows) -> tuple[tuple[float, ...], ...]:
+def _nested(rows: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(map(_plain, rows))
 
 

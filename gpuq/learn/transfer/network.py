@@ -26,11 +26,19 @@ STEPS = 3600
 def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> DenseNetwork:
     """Train on (n, features) and (n, targets), all targets above 0. Needs TensorFlow."""
     chance = np.random.default_rng(seed)
-    mean, scale, unit = rows.mean(axis=0), _nonzero(rows.std(axis=0)), np.median(targets, axis=0)
-    batches = _batches(len(rows), steps, chance)
-    weights = _trainer(rows.shape[1], targets.shape[1])(
-        (rows - mean) / scale, targets / unit, batches, _start(rows.shape[1], targets.shape[1], chance)
-    )
+    mean, spread, unit = rows.mean(axis=0), rows.std(axis=0), np.median(targets, axis=0)
+    scale = np.where(spread > 1e-9, spread, 1.0)
+    # Row indices of each step, (steps, batch): every row once before any is repeated.
+    batch = min(BATCH, len(rows))
+    orders = [chance.permutation(len(rows)) for _ in range(-(-steps * batch // len(rows)))]
+    batches = np.concatenate(orders)[: steps * batch].reshape(steps, batch)
+    # Glorot's uniform start and zeros for the biases, as in Keras; drawn here so that the seed decides.
+    start: list[Any] = []
+    for before, after in pairwise([rows.shape[1], *UNITS, targets.shape[1]]):
+        limit = np.sqrt(6.0 / (before + after))
+        start += [chance.uniform(-limit, limit, (before, after)), np.zeros(after)]
+    train = _trainer(rows.shape[1], targets.shape[1])
+    weights = train((rows - mean) / scale, targets / unit, batches, start)
     layers = [
         Layer(tuple(tuple(map(float, row)) for row in weights[i]), tuple(map(float, weights[i + 1])))
         for i in range(0, len(weights), 2)
@@ -73,27 +81,6 @@ def _trainer(inputs: int, outputs: int) -> Callable[[Rows, Rows, Any, list[Any]]
         return [variable.numpy() for variable in model.trainable_variables]
 
     return train
-
-
-def _start(inputs: int, outputs: int, chance: np.random.Generator) -> list[Any]:
-    """Glorot's uniform start and zeros for the biases, as in Keras; drawn here so that the seed decides."""
-    widths = [inputs, *UNITS, outputs]
-    found: list[Any] = []
-    for before, after in pairwise(widths):
-        limit = np.sqrt(6.0 / (before + after))
-        found += [chance.uniform(-limit, limit, (before, after)), np.zeros(after)]
-    return found
-
-
-def _batches(rows: int, steps: int, chance: np.random.Generator) -> Any:
-    """Row indices of each step, (steps, batch): every row once before any is repeated."""
-    batch = min(BATCH, rows)
-    orders = [chance.permutation(rows) for _ in range(-(-steps * batch // rows))]
-    return np.concatenate(orders)[: steps * batch].reshape(steps, batch)
-
-
-def _nonzero(scale: Any) -> Any:
-    return np.where(scale > 1e-9, scale, 1.0)
 
 
 def _plain(values: Any) -> tuple[float, ...]:

@@ -41,7 +41,7 @@ class TransferredDuration:
 
 
 class Transfers:
-    """Answers from one `Transfer`; ratios by profile are cached."""
+    """Answers from one `Transfer`, whose ratios are cached."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._transfer = transfer
@@ -49,7 +49,7 @@ class Transfers:
             (profile.kind, profile.device_type, (profile.script_sha256, profile.batch_log2)): profile
             for profile in transfer.profiles
         }
-        self._by_profile_kept: dict[tuple[str, Work, str, str], tuple[float, float] | None] = {}
+        self._kept: dict[tuple[str, Work, str, str], tuple[float, float]] = {}
         self._anchors: dict[str, list[str]] = {}
         for anchor, targets in transfer.ratios.items():
             for target in targets:
@@ -57,35 +57,26 @@ class Transfers:
 
     def duration(self, history: History, kind: str, known: JobFeatures, device_type: str) -> TransferredDuration | None:
         """The duration on `device_type`, carried from the anchor with the narrowest bound; None without an anchor."""
-        found = [self._from(history, kind, known, anchor, device_type) for anchor in self._anchors.get(device_type, ())]
-        candidates = [one for one in found if one is not None]
+        candidates: list[TransferredDuration] = []
+        for anchor in self._anchors.get(device_type, ()):
+            used, same = history.comparable(kind, anchor, known)
+            durations = [run.duration_s for run in used if run.duration_s and not run.shared]
+            if same and durations:
+                point, upper = self._ratio(kind, work(known), anchor, device_type)
+                half, most = order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper
+                candidates.append(TransferredDuration(half, most, anchor))
         return min(candidates, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
 
-    def _from(
-        self, history: History, kind: str, known: JobFeatures, anchor: str, target: str
-    ) -> TransferredDuration | None:
-        used, same = history.comparable(kind, anchor, known)
-        durations = [run.duration_s for run in used if run.duration_s and not run.shared]
-        if not same or not durations:
-            return None
-        key = (kind, work(known), anchor, target)
-        if key not in self._by_profile_kept:
-            self._by_profile_kept[key] = self._by_profile(*key)
-        by_profile = self._by_profile_kept[key]
-        if by_profile is None:
-            ratio = self._transfer.ratios[anchor][target]
-            point, upper = math.exp(ratio.log), math.exp(ratio.log + ratio.margin)
-        else:
-            point, upper = by_profile
-        return TransferredDuration(
-            order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper, anchor
-        )
-
-    def _by_profile(self, kind: str, what: Work, anchor: str, target: str) -> tuple[float, float] | None:
-        """(expected, upper) ratio by the job's own profile; None without one, or without a carrier for it."""
-        profile = self._profiles.get((kind, anchor, what))
-        found = self._transfer.carriers.get(anchor, {}).get(target)
-        if profile is None or profile.step_s is None or found is None or found.framework != profile.framework:
-            return None
-        point, upper = found.ratios([profile], [profile.step_s])[target][0]
-        return float(point), float(upper)
+    def _ratio(self, kind: str, what: Work, anchor: str, target: str) -> tuple[float, float]:
+        """(expected, upper): by the job's own profile if there is one and a carrier for it, else the ratio of the types."""
+        key = (kind, what, anchor, target)
+        if key not in self._kept:
+            profile = self._profiles.get((kind, anchor, what))
+            carrier = self._transfer.carriers.get(anchor, {}).get(target)
+            if profile is None or profile.step_s is None or carrier is None or carrier.framework != profile.framework:
+                ratio = self._transfer.ratios[anchor][target]
+                self._kept[key] = math.exp(ratio.log), math.exp(ratio.log + ratio.margin)
+            else:
+                point, upper = carrier.ratios([profile], [profile.step_s])[target][0].tolist()
+                self._kept[key] = point, upper
+        return self._kept[key]

@@ -18,7 +18,7 @@ from gpuq.learn.features.inputs import job_inputs
 from gpuq.learn.history.history import JobFeatures
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
-from gpuq.learn.memory.fit import MOST_ROWS, fit_peaks
+from gpuq.learn.memory.fit import MOST_ROWS, fair_rows, fit_peaks
 from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, diagonal, table
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.memory.regression import FittedRegression, Peaks
@@ -182,10 +182,7 @@ def test_owner_with_many_kinds_leaves_other_owners_their_rows():
     ours = lawful(models=1)
     flood = [outcome(100 + i, owner="mallory", kind=f"m{i}", utilization=1.0) for i in range(MOST_ROWS + 50)]
     kept = history(*ours, *flood)
-    from gpuq.learn.memory import fit
-
-    kinds = [(fit._row(kind, kept.runs(kind, device)), []) for kind, device in reversed(list(kept.kinds()))]
-    chosen = {row.kind for row, _ in fit._fair(kinds)}
+    chosen = {row.kind for row, _ in fair_rows(kept)[DEVICE]}
     assert len(chosen) == MOST_ROWS
     assert {one.kind for one in ours} <= chosen
 

@@ -16,8 +16,8 @@ def back(member):
 
 def test_forest_predicts_as_scikit_learn_does():
     ensemble = pytest.importorskip("sklearn.ensemble")
-    trained = ensemble.ExtraTreesRegressor(20, random_state=0).fit(ROWS, TARGETS)
-    forest = back(fit._forest(trained))
+    trained = ensemble.ExtraTreesRegressor(20, random_state=0)
+    forest = back(fit.forest_of(trained, ROWS, TARGETS))
     assert isinstance(forest, Forest)
     asked = CHANCE.normal(size=(30, 4))
     assert np.allclose(forest.predict(asked), trained.predict(asked))
@@ -35,7 +35,7 @@ def test_linear_member_predicts_one_line_per_target():
 
 
 def test_kernel_interpolates_training_rows_and_returns_to_the_mean():
-    kernel = back(fit._kernel(ROWS, TARGETS))
+    kernel = back(fit.kernel_of(ROWS, TARGETS))
     assert isinstance(kernel, Kernel)
     assert np.abs(kernel.predict(ROWS) - TARGETS).mean() < 0.3
     assert np.allclose(kernel.predict(np.full((1, 4), 1e6)), TARGETS.mean(axis=0))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.features.architectures import find
-from gpuq.learn.features.compute import PASSES, compute_log2
+from gpuq.learn.features.architectures import PASSES, compute_log2, find
 
 
 def work(**features: Any) -> float:
