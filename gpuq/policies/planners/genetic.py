@@ -9,13 +9,13 @@ greedy plan is in the first population.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import SEED, Plan, complete, greedy, planner
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
 _POPULATION = 16
 _GENERATIONS = 30
@@ -99,8 +99,9 @@ class _Breeder:
         return taken
 
 
-def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_genetic, scheduling)
-
-
-SPEC = PolicySpec("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec(
+    "plans each pass by a genetic algorithm",
+    partial(planner, solve_genetic),
+    work_conserving=True,
+    starvation_free=False,
+)
