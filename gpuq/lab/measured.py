@@ -13,16 +13,9 @@ from pathlib import Path
 from gpuq.learn.history.rows import BLANK, CsvRow, read_rows
 
 SINGLES = (
-    "device_type",
-    "job",
-    "model",
-    "batch_size",
-    "utilization_pct",
-    "memory_utilization_pct",
-    "peak_memory_mib",
-    "power_w",
-    "steps_per_s",
-)
+    "device_type", "job", "model", "batch_size",
+    "utilization_pct", "memory_utilization_pct", "peak_memory_mib", "power_w", "steps_per_s",
+)  # fmt: skip
 PAIRS = ("device_type", "sharing", "job_a", "job_b", "slowdown_a", "slowdown_b")
 SHARING_MODES = ("time-slicing", "mps")
 _SPELLINGS = {
@@ -72,40 +65,38 @@ class PairMeasurement:
 
 def read_singles(path: Path) -> list[SingleMeasurement]:
     """The singles in a CSV file, in its order. Raises BadInput."""
-    return [_single(row) for row in read_rows(path, needed=("job",))]
+    return [
+        SingleMeasurement(
+            device_type=row.text("device_type"),
+            job=row.name("job"),
+            model=row.text("model") or row.name("job"),
+            batch_size=row.above_zero("batch_size"),
+            utilization_pct=row.percent("utilization_pct"),
+            memory_utilization_pct=row.percent("memory_utilization_pct"),
+            peak_memory_mib=row.above_zero("peak_memory_mib"),
+            power_w=row.above_zero("power_w"),
+            steps_per_s=row.above_zero("steps_per_s"),
+            measured_at=row.moment("measured_at"),
+            family=row.text("family") or None,
+        )
+        for row in read_rows(path, needed=("job",))
+    ]
 
 
 def read_pairs(path: Path) -> list[PairMeasurement]:
     """The pairs in a CSV file, in its order. Raises BadInput."""
-    return [_pair(row) for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))]
-
-
-def _single(row: CsvRow) -> SingleMeasurement:
-    return SingleMeasurement(
-        device_type=row.text("device_type"),
-        job=row.name("job"),
-        model=row.text("model") or row.name("job"),
-        batch_size=row.above_zero("batch_size"),
-        utilization_pct=row.percent("utilization_pct"),
-        memory_utilization_pct=row.percent("memory_utilization_pct"),
-        peak_memory_mib=row.above_zero("peak_memory_mib"),
-        power_w=row.above_zero("power_w"),
-        steps_per_s=row.above_zero("steps_per_s"),
-        measured_at=row.moment("measured_at"),
-        family=row.text("family") or None,
-    )
-
-
-def _pair(row: CsvRow) -> PairMeasurement:
-    return PairMeasurement(
-        device_type=row.text("device_type"),
-        sharing=_sharing(row),
-        job_a=row.name("job_a"),
-        job_b=row.name("job_b"),
-        slowdown_a=_slowdown(row, "slowdown_a"),
-        slowdown_b=_slowdown(row, "slowdown_b"),
-        measured_at=row.moment("measured_at"),
-    )
+    return [
+        PairMeasurement(
+            device_type=row.text("device_type"),
+            sharing=_sharing(row),
+            job_a=row.name("job_a"),
+            job_b=row.name("job_b"),
+            slowdown_a=_slowdown(row, "slowdown_a"),
+            slowdown_b=_slowdown(row, "slowdown_b"),
+            measured_at=row.moment("measured_at"),
+        )
+        for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))
+    ]
 
 
 def _slowdown(row: CsvRow, column: str) -> float | None:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling, setting_fields
 
 # Settings that apply to every policy, and so say nothing about one of them.
@@ -47,28 +46,16 @@ def _entry(name: str, scheduling: Scheduling) -> CatalogueEntry:
         spec = registry.spec(name)
     except BadInput as error:
         return CatalogueEntry(name, source, problem=error.message)
-    recorder = _ReadRecorder(scheduling)
-    return CatalogueEntry(
-        name,
-        source,
-        spec.summary,
-        spec.work_conserving,
-        spec.starvation_free,
-        spec.extra,
-        _problem(spec, cast(Scheduling, recorder)),
-        {setting: getattr(scheduling, setting) for setting in sorted(recorder.read)},
-    )
-
-
-def _problem(spec: PolicySpec, scheduling: Scheduling) -> str | None:
-    """The reason why `make` fails, None if it succeeds."""
+    recorder, problem = _ReadRecorder(scheduling), None
     try:
-        spec.make(scheduling)
+        spec.make(cast(Scheduling, recorder))
     except BadInput as error:
-        return f"{error.message} {error.fix}"
+        problem = f"{error.message} {error.fix}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken policy must not hide the others
-        return f"it cannot be made: {type(error).__name__}: {error}"
-    return None
+        problem = f"it cannot be made: {type(error).__name__}: {error}"
+    settings = {setting: getattr(scheduling, setting) for setting in sorted(recorder.read)}
+    claims = spec.work_conserving, spec.starvation_free
+    return CatalogueEntry(name, source, spec.summary, *claims, spec.extra, problem, settings)
 
 
 class _ReadRecorder:

@@ -161,43 +161,35 @@ class _Pass:
         Proposals for jobs that no longer wait are skipped: a planner may follow a plan that is older than this pass.
         """
         while (item := self.run(lambda: next(proposals, _EXHAUSTED))) is not _EXHAUSTED:
-            if not isinstance(item, Proposal | Eviction):
-                raise _Misbehaved(f"it proposed a {type(item).__name__}, neither a Proposal nor an Eviction")
             checked = self._checked(item)
             if checked is not None:
                 return checked
             self._count_in_vain()
         return None
 
-    def _checked(self, item: Proposal | Eviction) -> Proposal | Eviction | None:
+    def _checked(self, item: object) -> Proposal | Eviction | None:
         """The proposal with the state's own objects; None where its job does not wait. Raises _Misbehaved.
 
         The policy may have built a Job or Device itself, with other memory or priority than the real one. Admission must decide
         by what the state says.
         """
+        if not isinstance(item, Proposal | Eviction):
+            raise _Misbehaved(f"it proposed a {type(item).__name__}, neither a Proposal nor an Eviction")
         if not isinstance(item.job, Job):
             raise _Misbehaved(f"it proposed {_short(item.job)} for a job")
         if isinstance(item, Eviction) and not isinstance(item.attempt, AttemptId):
             raise _Misbehaved(f"it proposed {_short(item.attempt)} for an attempt to stop")
-        job = self._context.state.jobs.get(item.job.id)
+        job, devices = self._context.state.jobs.get(item.job.id), self._context.state.devices
         if job is None or job.state is not JobState.PENDING:
             return None
         if isinstance(item, Eviction):
-            return item if item.job is job else Eviction(item.attempt, job, item.devices)
-        devices = self._devices(item.devices)
-        return item if item.job is job and devices is item.devices else Proposal(job, devices)
-
-    def _devices(self, devices: object) -> tuple[Device, ...]:
-        """The state's devices of these ids: the tuple itself where it holds them already."""
-        if not isinstance(devices, tuple) or not devices:
-            raise _Misbehaved(f"it proposed {_short(devices)} for devices, which is no tuple of them")
-        known = self._context.state.devices
-        for device in devices:
-            if not isinstance(device, Device) or device.id not in known:
+            return Eviction(item.attempt, job, item.devices)
+        if not isinstance(item.devices, tuple) or not item.devices:
+            raise _Misbehaved(f"it proposed {_short(item.devices)} for devices, which is no tuple of them")
+        for device in item.devices:
+            if not isinstance(device, Device) or device.id not in devices:
                 raise _Misbehaved(f"it proposed {_short(device)}, which is not a device here")
-        if all(known[device.id] is device for device in devices):
-            return devices
-        return tuple(known[device.id] for device in devices)
+        return Proposal(job, tuple(devices[device.id] for device in item.devices))
 
     def note_outcome(self, item: Proposal | Eviction) -> None:
         """Count a proposal that started nothing. Raises _Misbehaved beyond the limit."""

@@ -15,8 +15,10 @@ from gpuq.errors import BadInput
 from gpuq.lab.sim.conformance import conformance, main
 from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
+from gpuq.policies.catalogue import catalogue
 from gpuq.policies.lists.packed import packed
 from gpuq.policies.spec import PolicySpec
+from gpuq.settings import Scheduling
 
 EXERCISES = {exercise.name: exercise for exercise in exercises()}
 
@@ -29,7 +31,13 @@ def frozen() -> float:
 # The whole kit takes minutes over all policies: these two go through all of it, the others through the part that has everything
 # in it, and through all of it with `make soak`.
 ALWAYS_WHOLE = {"packed", "priority"}
-PART = ("a mixture", "a mixture with preemption")
+SETTINGS = {entry.name: entry.settings or {} for entry in catalogue(Scheduling())}
+
+
+def part(name: str) -> list[Exercise]:
+    """The mixture, and the same one with preemption; to a policy that does not read this setting, both are one exercise."""
+    names = ["a mixture", "a mixture with preemption"] if "preemption" in SETTINGS[name] else ["a mixture"]
+    return [EXERCISES[exercise] for exercise in names]
 
 
 def keeps(name: str, only: list[Exercise] | None) -> None:
@@ -43,7 +51,14 @@ def keeps(name: str, only: list[Exercise] | None) -> None:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_policy_passes_a_part_of_the_kit(name: str) -> None:
-    keeps(name, None if name in ALWAYS_WHOLE else [EXERCISES[part] for part in PART])
+    keeps(name, None if name in ALWAYS_WHOLE else part(name))
+
+
+def test_exercises_with_and_without_preemption_differ_in_that_setting_only() -> None:
+    without, with_preemption = EXERCISES["a mixture"], EXERCISES["a mixture with preemption"]
+    changed = replace(without.scheduling, preemption=True)
+
+    assert with_preemption == replace(without, name=with_preemption.name, scheduling=changed)
 
 
 @pytest.mark.soak

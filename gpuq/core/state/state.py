@@ -229,7 +229,8 @@ def _add_to_devices(state: State, attempt: Attempt) -> None:
         residents = state.residents[device] = (*state.residents.get(device, ()), attempt.id)
         if len(residents) > 1:
             for resident in residents:
-                _put_attempt(state, replace(state.attempts[resident], had_partner=True))
+                if not state.attempts[resident].had_partner:
+                    _put_attempt(state, replace(state.attempts[resident], had_partner=True))
 
 
 def _record_start(state: State, event: Started, now: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.job import ACTIVE, JobState
+from gpuq.core.state.job import ACTIVE, JobId, JobState
 from gpuq.core.state.state import State
 
 
@@ -13,8 +13,11 @@ def validate(state: State) -> None:
 
     No device promises more memory than it has, a job has at most one live attempt, no device is reserved twice.
     """
+    attempts_of: dict[JobId, list[AttemptId]] = {}
+    for attempt_id in state.attempts:
+        attempts_of.setdefault(attempt_id.job, []).append(attempt_id)
     for job in state.jobs.values():
-        alive = [attempt for attempt in state.attempts if attempt.job == job.id]
+        alive = attempts_of.get(job.id, [])
         if job.state in ACTIVE:
             assert alive == [AttemptId(job.id, job.attempt)], f"{job.id} is {job.state} with attempts {alive}"
         else:

@@ -6,5 +6,5 @@ device.py         opens the device                     ledger.py     keeps every
 child.py          one process of a workload            session.py    describes the machine and its software
 monitor.py        all processes of a run               files.py      writes the tables of docs/characterize.md
 steady_state.py   finds warm-up and confidence         progress.py   shows progress on stderr
-timing.py         durations and tolerances             campaign.py   one start of it all; command.py the verb
+campaign.py       one start of it all                  command.py    the verb
 """

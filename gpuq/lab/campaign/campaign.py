@@ -7,7 +7,6 @@ deadline, judged by the duration of earlier ones, is not begun.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -28,9 +27,7 @@ class OutOfTime(Exception):
 
 
 def check_time(deadline: float | None) -> None:
-    """Raises OutOfTime after `deadline` (`time.monotonic`), never if it is None. Called again and again while a run is
-    measured.
-    """
+    """Raises OutOfTime after `deadline` (`time.monotonic`), never if it is None. Polled while a run is measured."""
     if deadline is not None and time.monotonic() > deadline:
         raise OutOfTime
 
@@ -47,7 +44,7 @@ class Aim:
 
 
 class Campaign:
-    """One start of a campaign; see the module docstring."""
+    """One start of a campaign. `deadline` is of `time.monotonic`, None for no limit."""
 
     def __init__(self, aim: Aim, bench: Bench, ledger: Ledger, deadline: float | None) -> None:
         self._aim = aim
@@ -78,7 +75,7 @@ class Campaign:
             show(None, self.left().all, self.seconds_left())
             while (jobs := self._plan().next()) is not None and self._time_for(len(jobs)):
                 try:
-                    run = self._measure(jobs)
+                    run = self._bench.measure(jobs, self._aim.sharing)
                 except OutOfTime:
                     break
                 self._ledger.add(run)
@@ -89,11 +86,6 @@ class Campaign:
 
     def _write(self) -> None:
         write_tables(self._aim.out, self._aim.jobs, self._ledger.runs, self._ledger.sessions)
-
-    def _measure(self, jobs: Sequence[WorkloadJob]) -> MeasuredRun:
-        if len(jobs) == 1:
-            return self._bench.alone(jobs[0], self._aim.sharing)
-        return self._bench.pair(jobs[0], jobs[1], self._aim.sharing)
 
     def _plan(self) -> CampaignPlan:
         return CampaignPlan(self._aim.jobs, self.runs(), self._aim.wanted, self._before)

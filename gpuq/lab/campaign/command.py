@@ -28,12 +28,11 @@ from gpuq.lab.campaign.campaign import Aim, Campaign, check_time
 from gpuq.lab.campaign.device import Choice, opened
 from gpuq.lab.campaign.guard import check_free
 from gpuq.lab.campaign.ledger import Ledger
-from gpuq.lab.campaign.monitor import RunMonitor
+from gpuq.lab.campaign.monitor import RunMonitor, Timing
 from gpuq.lab.campaign.plan import Wanted
 from gpuq.lab.campaign.progress import describe_left, say
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.session import session
-from gpuq.lab.campaign.timing import Timing
 from gpuq.lab.campaign.workload_list import WorkloadJob, read_list
 from gpuq.settings import load
 
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and return the process's exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     asked = _parse(words)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
     try:
         return _campaign(asked, words)
     except GpuqError as error:
@@ -64,51 +63,47 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
     settings = load()
     scratch = asked.out / "scratch"
     choice = Choice(asked.backend, asked.cores, asked.device, asked.sharing)
+    foreign = {"most_foreign_pct": 100.0} if asked.busy_anyway else {}
+    timing = msgspec.convert({"tight": asked.tight, **foreign, **dict(asked.timing)}, Timing, strict=False)
     with (
         _only_one(asked.out),
         opened(settings, choice, scratch) as (backend, target, sharing),
         closing(Ledger(asked.out / "runs.jsonl")) as ledger,
     ):
         deadline = None if asked.time is None else time.monotonic() + asked.time
-        bench = Bench(RunMonitor(backend, target, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
+        bench = Bench(RunMonitor(backend, target, scratch, os.environ, timing, lambda: check_time(deadline)))
         campaign = Campaign(Aim(jobs, wanted, target.device.type, sharing, asked.out), bench, ledger, deadline)
         if asked.plan:
-            return _show_plan(campaign, asked.json)
-        if left := bench.clear():
-            say(f"Ended {left} processes that an earlier start of this campaign had left.")
+            left, seconds = campaign.left(), campaign.seconds_left()
+            if asked.json:
+                _print({**left._asdict(), "seconds": round(seconds)})
+            else:
+                sys.stdout.write(f"To do: {describe_left(left)}; about {seconds / 60:.0f} minutes.\n")
+            return 0
+        if ended := bench.clear():
+            say(f"Ended {ended} processes that an earlier start of this campaign had left.")
         if not asked.busy_anyway:
             check_free(backend, target.device, settings.home)
-        _leave_measured_cores(target.placement.cores)
-        ledger.add(session(target.device, target.placement.cores, words, time.time()))
+        cores = target.placement.cores
+        others = os.sched_getaffinity(0) - set(cores or ())
+        if cores is not None and others:
+            os.sched_setaffinity(
+                0, others
+            )  # this process polls many times a second, so not on the cores that it measures
+        ledger.add(session(target.device, cores, words, time.time()))
         where = f"{local_name(target.device) or target.device.id} ({target.device.type}, {sharing})"
         say(f"Measuring on {where}: {describe_left(campaign.left())}.")
         return _finish(campaign, asked, words, campaign.go())
 
 
-def _show_plan(campaign: Campaign, as_json: bool) -> int:
-    left = campaign.left()
-    if as_json:
-        _print({**left._asdict(), "seconds": round(campaign.seconds_left())})
-    else:
-        sys.stdout.write(f"To do: {describe_left(left)}; about {campaign.seconds_left() / 60:.0f} minutes.\n")
-    return 0
-
-
 def _finish(campaign: Campaign, asked: argparse.Namespace, words: Sequence[str], done: int) -> int:
-    left = campaign.left()
+    left, seconds = campaign.left(), campaign.seconds_left()
     if asked.json:
-        _print(
-            {
-                "out": str(asked.out),
-                "made": done,
-                "left": left._asdict(),
-                "seconds_left": round(campaign.seconds_left()),
-            }
-        )
+        _print({"out": str(asked.out), "made": done, "left": left._asdict(), "seconds_left": round(seconds)})
     say(f"{done} runs made; singles.csv and pairs.csv are in {asked.out}.")
     if left.all:
         again = shlex.join(["gpuq", "characterize", *words])
-        say(f"Left: {describe_left(left)}, about {campaign.seconds_left() / 60:.0f} minutes. Go on with:\n  {again}")
+        say(f"Left: {describe_left(left)}, about {seconds / 60:.0f} minutes. Go on with:\n  {again}")
     else:
         say(f"All is measured. Describe it with: gpuq model characterize --data {shlex.quote(str(asked.out))}")
     return 0
@@ -129,18 +124,6 @@ def _chosen(jobs: tuple[WorkloadJob, ...], only: Sequence[str]) -> tuple[Workloa
     return tuple(job for job in jobs if not only or job.model in only or job.name in only)
 
 
-def _timing(asked: argparse.Namespace) -> Timing:
-    foreign = {"most_foreign_pct": 100.0} if asked.busy_anyway else {}
-    return msgspec.convert({"tight": asked.tight, **foreign, **dict(asked.timing)}, Timing, strict=False)
-
-
-def _leave_measured_cores(cores: tuple[int, ...] | None) -> None:
-    """Move this process, which polls many times a second, off the cores that it measures, if there are others."""
-    others = os.sched_getaffinity(0) - set(cores or ())
-    if cores is not None and others:
-        os.sched_setaffinity(0, others)
-
-
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,10 +134,6 @@ def _only_one(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -81,26 +81,20 @@ def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[B
 
 
 def _target(backend: Backend, named: str | None) -> MeasuringDevice:
-    device = _find(backend, named)
-    placement = backend.placement([device.id])
-    others = [one for one in backend.devices() if one.id != device.id]
+    """The device of this name, by default the first. Raises NotFound unless the name fits exactly one."""
+    devices = backend.devices()
+    names = DeviceNames(devices)
+    found = devices[:1] if named is None else names.find(named)
+    if len(found) != 1:
+        what = f"`{named}` may be several devices" if found else f"There is no device `{named}` here"
+        raise NotFound(
+            f"{what}; there are {', '.join(f'{names.of(one.id)} ({one.id})' for one in devices)}.",
+            fix="Name one by its index, its name or its UUID: 3, gpu3, GPU-01234567.",
+        )
+    device, placement = found[0], backend.placement([found[0].id])
+    others = [one for one in devices if one.id != device.id]
     spare = backend.placement([others[0].id]).cores if placement.cores is not None and others else None
     return MeasuringDevice(device, placement, spare)
-
-
-def _find(backend: Backend, named: str | None) -> Device:
-    devices = backend.devices()
-    if named is None:
-        return devices[0]
-    names = DeviceNames(devices)
-    found = names.find(named)
-    if len(found) == 1:
-        return found[0]
-    what = f"`{named}` may be several devices" if found else f"There is no device `{named}` here"
-    raise NotFound(
-        f"{what}; there are {', '.join(f'{names.of(one.id)} ({one.id})' for one in devices)}.",
-        fix="Name one by its index, its name or its UUID: 3, gpu3, GPU-01234567.",
-    )
 
 
 def _sharing(target: MeasuringDevice, asked: str | None) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.errors import Failure
-from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, MeasuredJob, MeasuredRun
+from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, MeasuredRun
 from gpuq.lab.campaign.plan import looseness
 from gpuq.lab.campaign.session import Session
 from gpuq.lab.campaign.workload_list import WorkloadJob
@@ -28,15 +28,9 @@ from gpuq.lab.measured import PAIRS, SINGLES
 _MIB = 2**20
 SINGLES_MORE = ("family", "measured_at", "runs", "half_width_pct", "warm_up_s")
 PAIRS_MORE = (
-    "measured_at",
-    "alone_rate_a",
-    "alone_rate_b",
-    "shared_rate_a",
-    "shared_rate_b",
-    "half_width_pct",
-    "saving_pct",
-    "equal_work_saving_pct",
-)
+    "measured_at", "alone_rate_a", "alone_rate_b", "shared_rate_a", "shared_rate_b",
+    "half_width_pct", "saving_pct", "equal_work_saving_pct",
+)  # fmt: skip
 
 
 def write_tables(
@@ -69,7 +63,29 @@ def singles(listed: Mapping[str, WorkloadJob], runs: Iterable[MeasuredRun]) -> l
 
 def pairs(runs: Iterable[MeasuredRun]) -> list[dict[str, object]]:
     """A row for each run of two jobs that was measured or ran out of memory."""
-    return [_pair(run) for run in runs if len(run.parts) == 2 and run.outcome in (MEASURED, OUT_OF_MEMORY)]
+    rows = []
+    for run in runs:
+        if len(run.parts) != 2 or run.outcome not in (MEASURED, OUT_OF_MEMORY):
+            continue
+        a, b = run.parts
+        row: dict[str, object] = {
+            "device_type": run.device_type,
+            "sharing": run.sharing,
+            "job_a": a.job,
+            "job_b": b.job,
+            "measured_at": round(run.at),
+        }
+        if run.outcome == MEASURED and a.slowdown and b.slowdown:
+            for side, part in (("a", a), ("b", b)):
+                row[f"slowdown_{side}"] = part.slowdown
+                row[f"alone_rate_{side}"] = part.alone_rate
+                row[f"shared_rate_{side}"] = part.shared_rate
+            saving = packing_saving(1.0, (1 / a.slowdown, 1 / b.slowdown))
+            row["half_width_pct"] = _percent(looseness([run]))
+            row["saving_pct"] = None if saving is None else _percent(saving)
+            row["equal_work_saving_pct"] = _percent(equal_work_saving(a.slowdown, b.slowdown))
+        rows.append(row)
+    return rows
 
 
 def equal_work_saving(one: float, other: float) -> float:
@@ -100,34 +116,6 @@ def _single(job: WorkloadJob, runs: Sequence[MeasuredRun]) -> dict[str, object]:
         "runs": len(runs),
         "half_width_pct": _percent(looseness(runs)),
         "warm_up_s": _middle([part.warm_up_s for part in parts]),
-    }
-
-
-def _pair(run: MeasuredRun) -> dict[str, object]:
-    a, b = run.parts
-    row: dict[str, object] = {
-        "device_type": run.device_type,
-        "sharing": run.sharing,
-        "job_a": a.job,
-        "job_b": b.job,
-        "measured_at": round(run.at),
-    }
-    if run.outcome == MEASURED and a.slowdown and b.slowdown:
-        saving = packing_saving(1.0, (1 / a.slowdown, 1 / b.slowdown))
-        row |= {**_rates(a, "a"), **_rates(b, "b")}
-        row |= {
-            "half_width_pct": _percent(looseness([run])),
-            "saving_pct": None if saving is None else _percent(saving),
-            "equal_work_saving_pct": _percent(equal_work_saving(a.slowdown, b.slowdown)),
-        }
-    return row
-
-
-def _rates(part: MeasuredJob, side: str) -> dict[str, object]:
-    return {
-        f"slowdown_{side}": part.slowdown,
-        f"alone_rate_{side}": part.alone_rate,
-        f"shared_rate_{side}": part.shared_rate,
     }
 
 

@@ -32,12 +32,24 @@ def check_free(
     cores = backend.placement([device.id]).cores
     jobs = residents(home, device, cores)
     if jobs:
-        raise Conflict(f"gpuq runs {_jobs(jobs)} on {device.id} now.", fix=_FIX)
-    busy = busy_processes(look_s, sleep) if cores is not None else ()
-    if busy:
-        raise Conflict(f"This machine is busy: {', '.join(busy[:_NAMED])}.", fix=_FIX)
-    if cores is None:
-        _check_gpu(backend, device, look_s, sleep)
+        named = f"job{'s' * (len(jobs) > 1)} {', '.join(map(str, jobs))}"
+        raise Conflict(f"gpuq runs {named} on {device.id} now.", fix=_FIX)
+    if cores is not None:
+        busy = busy_processes(look_s, sleep)
+        if busy:
+            raise Conflict(f"This machine is busy: {', '.join(busy[:_NAMED])}.", fix=_FIX)
+        return
+    backend.read(time.time(), ())  # use is measured between two readings
+    sleep(look_s)
+    reading = backend.read(time.time(), ()).readings.get(device.id)
+    if reading is None:
+        raise Conflict(f"{device.id} does not answer.", fix="See what `nvidia-smi` says of it.")
+    held, busy_pct = reading.foreign_memory or 0, reading.foreign_utilization_pct or 0.0
+    if held > _MOST_FOREIGN_BYTES or busy_pct > MOST_FOREIGN_PCT:
+        raise Conflict(
+            f"Other processes hold {held / 2**20:.0f} MiB of {device.id} and keep {busy_pct:.0f}% of it busy.",
+            fix=f"`nvidia-smi` lists them. {_FIX}",
+        )
 
 
 def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list[int]:
@@ -79,21 +91,3 @@ def _processor_times() -> dict[tuple[int, float], tuple[float, str]]:
             times = about["cpu_times"]
             found[about["pid"], about["create_time"]] = (times.user + times.system, about["name"] or "?")
     return found
-
-
-def _check_gpu(backend: Backend, device: Device, look_s: float, sleep: Callable[[float], None]) -> None:
-    backend.read(time.time(), ())
-    sleep(look_s)
-    reading = backend.read(time.time(), ()).readings.get(device.id)
-    if reading is None:
-        raise Conflict(f"{device.id} does not answer.", fix="See what `nvidia-smi` says of it.")
-    held, busy = reading.foreign_memory or 0, reading.foreign_utilization_pct or 0.0
-    if held > _MOST_FOREIGN_BYTES or busy > MOST_FOREIGN_PCT:
-        raise Conflict(
-            f"Other processes hold {held / 2**20:.0f} MiB of {device.id} and keep {busy:.0f}% of it busy.",
-            fix=f"`nvidia-smi` lists them. {_FIX}",
-        )
-
-
-def _jobs(jobs: list[int]) -> str:
-    return f"job {jobs[0]}" if len(jobs) == 1 else f"jobs {', '.join(map(str, jobs))}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,7 @@ class Ledger:
         except OSError as error:
             raise _cannot(path, error) from error
         try:
-            self._take(self._lines())
+            self._read()
         except BaseException:
             os.close(self._file)
             raise
@@ -108,16 +107,13 @@ class Ledger:
         """Close the file."""
         os.close(self._file)
 
-    def _lines(self) -> list[bytes]:
-        """The whole lines; half a line at the end is cut off the file."""
+    def _read(self) -> None:
+        """Take in the whole lines; half a line at the end is cut off the file."""
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.ftruncate(self._file, whole)
-        return content[:whole].splitlines()
-
-    def _take(self, lines: Iterable[bytes]) -> None:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(content[:whole].splitlines(), start=1):
             try:
                 self._keep(msgspec.json.decode(line, type=MeasuredRun | Session))
             except msgspec.MsgspecError as error:

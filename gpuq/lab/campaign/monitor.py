@@ -19,14 +19,37 @@ from gpuq_workers.shim.oom import OomWatch
 
 from gpuq.adapters.devices import Backend, Placement, ResidentProcess, ResidentUsage
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.device import Reading
 from gpuq.core.state.job import JobId
 from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
 from gpuq.lab.campaign.device import MeasuringDevice
+from gpuq.lab.campaign.guard import MOST_FOREIGN_PCT
 from gpuq.lab.campaign.ledger import FAILED, OUT_OF_MEMORY, MeasuredJob
 from gpuq.lab.campaign.steady_state import Interval, interval, ratio_interval
-from gpuq.lab.campaign.timing import Timing
 from gpuq.lab.campaign.workload_list import WorkloadJob
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the phases of a run take, in seconds, and how precise its figures must be.
+
+    `tight`: the 95% half-width wanted, as a share of the rate or slowdown. `most_foreign_pct`: percent
+    of the device that other processes may use before a run counts as disturbed.
+    """
+
+    tight: float = 0.03
+    most_foreign_pct: float = MOST_FOREIGN_PCT
+    window_s: float = 0.5
+    phase_s: float = 1.5
+    settle_s: float = 0.3
+    least_steps: int = 20
+    fewest_cycles: int = 3
+    most_cycles: int = 6
+    most_s: float = 40.0
+    warm_up_s: float = 30.0
+    first_step_s: float = 300.0
+    poll_s: float = 0.02
+    sample_s: float = 1.0
+    grace_s: float = 5.0
 
 
 class Ended(Exception):
@@ -152,7 +175,8 @@ class RunMonitor:
             self._check()
             for one in self.watched:
                 one.child.look()
-            self._look_for_ends()
+            for one in self.watched:
+                self._raise_ended(one)
             now = time.monotonic()
             if now - self._sampled_at >= self.timing.sample_s:
                 self._sampled_at = now
@@ -161,16 +185,15 @@ class RunMonitor:
                 return
             time.sleep(min(self.timing.poll_s, until - now))
 
-    def _look_for_ends(self) -> None:
-        for one in self.watched:
-            ending = one.child.ending()
-            if ending is None:
-                continue
-            has_gpu = self.target.placement.cores is None
-            ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
-            outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
-            early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
-            raise Ended(outcome, f"{one.child.job.name}: {ending.reason}{early}")
+    def _raise_ended(self, one: MonitoredJob) -> None:
+        ending = one.child.ending()
+        if ending is None:
+            return
+        has_gpu = self.target.placement.cores is None
+        ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
+        outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
+        early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
+        raise Ended(outcome, f"{one.child.job.name}: {ending.reason}{early}")
 
     def _sample(self, now: float) -> None:
         self._oom.look()
@@ -181,21 +204,21 @@ class RunMonitor:
         if reading is not None:
             self.foreign_pct = reading.foreign_utilization_pct
         for one in self.watched:
-            one.meter.look(self._seen(one, snapshot.usage.get(one.attempt, ResidentUsage(None, None)), reading, now))
+            usage = snapshot.usage.get(one.attempt, ResidentUsage(None, None))
+            one.meter.look(
+                Look(
+                    at=time.time(),
+                    clock=now,
+                    usage=ResidentUsage(usage.memory_bytes, usage.utilization_pct),
+                    busy_pct=None if reading is None else reading.utilization_pct,
+                    partners=tuple(other.attempt for other in self.watched if other is not one),
+                    progress=read_progress(one.child.folder / "progress"),
+                    total_memory_bytes=self.target.device.total_memory if self.target.placement.cores is None else None,
+                )
+            )
             if reading is not None and reading.vitals is not None and one.child.marks:
                 one.powers.append(reading.vitals.power_watts)
                 one.bandwidths.append(reading.vitals.memory_bandwidth_pct)
-
-    def _seen(self, one: MonitoredJob, usage: ResidentUsage, reading: Reading | None, now: float) -> Look:
-        return Look(
-            at=time.time(),
-            clock=now,
-            usage=ResidentUsage(usage.memory_bytes, usage.utilization_pct),
-            busy_pct=None if reading is None else reading.utilization_pct,
-            partners=tuple(other.attempt for other in self.watched if other is not one),
-            progress=read_progress(one.child.folder / "progress"),
-            total_memory_bytes=self.target.device.total_memory if self.target.placement.cores is None else None,
-        )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

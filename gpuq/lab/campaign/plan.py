@@ -19,7 +19,7 @@ from functools import cache
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
-from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, MeasuredJob, MeasuredRun
+from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, MeasuredRun
 from gpuq.lab.campaign.steady_state import Interval, interval, ratio_interval
 from gpuq.lab.campaign.workload_list import WorkloadJob
 
@@ -78,7 +78,8 @@ class CampaignPlan:
 
     def next(self) -> tuple[WorkloadJob, ...] | None:
         """The jobs of the next run, one or two; None when all is done."""
-        item = self._next_alone() or self._next_pair() or self._next_again()
+        alone, again = self._unmeasured(), self._loose()
+        item = alone[0] if alone else self._next_pair() or max(again, default=(0.0, None))[1]
         return None if item is None else tuple(self._jobs[digest] for digest in item)
 
     def left(self) -> Left:
@@ -90,9 +91,6 @@ class CampaignPlan:
     def _unmeasured(self) -> list[Item]:
         return [(digest,) for digest in self._jobs if not self._settled((digest,))]
 
-    def _next_alone(self) -> Item | None:
-        return next(iter(self._unmeasured()), None)
-
     def _settled(self, item: Item) -> bool:
         return bool(self._done.get(item)) or self._disturbed[item] >= MOST_DISTURBED
 
@@ -100,10 +98,6 @@ class CampaignPlan:
 
     def _measured_alone(self) -> list[str]:
         return [digest for digest in self._jobs if _measured(self._done.get((digest,), ()))]
-
-    def _candidates(self) -> list[Item]:
-        pairs = combinations_with_replacement(self._measured_alone(), 2)
-        return [item for pair in pairs if not self._settled(item := item_of(pair))]
 
     def _settled_pairs(self) -> list[Item]:
         return [item for item in self._done if len(item) == 2 and self._done[item]]
@@ -117,7 +111,8 @@ class CampaignPlan:
         return max(0, wanted - settled)
 
     def _next_pair(self) -> Item | None:
-        settled, candidates = self._settled_pairs(), self._candidates()
+        settled, pairs = self._settled_pairs(), combinations_with_replacement(self._measured_alone(), 2)
+        candidates = [item for pair in pairs if not self._settled(item := item_of(pair))]
         if not candidates or (self._wanted.pairs is not None and len(settled) >= self._wanted.pairs):
             return None
         apart = self._distances()
@@ -133,8 +128,14 @@ class CampaignPlan:
         return max(candidates, key=worth)
 
     def _distances(self) -> Callable[[str, str], float]:
-        shown = {digest: _shown(_measured(self._done[digest,])) for digest in self._measured_alone()}
-        columns = list(zip(*shown.values(), strict=True))
+        def shown(digest: str) -> tuple[float | None, ...]:
+            """What was measured of a job alone; memory and rate as logarithms, so that ratios count alike."""
+            part = _measured(self._done[digest,])[-1].parts[0]
+            logs = (math.log(v) if v else None for v in (part.peak_memory_bytes, part.alone_rate))
+            return (part.peak_utilization_pct, part.memory_utilization_pct, part.power_w, *logs)
+
+        figures = {digest: shown(digest) for digest in self._measured_alone()}
+        columns = list(zip(*figures.values(), strict=True))
         spans = [
             max(known) - min(known) if (known := [v for v in column if v is not None]) else 0.0 for column in columns
         ]
@@ -143,18 +144,14 @@ class CampaignPlan:
         def apart(one: str, other: str) -> float:
             squares = (
                 ((a - b) / span) ** 2
-                for a, b, span in zip(shown[one], shown[other], spans, strict=True)
+                for a, b, span in zip(figures[one], figures[other], spans, strict=True)
                 if a is not None and b is not None and span > 0
             )
-            return math.sqrt(math.fsum(squares)) + self._model_distance(one, other)
+            a, b = self._jobs[one], self._jobs[other]
+            of_family = _OTHER_MODEL if a.family and a.family == b.family else _OTHER_FAMILY
+            return math.sqrt(math.fsum(squares)) + (0.0 if a.model == b.model else of_family)
 
         return apart
-
-    def _model_distance(self, one: str, other: str) -> float:
-        a, b = self._jobs[one], self._jobs[other]
-        if a.model == b.model:
-            return 0.0
-        return _OTHER_MODEL if a.family and a.family == b.family else _OTHER_FAMILY
 
     # --- again ---
 
@@ -168,9 +165,6 @@ class CampaignPlan:
             if measured and tried < self._wanted.repeats and len(measured) == len(runs) and width > self._wanted.tight:
                 found.append((width, item))
         return found
-
-    def _next_again(self) -> Item | None:
-        return max(self._loose(), default=(0.0, None))[1]
 
 
 def item_of(jobs: Iterable[str]) -> Item:
@@ -188,17 +182,13 @@ def looseness(runs: Sequence[MeasuredRun]) -> float:
 
 def _interval_of(runs: Sequence[MeasuredRun], index: int) -> Interval:
     """The interval of one job of an item: that of a single run itself, else that over the runs."""
-    parts = [_in_order(run)[index] for run in runs]
+    parts = [sorted(run.parts, key=lambda part: part.digest)[index] for run in runs]
     alone = len(runs[0].parts) == 1
     if len(parts) == 1:
         return Interval(1.0, parts[0].alone_half_width if alone else parts[0].slowdown_half_width, 1)
     if alone:
         return interval([part.alone_rate for part in parts if part.alone_rate])
     return ratio_interval([part.slowdown for part in parts if part.slowdown])
-
-
-def _in_order(run: MeasuredRun) -> list[MeasuredJob]:
-    return sorted(run.parts, key=lambda part: part.digest)
 
 
 def _measured(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
@@ -209,15 +199,3 @@ def _apart(item: Item, other: Item, apart: Callable[[str, str], float]) -> float
     """The distance of two pairs: the smaller one of the two ways to match their jobs."""
     (a, b), (c, d) = item, other
     return min(apart(a, c) + apart(b, d), apart(a, d) + apart(b, c))
-
-
-def _shown(runs: Sequence[MeasuredRun]) -> tuple[float | None, ...]:
-    """What was measured of a job alone; memory and rate as logarithms, so that ratios count alike."""
-    part = runs[-1].parts[0]
-    logs = (part.peak_memory_bytes, part.alone_rate)
-    return (
-        part.peak_utilization_pct,
-        part.memory_utilization_pct,
-        part.power_w,
-        *(math.log(v) if v else None for v in logs),
-    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpuq.errors import BadInput
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, MeasuredJob, MeasuredRun
@@ -34,17 +34,9 @@ class Bench:
         """End what a killed campaign left running. Returns the number of processes."""
         return self._monitor.clear()
 
-    def alone(self, job: WorkloadJob, sharing: str | None) -> MeasuredRun:
-        """Measure the job alone on the device."""
-        return self._run((job,), sharing, self._measure_alone)
-
-    def pair(self, one: WorkloadJob, other: WorkloadJob, sharing: str | None) -> MeasuredRun:
-        """Measure both on the device."""
-        return self._run((one, other), sharing, self._measure_pair)
-
-    def _run(
-        self, jobs: Sequence[WorkloadJob], sharing: str | None, measure: Callable[[], tuple[bool, int]]
-    ) -> MeasuredRun:
+    def measure(self, jobs: Sequence[WorkloadJob], sharing: str | None) -> MeasuredRun:
+        """Measure one job alone on the device, or two together."""
+        measure = self._measure_alone if len(jobs) == 1 else self._measure_pair
         at, began, monitor = time.time(), time.monotonic(), self._monitor
         monitor.begin()
         outcome, reason, good, values = MEASURED, None, False, 0
@@ -104,34 +96,26 @@ class Bench:
 
     def _measure_pair(self) -> tuple[bool, int]:
         timing, both = self._timing, self._monitor.watched
-        self._monitor.wait_for_steps()
-        self._warm_up()
+        monitor = self._monitor
+        monitor.wait_for_steps()
+        deadline = time.monotonic() + timing.warm_up_s
+        while time.monotonic() < deadline:
+            if all(steady(one.child.marks, timing.window_s) is not None for one in both):
+                break
+            monitor.let_pass(timing.window_s)
         if self._target.warm_cores is not None and self._target.placement.cores is not None:
             both[1].child.pin(self._target.placement.cores)
         now = time.monotonic()
         for one in both:
             one.since = now
+        phases = [[both[0]], [both[1]], list(both)]
         for cycle in range(1, timing.most_cycles + 1):
-            self._cycle(backwards=cycle % 2 == 0)
+            for running in phases if cycle % 2 else reversed(phases):
+                for one, rate in zip(running, self._phase(running), strict=True):
+                    (one.alone if len(running) == 1 else one.shared).append(rate)
             if cycle >= timing.fewest_cycles and all(one.slowdown().tight(timing.tight) for one in both):
                 return True, cycle
         return False, timing.most_cycles
-
-    def _warm_up(self) -> None:
-        deadline = time.monotonic() + self._timing.warm_up_s
-        while time.monotonic() < deadline:
-            if all(steady(one.child.marks, self._timing.window_s) is not None for one in self._monitor.watched):
-                return
-            self._monitor.let_pass(self._timing.window_s)
-
-    def _cycle(self, *, backwards: bool) -> None:
-        """One phase for each job alone and one for both."""
-        one, other = self._monitor.watched
-        phases: list[list[MonitoredJob]] = [[one], [other], [one, other]]
-        for running in reversed(phases) if backwards else phases:
-            rates = self._phase(running)
-            for watched, rate in zip(running, rates, strict=True):
-                (watched.alone if len(running) == 1 else watched.shared).append(rate)
 
     def _phase(self, running: Sequence[MonitoredJob]) -> list[float]:
         """The rates of these jobs while the others are paused, over `phase_s` or longer, until each made enough steps."""
@@ -145,16 +129,12 @@ class Bench:
         begin = time.monotonic()
         self._monitor.let_pass(timing.phase_s)
         while True:
-            rates = {one.attempt: self._rate_since(begin, one) for one in running}
-            slow = next((one for one in running if rates[one.attempt] is None), None)
-            if slow is None:
-                return [rate for rate in rates.values() if rate is not None]
+            found = [rate_between(one.child.marks, begin, math.inf) for one in running]
+            rates = [rate for rate, steps in filter(None, found) if steps >= timing.least_steps]
+            if len(rates) == len(running):
+                return rates
             if time.monotonic() - begin > timing.most_s / 2:
                 few = f"fewer than {timing.least_steps} steps in {timing.most_s / 2:g} s"
-                raise Ended(FAILED, f"{slow.child.job.name}: {few}")
+                enough = [each is not None and each[1] >= timing.least_steps for each in found]
+                raise Ended(FAILED, f"{running[enough.index(False)].child.job.name}: {few}")
             self._monitor.let_pass(timing.poll_s)
-
-    def _rate_since(self, begin: float, one: MonitoredJob) -> float | None:
-        """Steps per second since `begin`; None until there are enough steps."""
-        found = rate_between(one.child.marks, begin, math.inf)
-        return None if found is None or found[1] < self._timing.least_steps else found[0]

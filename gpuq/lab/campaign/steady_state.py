@@ -72,7 +72,11 @@ def warm_up(rates: Sequence[float]) -> int | None:
     if len(rates) < _FEWEST:
         return None
     last = len(rates) // 2
-    errors = [_error(rates[cut:]) for cut in range(last + 1)]
+    errors = []
+    for cut in range(last + 1):
+        mean = fmean(rates[cut:])
+        # The squared standard error of the mean, as MSER defines it.
+        errors.append(math.fsum((rate - mean) ** 2 for rate in rates[cut:]) / (len(rates) - cut) ** 2)
     best = min(range(last + 1), key=lambda cut: errors[cut])
     return None if best == last and errors[best] < errors[0] else best
 
@@ -124,12 +128,6 @@ def _student(freedom: int) -> float:
     from scipy.stats import t
 
     return float(t.ppf(0.975, freedom))
-
-
-def _error(rates: Sequence[float]) -> float:
-    """The squared standard error of their mean, as MSER defines it."""
-    mean = fmean(rates)
-    return math.fsum((rate - mean) ** 2 for rate in rates) / len(rates) ** 2
 
 
 def _independent_share(values: Sequence[float], mean: float) -> float:

@@ -72,32 +72,8 @@ def read_list(path: Path) -> tuple[WorkloadJob, ...]:
         raise BadInput(f"{path} is not valid TOML: {error}.", fix=_FIX) from error
     except msgspec.ValidationError as error:
         raise BadInput(f"{path}: {error}.", fix=_FIX) from error
-    jobs = tuple(_job(workload, size) for workload in listed.workload for size in _sizes(path, workload))
-    _check_names(path, listed.workload)
-    if not jobs:
-        raise BadInput(f"{path} lists no workload.", fix=_FIX)
-    return jobs
-
-
-def _job(workload: _Workload, size: int) -> WorkloadJob:
-    command = tuple(word.replace("{batch_size}", str(size)) for word in workload.command)
-    return WorkloadJob(workload.name, size, command, workload.family, tuple(sorted(workload.env.items())))
-
-
-def _sizes(path: Path, workload: _Workload) -> tuple[int, ...]:
-    if not workload.command:
-        raise BadInput(f"{path}: `{workload.name}` has an empty command.", fix=_FIX)
-    if not workload.batch_sizes or min(workload.batch_sizes) < 1:
-        raise BadInput(f"{path}: `{workload.name}` needs batch sizes, whole numbers from 1 on.", fix=_FIX)
-    if len(workload.batch_sizes) > 1 and not any("{batch_size}" in word for word in workload.command):
-        raise BadInput(
-            f"{path}: the command of `{workload.name}` does not say where its {{batch_size}} goes.", fix=_FIX
-        )
-    return tuple(dict.fromkeys(workload.batch_sizes))
-
-
-def _check_names(path: Path, workloads: tuple[_Workload, ...]) -> None:
-    names = [workload.name for workload in workloads]
+    jobs = tuple(job for workload in listed.workload for job in _jobs(path, workload))
+    names = [workload.name for workload in listed.workload]
     odd = next((name for name in names if not _NAME.fullmatch(name)), None)
     if odd is not None:
         raise BadInput(
@@ -106,3 +82,24 @@ def _check_names(path: Path, workloads: tuple[_Workload, ...]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"{path} lists `{twice}` twice.", fix="Give each workload a name of its own.")
+    if not jobs:
+        raise BadInput(f"{path} lists no workload.", fix=_FIX)
+    return jobs
+
+
+def _jobs(path: Path, workload: _Workload) -> list[WorkloadJob]:
+    """One job for each batch size. Raises BadInput."""
+    if not workload.command:
+        raise BadInput(f"{path}: `{workload.name}` has an empty command.", fix=_FIX)
+    if not workload.batch_sizes or min(workload.batch_sizes) < 1:
+        raise BadInput(f"{path}: `{workload.name}` needs batch sizes, whole numbers from 1 on.", fix=_FIX)
+    if len(workload.batch_sizes) > 1 and not any("{batch_size}" in word for word in workload.command):
+        raise BadInput(
+            f"{path}: the command of `{workload.name}` does not say where its {{batch_size}} goes.", fix=_FIX
+        )
+    jobs = []
+    for size in dict.fromkeys(workload.batch_sizes):
+        command = tuple(word.replace("{batch_size}", str(size)) for word in workload.command)
+        env = tuple(sorted(workload.env.items()))
+        jobs.append(WorkloadJob(workload.name, size, command, workload.family, env))
+    return jobs

@@ -94,7 +94,13 @@ def cluster(table: FeatureTable, synthetic: Sequence[SyntheticRow], columns: Seq
         if all(usable(row.values.get(name)) for name in columns)
     ]
     made = [
-        GroupMember(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
+        GroupMember(
+            f"{row.series} {row.batch_size:g}",
+            row.series,
+            row.batch_size,
+            True,
+            {name: row.values[name] for name in columns},
+        )
         for row in synthetic
         if all(name in row.values for name in columns)
     ]
@@ -105,32 +111,24 @@ def cluster(table: FeatureTable, synthetic: Sequence[SyntheticRow], columns: Seq
     if not scale.columns:
         return None
     result = group(scale.points([member.values for member in members]))
-    order = _order(members, result.labels, columns[0])
-    groups = tuple(
-        _group(number, [member for member, label in zip(members, result.labels, strict=True) if label == old])
-        for number, old in enumerate(order, start=1)
-    )
+    of_label = {
+        label: [m for m, its in zip(members, result.labels, strict=True) if its == label]
+        for label in set(result.labels)
+    }
+    by_use = {label: float(np.mean([member.values[columns[0]] for member in own])) for label, own in of_label.items()}
+    order = sorted(by_use, key=lambda label: (by_use[label], label))
+    groups = []
+    for number, label in enumerate(order, start=1):
+        own = of_label[label]
+        centre = {name: float(np.mean([member.values[name] for member in own])) for name in own[0].values}
+        groups.append(Group(number, centre, tuple(own)))
     found = Groups(
         columns=scale.columns,
-        groups=groups,
+        groups=tuple(groups),
         distortions=result.distortions,
         left_out=len(table.rows) - len(collected),
     )
     return Clustering(found, scale, result.centres[order])
-
-
-def _order(members: Sequence[GroupMember], labels: Sequence[int], by: str) -> list[int]:
-    """The labels in order of the mean of column `by`, smallest first."""
-    means = {
-        label: np.mean([member.values[by] for member, its in zip(members, labels, strict=True) if its == label])
-        for label in set(labels)
-    }
-    return sorted(means, key=lambda label: (float(means[label]), label))
-
-
-def _group(number: int, members: Sequence[GroupMember]) -> Group:
-    centre = {name: float(np.mean([member.values[name] for member in members])) for name in members[0].values}
-    return Group(number, centre, tuple(members))
 
 
 def _coordinates(rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Points:
@@ -139,7 +137,3 @@ def _coordinates(rows: Sequence[Mapping[str, float]], columns: Sequence[str], ba
         if name == batch:
             raw[:, index] = np.log2(np.maximum(raw[:, index], 1e-9))
     return raw
-
-
-def _only(values: Mapping[str, float], columns: Sequence[str]) -> dict[str, float]:
-    return {name: values[name] for name in columns}

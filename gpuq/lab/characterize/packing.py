@@ -66,7 +66,22 @@ def costs(
 ) -> tuple[MeasuredPairCost, ...]:
     """Each pair with its costs, its clusters and the reasons against it, in the order of the data."""
     repeated = _repeated(pairs)
-    return tuple(_cost(pair, cluster_of, repeated) for pair in pairs)
+    found = []
+    for pair in pairs:
+        a, b, saving = _figures(pair)
+        cost = MeasuredPairCost(
+            job_a=pair.job_a,
+            job_b=pair.job_b,
+            sharing=pair.sharing,
+            slowdown_a=a,
+            slowdown_b=b,
+            packing_saving=saving,
+            clusters=(cluster_of(pair.place_a), cluster_of(pair.place_b)),
+            theirs=pair.printed_clusters,
+            against=tuple(_objections(pair, (a, b), saving, repeated)),
+        )
+        found.append(cost)
+    return tuple(found)
 
 
 def summarise(found: Iterable[MeasuredPairCost]) -> tuple[Cost, ...]:
@@ -85,23 +100,6 @@ def summarise(found: Iterable[MeasuredPairCost]) -> tuple[Cost, ...]:
     return tuple(_summary(grouping, where, classes[grouping, where]) for grouping, where in keys)
 
 
-def _cost(
-    pair: MeasuredPair, cluster_of: Callable[[SeriesAtBatch], int | None], repeated: dict[Directed, list[float]]
-) -> MeasuredPairCost:
-    a, b, saving = _figures(pair)
-    return MeasuredPairCost(
-        job_a=pair.job_a,
-        job_b=pair.job_b,
-        sharing=pair.sharing,
-        slowdown_a=a,
-        slowdown_b=b,
-        packing_saving=saving,
-        clusters=(cluster_of(pair.place_a), cluster_of(pair.place_b)),
-        theirs=pair.printed_clusters,
-        against=tuple(_objections(pair, (a, b), saving, repeated)),
-    )
-
-
 def _figures(pair: MeasuredPair) -> tuple[float | None, float | None, float | None]:
     """(slowdown of a, slowdown of b, packing saving), from the times where there are some, else from the slowdowns.
 
@@ -113,7 +111,7 @@ def _figures(pair: MeasuredPair) -> tuple[float | None, float | None, float | No
             for together, alone in zip(pair.together_s, pair.alone_s, strict=True)
         )
         return a, b, packing_saving(max(pair.together_s), pair.alone_s)
-    a, b = (value if _positive(value) else None for value in (pair.slowdown_a, pair.slowdown_b))
+    a, b = (value if value and usable(value) and value > 0 else None for value in (pair.slowdown_a, pair.slowdown_b))
     return a, b, None if a is None or b is None else packing_saving(1.0, (1 / a, 1 / b))
 
 
@@ -161,8 +159,9 @@ def _summary(grouping: str, where: str, pairs: Sequence[MeasuredPairCost]) -> Co
     slowed: dict[tuple[str, str], list[float]] = defaultdict(list)
     saved: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for pair in pairs:
-        for job, partner, value in _directed(pair):
-            slowed[job, partner].append(value)
+        for job, partner, value in (pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b):
+            if value is not None:
+                slowed[job, partner].append(value)
         if pair.packing_saving is not None:
             saved[tuple(sorted((pair.job_a, pair.job_b)))].append(pair.packing_saving)
     slowdowns = [median(values) for values in slowed.values()]
@@ -178,13 +177,3 @@ def _summary(grouping: str, where: str, pairs: Sequence[MeasuredPairCost]) -> Co
         packing_saving_mean=fmean(savings) if savings else None,
         packing_saving_median=median(savings) if savings else None,
     )
-
-
-def _directed(pair: MeasuredPairCost) -> list[tuple[str, str, float]]:
-    """(job, its partner, its slowdown), where that is known."""
-    both = ((pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b))
-    return [(job, partner, value) for job, partner, value in both if value is not None]
-
-
-def _positive(value: float | None) -> bool:
-    return value is not None and usable(value) and value > 0

@@ -6,13 +6,14 @@ All text from the data is escaped, and the same report and plots give the same b
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
+from itertools import chain
 
 from gpuq.lab.characterize.groups import Groups
 from gpuq.lab.characterize.packing import Cost
 from gpuq.lab.characterize.plots import Plot
-from gpuq.lab.characterize.relevance import RULE, Coefficient, Ranking
+from gpuq.lab.characterize.relevance import RULE, Ranking
 from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Quality
 from gpuq.lab.characterize.text import UNKNOWN, errors, number, percent, printable
@@ -75,64 +76,35 @@ def _table(found: Characterization, figures: str) -> str:
 
 def _ranking(ranking: Ranking) -> str:
     head = ("feature", "Pearson", "p", "Spearman", "p", "Kendall", "p", "rows", "known before the run", "")
-    rows = [
-        (
-            one.chosen,
-            (
-                one.feature,
-                *_coefficient(one.pearson),
-                *_coefficient(one.spearman),
-                *_coefficient(one.kendall),
-                str(one.n),
-                "yes" if one.known_before_run else "no",
-                "chosen" if one.chosen else one.why_not or "",
-            ),
-        )
-        for one in ranking.ranked
-    ]
-    shut_out = [(False, (one.feature, one.reason)) for one in ranking.shut_out]
-    return _rows(f"Relevance to {ranking.target}", head, rows) + _rows(
+    rows = []
+    for one in ranking.ranked:
+        figures = [(f"{test.value:+.3f}", f"{test.p:.2g}") for test in (one.pearson, one.spearman, one.kendall)]
+        known, why_not = "yes" if one.known_before_run else "no", "chosen" if one.chosen else one.why_not or ""
+        rows.append((one.feature, *chain.from_iterable(figures), str(one.n), known, why_not))
+    shut_out = [(one.feature, one.reason) for one in ranking.shut_out]
+    return _rows(f"Relevance to {ranking.target}", head, rows, [one.chosen for one in ranking.ranked]) + _rows(
         f"Shut out for {ranking.target}", ("column", "why"), shut_out
     )
 
 
-def _coefficient(one: Coefficient) -> tuple[str, str]:
-    return f"{one.value:+.3f}", f"{one.p:.2g}"
-
-
 def _quality(found: Sequence[Quality]) -> str:
     head = ("attribute", "way", "held back: RMSE", "MSE", "MAE", "round trip: RMSE", "MSE", "MAE", "impossible", "")
-    rows = [
-        (
-            one.used,
-            (
-                one.column,
-                one.method,
-                *errors(one.held_back),
-                *errors(one.round_trip),
-                str(one.impossible),
-                ", ".join(word for word, so in (("used", one.used), ("best round trip", one.best_round_trip)) if so),
-            ),
-        )
-        for one in found
-    ]
-    return _rows("Collected rows, regenerated", head, rows)
+    rows = []
+    for one in found:
+        marks = ", ".join(word for word, so in (("used", one.used), ("best round trip", one.best_round_trip)) if so)
+        figures = (*errors(one.held_back), *errors(one.round_trip))
+        rows.append((one.column, one.method, *figures, str(one.impossible), marks))
+    return _rows("Collected rows, regenerated", head, rows, [one.used for one in found])
 
 
 def _clusters(found: Groups) -> str:
     names = list(found.groups[0].centre)
-    rows = [
-        (
-            False,
-            (
-                str(group.number),
-                *(number(group.centre[name], 3) for name in names),
-                str(sum(member.synthetic for member in group.members)),
-                ", ".join(member.job for member in group.members if not member.synthetic),
-            ),
-        )
-        for group in found.groups
-    ]
+    rows = []
+    for group in found.groups:
+        means = (number(group.centre[name], 3) for name in names)
+        synthetic = sum(member.synthetic for member in group.members)
+        jobs = ", ".join(member.job for member in group.members if not member.synthetic)
+        rows.append((str(group.number), *means, str(synthetic), jobs))
     return _rows("Means of each cluster, and its collected jobs", ("cluster", *names, "synthetic rows", "jobs"), rows)
 
 
@@ -140,17 +112,14 @@ def _packing(packing: Packing, figures: str) -> str:
     head = ("job", "beside", "slowdown", "its slowdown", "packing saving", "our clusters", "theirs", "against it")
     rows = [
         (
-            False,
-            (
-                pair.job_a,
-                pair.job_b,
-                _slowdown(pair.slowdown_a),
-                _slowdown(pair.slowdown_b),
-                percent(pair.packing_saving),
-                ", ".join(UNKNOWN if one is None else str(one) for one in pair.clusters),
-                UNKNOWN if pair.theirs is None else ", ".join(pair.theirs),
-                "; ".join(pair.against),
-            ),
+            pair.job_a,
+            pair.job_b,
+            _slowdown(pair.slowdown_a),
+            _slowdown(pair.slowdown_b),
+            percent(pair.packing_saving),
+            ", ".join(UNKNOWN if one is None else str(one) for one in pair.clusters),
+            UNKNOWN if pair.theirs is None else ", ".join(pair.theirs),
+            "; ".join(pair.against),
         )
         for pair in packing.pairs
     ]
@@ -166,14 +135,10 @@ def _costs(found: Sequence[Cost]) -> str:
     head = ("clusters", "pairs", "slowdown: median", "mean", "p95", "worst", "packing saving: mean", "median")
     rows = [
         (
-            False,
-            (
-                "all pairs" if one.grouping == "all" else f"{one.where} ({one.grouping})",
-                str(one.pairs),
-                *map(_slowdown, (one.slowdown_median, one.slowdown_mean, one.slowdown_p95, one.slowdown_worst)),
-                percent(one.packing_saving_mean),
-                percent(one.packing_saving_median),
-            ),
+            "all pairs" if one.grouping == "all" else f"{one.where} ({one.grouping})",
+            str(one.pairs),
+            *map(_slowdown, (one.slowdown_median, one.slowdown_mean, one.slowdown_p95, one.slowdown_worst)),
+            *map(percent, (one.packing_saving_mean, one.packing_saving_median)),
         )
         for one in found
     ]
@@ -184,24 +149,20 @@ def _slowdown(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
-def _rows(caption: str, head: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> str:
-    """An HTML table of text cells. The first cell is the row's heading; the last may hold a sentence. True marks a row."""
-    titles = "".join(f'<th scope="col"{_words(index, head)}>{_text(title)}</th>' for index, title in enumerate(head))
-    body = "".join(_row(marked, cells, head) for marked, cells in rows)
+def _rows(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> str:
+    """An HTML table of text cells. The first cell is the row's heading; the last may hold a sentence. `marked` rows are
+    highlighted."""
+    kinds = [""] * (len(head) - 1) + [' class="words"']
+    titles = "".join(f'<th scope="col"{kind}>{_text(title)}</th>' for kind, title in zip(kinds, head, strict=True))
+    body = []
+    for cells, mark in zip(rows, marked or [False] * len(rows), strict=True):
+        rest = "".join(f"<td{kind}>{_text(cell)}</td>" for kind, cell in zip(kinds[1:], cells[1:], strict=True))
+        start = '<tr class="chosen">' if mark else "<tr>"
+        body.append(f'{start}<th scope="row">{_text(cells[0])}</th>{rest}</tr>')
     return (
         f'<div class="wide"><table><caption>{_text(caption)}</caption><thead><tr>{titles}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
     )
-
-
-def _row(marked: bool, cells: Sequence[str], head: Sequence[str]) -> str:
-    start = '<tr class="chosen">' if marked else "<tr>"
-    rest = "".join(f"<td{_words(index, head)}>{_text(cell)}</td>" for index, cell in enumerate(cells[1:], start=1))
-    return f'{start}<th scope="row">{_text(cells[0])}</th>{rest}</tr>'
-
-
-def _words(index: int, head: Sequence[str]) -> str:
-    return ' class="words"' if index == len(head) - 1 else ""
 
 
 def _text(value: str) -> str:

@@ -5,6 +5,7 @@ Figures are drawn straight to memory: they need no display, and matplotlib's glo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -13,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.lab.characterize.groups import GroupMember, Groups
+from gpuq.lab.characterize.groups import GroupMember
 from gpuq.lab.characterize.packing import MeasuredPairCost
-from gpuq.lab.characterize.relevance import Ranking
 from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import METHODS, Errors, Quality
 from gpuq.lab.characterize.text import number, printable
@@ -103,21 +103,17 @@ def _relevance(found: Characterization) -> Drawn:
                 one = known[name]
                 values[row, 3 * block : 3 * block + 3] = one.pearson.value, one.spearman.value, one.kendall.value
     figure, axes = _figure(2.8 + 2.1 * len(rankings), 1.6 + 0.27 * len(shown))
-    image = axes.imshow(values, cmap=_diverging(), vmin=-1, vmax=1, aspect="auto")
+    image = axes.imshow(values, cmap=_colours(_COLD, "white", _WARM), vmin=-1, vmax=1, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            axes.text(
-                column,
-                row,
-                f"{value:+.2f}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if abs(value) > 0.6 else INK,
-            )
+            colour = "white" if abs(value) > 0.6 else INK
+            axes.text(column, row, f"{value:+.2f}", ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(values.shape[1]), ["Pearson", "Spearman", "Kendall"] * len(rankings), fontsize=9)
     axes.xaxis.tick_top()
-    axes.set_yticks(range(len(shown)), [_marked(name, rankings) for name in shown], fontsize=9)
+    # A filled dot for a feature that was chosen for some target.
+    chosen = {name for ranking in rankings for name in ranking.chosen}
+    labels = [f"{_short(name)} {'●' if name in chosen else '○'}" for name in shown]
+    axes.set_yticks(range(len(shown)), labels, fontsize=9)
     axes.tick_params(length=0)
     for block, ranking in enumerate(rankings):
         axes.text(3 * block + 1, -1.55, _short(ranking.target), ha="center", va="bottom", fontweight="bold")
@@ -125,22 +121,12 @@ def _relevance(found: Characterization) -> Drawn:
             axes.axvline(3 * block - 0.5, color="white", linewidth=4)
     axes.set_xlabel("● chosen for a target    ○ not chosen", fontsize=9, loc="left")
     axes.xaxis.set_label_position("bottom")
-    _no_frame(axes)
-    figure.colorbar(
-        image, ax=axes, shrink=min(1.0, 4 / (1 + 0.27 * len(shown))), aspect=25, pad=0.02
-    ).outline.set_visible(False)
+    axes.spines[:].set_visible(False)
+    shrink = min(1.0, 4 / (1 + 0.27 * len(shown)))
+    figure.colorbar(image, ax=axes, shrink=shrink, aspect=25, pad=0.02).outline.set_visible(False)
     best = "; ".join(f"{ranking.target}: {', '.join(ranking.chosen[:4]) or 'none'}" for ranking in rankings)
-    return (
-        "relevance",
-        "Relevance of each feature",
-        f"Correlation of features with the targets. Chosen: {best}.",
-        _png(figure),
-    )
-
-
-def _marked(name: str, rankings: Sequence[Ranking]) -> str:
-    """A label with a filled dot for a feature that was chosen for some target."""
-    return _short(name) + (" ●" if any(name in ranking.chosen for ranking in rankings) else " ○")
+    says = f"Correlation of features with the targets. Chosen: {best}."
+    return "relevance", "Relevance of each feature", says, _png(figure)
 
 
 def _interpolation(found: Characterization) -> Drawn:
@@ -155,15 +141,8 @@ def _interpolation(found: Characterization) -> Drawn:
     for axes, (title, side) in zip(pair, sides, strict=True):
         for index, method in enumerate(METHODS):
             ratios = [_ratio(found, name, method, side) for name in names]
-            axes.plot(
-                ratios,
-                np.arange(len(names)) + (index - 2.5) * 0.11,
-                linestyle="",
-                marker="osD^vP"[index],
-                markersize=6,
-                color=COLOURS[index],
-                label=method,
-            )
+            heights, marker = np.arange(len(names)) + (index - 2.5) * 0.11, "osD^vP"[index]
+            axes.plot(ratios, heights, marker, markersize=6, color=COLOURS[index], label=method)
         axes.axvline(1, color=SOFT, linewidth=1)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -199,22 +178,16 @@ def _synthetic(found: Characterization) -> Drawn:
             own = sorted((m for m in members if m.series == name and m.batch_size), key=lambda m: m.batch_size or 0)
             axes.plot(*_points(own, target), color=colour, linewidth=1.2, label=_short(name))
             axes.plot(*_points([m for m in own if not m.synthetic], target), "o", color=colour, markersize=6)
-            axes.plot(
-                *_points([m for m in own if m.synthetic], target),
-                "o",
-                color=colour,
-                markersize=6,
-                markerfacecolor="white",
-            )
+            made = _points([m for m in own if m.synthetic], target)
+            axes.plot(*made, "o", color=colour, markersize=6, markerfacecolor="white")
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel(_short(found.batch))
         axes.set_title(_short(target))
         axes.set_ylim(bottom=0)
         axes.grid()
-    figure.legend(
-        *np.atleast_1d(all_axes)[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(shown))
-    )
+    handles = np.atleast_1d(all_axes)[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=min(4, len(shown)))
     more = len(series) - len(shown)
     says = f"Filled: collected. Hollow: synthetic.{f' {more} more series are not drawn.' if more else ''}"
     return "synthetic", "Collected and synthetic rows along batch size", says, _png(figure)
@@ -231,14 +204,8 @@ def _elbow(found: Characterization) -> Drawn:
     figure, axes = _figure(5.6, 3.6)
     axes.plot(range(1, len(distortions) + 1), distortions, marker="o", color=COLOURS[0])
     axes.plot([count], [distortions[count - 1]], marker="o", markersize=13, markerfacecolor="none", color=_WARM)
-    axes.annotate(
-        f"{count} clusters",
-        (count, distortions[count - 1]),
-        xytext=(12, 12),
-        textcoords="offset points",
-        color=_WARM,
-        fontweight="bold",
-    )
+    aside = {"xytext": (12, 12), "textcoords": "offset points"}
+    axes.annotate(f"{count} clusters", (count, distortions[count - 1]), **aside, color=_WARM, fontweight="bold")
     axes.set_xticks(range(1, len(distortions) + 1))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("number of clusters")
@@ -251,35 +218,24 @@ def _elbow(found: Characterization) -> Drawn:
 def _clusters(found: Characterization) -> Drawn:
     if found.clusters is None:
         return _NOTHING
-    x, y = _sides(found, found.clusters)
+    # The two targets; where one was not measured, the next column of the clusters.
+    sides = [name for name in (*found.targets, *found.clusters.columns) if name in found.clusters.groups[0].centre]
+    ordered = list(dict.fromkeys(sides))
+    x, y = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
     figure, axes = _figure(7.2, 5.2)
     for group in found.clusters.groups:
         colour = COLOURS[(group.number - 1) % len(COLOURS)]
         for made, face in ((False, colour), (True, "white")):
             own = [member for member in group.members if member.synthetic == made]
-            axes.scatter(
-                [member.values[x] for member in own],
-                [member.values[y] for member in own],
-                s=42,
-                color=face,
-                edgecolor=colour,
-                linewidth=1.3,
-                alpha=0.9,
-                label=None if made else f"cluster {group.number} ({len(group.members)} rows)",
-            )
+            at = [member.values[x] for member in own], [member.values[y] for member in own]
+            label = None if made else f"cluster {group.number} ({len(group.members)} rows)"
+            axes.scatter(*at, s=42, color=face, edgecolor=colour, linewidth=1.3, alpha=0.9, label=label)
     axes.set_xlabel(_short(x))
     axes.set_ylabel(_short(y))
     axes.grid()
     figure.legend(loc="outside upper center", ncols=min(4, len(found.clusters.groups)))
     says = f"{len(found.clusters.groups)} clusters by {', '.join(found.clusters.columns)}. Filled: collected. Hollow: synthetic."
     return "clusters", "Clusters of like jobs", says, _png(figure)
-
-
-def _sides(found: Characterization, groups: Groups) -> tuple[str, str]:
-    """The columns of the two axes: the two targets; where one was not measured, the next column of the clusters."""
-    names = [name for name in (*found.targets, *groups.columns) if name in groups.groups[0].centre]
-    ordered = list(dict.fromkeys(names))
-    return ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
 
 
 def _matrix(packing: Packing) -> tuple[str, str, bytes]:
@@ -303,7 +259,7 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     figure, axes = _figure(side + 0.9, side)
     top = max(1.5, float(np.nanpercentile(values, 95))) if cells else 1.5
     axes.set_facecolor(TRACK)
-    image = axes.imshow(values, cmap=_warming(), vmin=1, vmax=top)
+    image = axes.imshow(values, cmap=_colours("white", "#f0c9a4", "#d9822b", _WARM), vmin=1, vmax=top)
     size = 8 if len(jobs) <= 20 else 6
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
@@ -323,7 +279,7 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     axes.set_ylabel("slowdown of this job")
     axes.set_xlabel("beside this one (in brackets: its cluster)")
     axes.xaxis.set_label_position("top")
-    _no_frame(axes)
+    axes.spines[:].set_visible(False)
     scale = figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, aspect=30, pad=0.02, extend="max")
     scale.outline.set_visible(False)
     more = len({name for pair in packing.pairs for name in (pair.job_a, pair.job_b)}) - len(jobs)
@@ -333,11 +289,11 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
 
 def _jobs(pairs: Sequence[MeasuredPairCost]) -> list[str]:
     """The jobs that are in most pairs, sorted by cluster and name."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     clusters: dict[str, int] = {}
     for pair in pairs:
         for name, cluster in zip((pair.job_a, pair.job_b), pair.clusters, strict=True):
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] += 1
             clusters[name] = cluster or 0
     most = sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_JOBS]
     return sorted(most, key=lambda name: (clusters[name], name))
@@ -360,21 +316,11 @@ def _png(figure: Any) -> bytes:
     return file.getvalue()
 
 
-def _diverging() -> Any:
+def _colours(*names: str) -> Any:
+    """A colour map from the first to the last of these."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("gpuq", [_COLD, "white", _WARM])
-
-
-def _warming() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("gpuq", ["white", "#f0c9a4", "#d9822b", _WARM])
-
-
-def _no_frame(axes: Any) -> None:
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    return LinearSegmentedColormap.from_list("gpuq", names)
 
 
 def _short(name: str) -> str:

@@ -113,27 +113,25 @@ def _choose(table: FeatureTable, found: Sequence[Relevance]) -> tuple[Relevance,
     chosen: list[str] = []
     judged = []
     for one in found:
-        why_not = _objection(one, len(found)) or _repeats(table, one.feature, chosen)
+        why_not = _objection(table, one, len(found), chosen)
         if why_not is None:
             chosen.append(one.feature)
         judged.append(msgspec.structs.replace(one, chosen=why_not is None, why_not=why_not))
     return tuple(judged)
 
 
-def _objection(one: Relevance, tested: int) -> str | None:
+def _objection(table: FeatureTable, one: Relevance, tested: int, chosen: Sequence[str]) -> str | None:
+    """The part of `RULE` that a feature fails, given those chosen before it; None if it passes."""
+    from scipy import stats
+
     three = (one.pearson, one.spearman, one.kendall)
     if len({coefficient.value > 0 for coefficient in three}) > 1:
         return "the three differ in sign"
     worst = max(coefficient.p for coefficient in three) * tested
-    return f"may be chance: corrected p {min(1.0, worst):.2g}" if worst >= LEVEL else None
-
-
-def _repeats(table: FeatureTable, feature: str, chosen: Sequence[str]) -> str | None:
-    """The reason `repeats OTHER` if a feature chosen before correlates with this one that strongly; else None."""
-    from scipy import stats
-
+    if worst >= LEVEL:
+        return f"may be chance: corrected p {min(1.0, worst):.2g}"
     for other in chosen:
-        mine, its = _beside(table, feature, other)
+        mine, its = _beside(table, one.feature, other)
         if len(mine) < LEAST_ROWS or np.ptp(mine) == 0 or np.ptp(its) == 0:
             continue
         if abs(float(stats.spearmanr(mine, its).statistic)) >= REPEATS:
@@ -144,12 +142,9 @@ def _repeats(table: FeatureTable, feature: str, chosen: Sequence[str]) -> str | 
 def _coefficients(feature: Values, goal: Values) -> tuple[Coefficient, Coefficient, Coefficient]:
     from scipy import stats
 
-    pearson, spearman, kendall = (test(feature, goal) for test in (stats.pearsonr, stats.spearmanr, stats.kendalltau))
-    return _coefficient(pearson), _coefficient(spearman), _coefficient(kendall)
-
-
-def _coefficient(result: object) -> Coefficient:
-    return Coefficient(float(result.statistic), float(result.pvalue))  # type: ignore[attr-defined]
+    results = (test(feature, goal) for test in (stats.pearsonr, stats.spearmanr, stats.kendalltau))
+    pearson, spearman, kendall = (Coefficient(float(found.statistic), float(found.pvalue)) for found in results)
+    return pearson, spearman, kendall
 
 
 def _mean_ranks(coefficients: Sequence[tuple[Coefficient, ...]]) -> Values:

@@ -36,16 +36,16 @@ def read_folder(folder: Path) -> Data:
     """The data of this folder. Raises BadInput if it has none of the known files, or one that cannot be read."""
     if not folder.is_dir():
         raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
+    singles, pairs = folder / "singles.csv", folder / "pairs.csv"
     try:
-        data = _documented(folder) or _alnair(folder)
-    except KeyError as error:
-        raise BadInput(
-            f"A table in {folder} has no column {error}.", fix="docs/characterize.md lists the files and their columns."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise BadInput(
-            f"{folder} cannot be read: {error}.", fix="docs/characterize.md lists the files and their columns."
-        ) from error
+        if singles.is_file() or pairs.is_file():
+            alone = read_singles(singles) if singles.is_file() else ()
+            data: Data | None = from_singles(str(folder), alone, read_pairs(pairs) if pairs.is_file() else ())
+        else:
+            data = _alnair(folder)
+    except (KeyError, OSError, ValueError) as error:
+        what = f"A table in {folder} has no column" if isinstance(error, KeyError) else f"{folder} cannot be read:"
+        raise BadInput(f"{what} {error}.", fix="docs/characterize.md lists the files and their columns.") from error
     if data is None or not (data.pairs or any(table.rows for table in data.tables)):
         raise BadInput(
             f"{folder} has no measured jobs.",
@@ -240,14 +240,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _documented(folder: Path) -> Data | None:
-    singles, pairs = folder / "singles.csv", folder / "pairs.csv"
-    if not singles.is_file() and not pairs.is_file():
-        return None
-    return from_singles(
-        str(folder),
-        read_singles(singles) if singles.is_file() else (),
-        read_pairs(pairs) if pairs.is_file() else (),
-    )

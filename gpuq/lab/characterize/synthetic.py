@@ -179,13 +179,13 @@ def _means(batch_sizes: Sequence[float], values: Sequence[float]) -> tuple[Value
 
 
 def _quality(name: str, method: str, series: Sequence[tuple[Values, Values]], least: float, most: float) -> Quality:
-    through = METHODS[method]
+    through, shares = METHODS[method], np.arange(1, _CHECKS_PER_GAP) / _CHECKS_PER_GAP
     returned: list[float] = []
     held_back: list[float] = []
     impossible = 0
     for x, y in series:
         function = through(x, y)
-        between = function(_grid(x))
+        between = function((x[:-1, None] + np.diff(x)[:, None] * shares).ravel())
         # A hair beyond is rounding.
         impossible += int(np.count_nonzero(~((between >= least - 1e-9) & (between <= most + 1e-9))))
         if len(x) > 2:
@@ -201,11 +201,6 @@ def _quality(name: str, method: str, series: Sequence[tuple[Values, Values]], le
         held_back=_errors(held_back),
         impossible=impossible,
     )
-
-
-def _grid(x: Values) -> Values:
-    shares = np.arange(1, _CHECKS_PER_GAP) / _CHECKS_PER_GAP
-    return np.asarray((x[:-1, None] + np.diff(x)[:, None] * shares).ravel())
 
 
 def _errors(differences: Sequence[float]) -> Errors | None:

@@ -8,7 +8,7 @@ from gpuq.lab.characterize.groups import Groups
 from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
 from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
-from gpuq.lab.characterize.synthetic import Errors, Quality
+from gpuq.lab.characterize.synthetic import Errors
 
 UNKNOWN = "-"
 # The rest is in the JSON and on the page.
@@ -83,9 +83,7 @@ def _ranking(ranking: Ranking) -> list[str]:
     rows = [
         (
             one.feature,
-            f"{one.pearson.value:+.2f}",
-            f"{one.spearman.value:+.2f}",
-            f"{one.kendall.value:+.2f}",
+            *(f"{test.value:+.2f}" for test in (one.pearson, one.spearman, one.kendall)),
             str(one.n),
             "yes" if one.known_before_run else "no",
             "chosen" if one.chosen else one.why_not or "",
@@ -111,7 +109,8 @@ def _interpolation(found: Characterization) -> list[str]:
         every = [quality for quality in found.interpolation if quality.column == name]
         used = next(quality for quality in every if quality.used)
         returned = next((quality for quality in every if quality.best_round_trip), None)
-        rows.append((name, used.method, *errors(used.held_back), errors(used.round_trip)[0], *_returned(returned)))
+        least = (UNKNOWN, UNKNOWN) if returned is None else (errors(returned.round_trip)[0], returned.method)
+        rows.append((name, used.method, *errors(used.held_back), errors(used.round_trip)[0], *least))
     columns = ("attribute", "used", "RMSE", "MSE", "MAE", "round trip", "least", "by")
     return [
         f"Synthetic rows along {found.batch}: {len(found.synthetic)}, by the way that best regenerates rows held back "
@@ -125,12 +124,6 @@ def errors(found: Errors | None) -> tuple[str, str, str]:
     if found is None:
         return UNKNOWN, UNKNOWN, UNKNOWN
     return number(found.rmse, 3), number(found.mse, 3), number(found.mae, 3)
-
-
-def _returned(quality: Quality | None) -> tuple[str, str]:
-    if quality is None:
-        return UNKNOWN, UNKNOWN
-    return errors(quality.round_trip)[0], quality.method
 
 
 def _clusters(found: Groups, targets: Sequence[str]) -> list[str]:
@@ -160,12 +153,8 @@ def _packing(packing: Packing) -> list[str]:
         (
             f"{'all pairs' if cost.grouping == 'all' else f'{cost.where}, {cost.grouping}'}",
             str(cost.pairs),
-            slowdown(cost.slowdown_median),
-            slowdown(cost.slowdown_mean),
-            slowdown(cost.slowdown_p95),
-            slowdown(cost.slowdown_worst),
-            percent(cost.packing_saving_mean),
-            percent(cost.packing_saving_median),
+            *map(slowdown, (cost.slowdown_median, cost.slowdown_mean, cost.slowdown_p95, cost.slowdown_worst)),
+            *map(percent, (cost.packing_saving_mean, cost.packing_saving_median)),
         )
         for cost in packing.costs
         if cost.where in ("all", "within", "across")

@@ -12,6 +12,7 @@ from math import inf
 from statistics import mean
 
 from gpuq.core.scheduling.limits import Limits
+from gpuq.lab.rivals.exclusive import least_left
 from gpuq.lab.rivals.views import Rule, any_two, by_rule, memory_of, utilization_of
 from gpuq.policies.lists import order
 from gpuq.policies.lists.list_scheduler import list_scheduler
@@ -57,7 +58,7 @@ def speed_classes(world: World, limits: Limits) -> Candidate:
         score = classes[world.workload_of[newcomer]] + classes[world.workload_of[resident]]
         return score / 10 if score <= 2 else None
 
-    return _sharing("speed-classes", world, limits, rule, first=order.least_left())
+    return _sharing("speed-classes", world, limits, rule, first=least_left())
 
 
 def sum_of_utilization(world: World, limits: Limits) -> Candidate:
@@ -68,7 +69,7 @@ def sum_of_utilization(world: World, limits: Limits) -> Candidate:
         load = used(newcomer) + used(resident)
         return load / 1000 if load <= 100 else None
 
-    return _sharing("sum-of-utilisation", world, limits, rule, first=order.least_left())
+    return _sharing("sum-of-utilisation", world, limits, rule, first=least_left())
 
 
 def oracle_packing(world: World, limits: Limits) -> Candidate:

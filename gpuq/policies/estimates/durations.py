@@ -40,8 +40,10 @@ class Duration(NamedTuple):
         return max(0.0, min(total_s, max(_LONGEST_S, 2 * age_s)) - age_s)
 
 
-def forecast_duration(p50_s: float, p90_s: float | None) -> Duration:
-    """A forecast as a duration, wider by the error of forecasts."""
+def forecast_duration(p50_s: float | None, p90_s: float | None) -> Duration | None:
+    """A forecast as a duration, wider by the error of forecasts; None without a median."""
+    if p50_s is None:
+        return None
     p50_s = max(1.0, p50_s)
     spread = math.log(max(p50_s, p90_s or 0.0) / p50_s)
     return Duration(p50_s, p50_s * math.exp(math.hypot(spread, _FORECAST_ERROR)))

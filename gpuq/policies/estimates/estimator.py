@@ -7,7 +7,7 @@ much; `calibration.py` learns from earlier starts by which factor. Devices that 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -77,41 +77,44 @@ class StartTimeEstimator:
 
     def in_order(self, context: SchedulingContext, jobs: Iterable[Job]) -> list[Job]:
         """The jobs, the first to start first; of equal ones the first of the sequence."""
-        sizes = Sizes(context)
+        sizes, overtaking = Sizes(context), self._overtaking
 
         def rank(job: Job) -> tuple[float, ...]:
-            delay_s = self._overtaking * sizes.remaining_or_median(job) if self._overtaking else 0.0
+            delay_s = overtaking * sizes.remaining_or_median(job) if overtaking else 0.0
             return (-job.priority, job.submitted_at + delay_s)
 
         return sorted(jobs, key=rank)
 
     def estimate(self, context: SchedulingContext, jobs: Iterable[Job]) -> dict[JobId, StartEstimate]:
         """Estimates for these jobs, as if only they waited. The same context gives the same estimates."""
-        holders, free = _holders(context), _free(context)
-        first, first_host = _reservation(context)
+        holders, reservation = _holders(context), context.overdue_reservation
+        first = None if reservation is None else context.state.jobs[reservation.job]
         queue = [job for job in self.in_order(context, jobs) if first is None or job.id != first.id]
         # A job with a reservation goes before all others.
         ordered = queue if first is None else [first, *queue]
+        free: dict[HostId, int] = {}
+        for snapshot in context.snapshots:
+            device, busy = snapshot.device, snapshot.residents or snapshot.reading is None or snapshot.reserved
+            free[device.host] = free.get(device.host, 0) + (not busy and not context.given(device.id))
         typical = typical_duration(self._ended_s, (holder.age_s for holder in holders))
         forecasts = [_forecast(context, job) for job in ordered]
         replays: list[dict[JobId, float]] = []
         for share in (0.5, 0.9):
-            lasts = {
-                job.id: (forecast or typical).left_s(0.0, share)
-                for job, forecast in zip(ordered, forecasts, strict=True)
-            }
+            durations = [(forecast or typical).left_s(0.0, share) for forecast in forecasts]
             ends = [(holder, (holder.duration or typical).left_s(holder.age_s, share)) for holder in holders]
-            starts = {}
+            starts: list[float] = []
             releases = [
                 Release(left_s, holder.host, holder.devices) for holder, left_s in ends if not holder.is_reserved
             ]
-            if first is not None and first_host is not None:
+            if first is not None and reservation is not None:
                 # Nothing else may have the reserved devices before that job has started and ended.
-                starts[first.id] = max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)
-                releases.append(Release(starts[first.id] + lasts[first.id], first_host, first.device_count))
-            queued = [Queued(job.device_count, lasts[job.id]) for job in queue]
-            found = replay(free, releases, queued, skips=self._skips)
-            replays.append(starts | {job.id: start for job, start in zip(queue, found, strict=True)})
+                starts = [max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)]
+                host = context.state.devices[reservation.devices[0]].host
+                releases.append(Release(starts[0] + durations[0], host, first.device_count))
+            lasts = durations[len(starts) :]
+            queued = [Queued(job.device_count, lasts_s) for job, lasts_s in zip(queue, lasts, strict=True)]
+            starts += replay(free, releases, queued, skips=self._skips)
+            replays.append({job.id: start for job, start in zip(ordered, starts, strict=True)})
         factor, known = self.calibration.factor(context.now), all(holder.duration for holder in holders)
         estimates = {}
         for job, forecast in zip(ordered, forecasts, strict=True):
@@ -130,55 +133,30 @@ class StartTimeEstimator:
 
 def _holders(context: SchedulingContext) -> list[_Holder]:
     """Of the residents of a shared device, the one that is expected to stay longest: until then the device is not idle."""
-    devices: dict[tuple[Attempt, bool], int] = {}
+
+    def expected_end(attempt: Attempt) -> float:
+        p50_s = attempt.forecast.duration_p50_s
+        return inf if p50_s is None else max(context.now, _began(attempt) + p50_s)
+
+    devices: Counter[tuple[Attempt, bool]] = Counter()
     for snapshot in context.snapshots:
         if snapshot.residents:
-            last = max(snapshot.residents, key=lambda attempt: _expected_end(attempt, context.now))
-            devices[last, snapshot.reserved] = devices.get((last, snapshot.reserved), 0) + 1
+            devices[max(snapshot.residents, key=expected_end), snapshot.reserved] += 1
     found = []
     for (attempt, is_reserved), count in devices.items():
         # What is forecast of its job now, else what was when it was launched.
-        duration = _forecast(context, context.state.jobs[attempt.id.job]) or _launch_forecast(attempt)
+        launch = forecast_duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s)
+        duration = _forecast(context, context.state.jobs[attempt.id.job]) or launch
         found.append(_Holder(attempt.host, count, is_reserved, duration, max(0.0, context.now - _began(attempt))))
     return found
 
 
-def _reservation(context: SchedulingContext) -> tuple[Job | None, HostId | None]:
-    """The overdue job that devices are reserved for, and their host; (None, None) without a reservation."""
-    reservation = context.overdue_reservation
-    if reservation is None:
-        return None, None
-    return context.state.jobs[reservation.job], context.state.devices[reservation.devices[0]].host
-
-
-def _free(context: SchedulingContext) -> dict[HostId, int]:
-    """How many devices of each host are idle and not reserved."""
-    free: dict[HostId, int] = {}
-    for snapshot in context.snapshots:
-        usable = not (snapshot.residents or snapshot.reading is None or snapshot.reserved)
-        host = snapshot.device.host
-        free[host] = free.get(host, 0) + (usable and not context.given(snapshot.device.id))
-    return free
-
-
 def _forecast(context: SchedulingContext, job: Job) -> Duration | None:
     """On the first class of devices that there is a forecast for."""
-    for device in context.device_classes:
-        forecast = context.forecast_alone(job, device)
-        if forecast.duration_p50_s is not None:
-            return forecast_duration(forecast.duration_p50_s, forecast.duration_p90_s)
-    return None
-
-
-def _launch_forecast(attempt: Attempt) -> Duration | None:
-    p50_s, p90_s = attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s
-    return None if p50_s is None else forecast_duration(p50_s, p90_s)
+    forecasts = (context.forecast_alone(job, device) for device in context.device_classes)
+    durations = (forecast_duration(found.duration_p50_s, found.duration_p90_s) for found in forecasts)
+    return next((duration for duration in durations if duration is not None), None)
 
 
 def _began(attempt: Attempt) -> float:
     return attempt.launched_at if attempt.started_at is None else attempt.started_at
-
-
-def _expected_end(attempt: Attempt, now: float) -> float:
-    p50_s = attempt.forecast.duration_p50_s
-    return inf if p50_s is None else max(now, _began(attempt) + p50_s)

@@ -33,32 +33,41 @@ Backfill = Callable[[SchedulingContext], BackfillPass]
 
 
 class _Skip:
+    """Any job may start ahead. The core's reservations still protect a job that has waited too long."""
+
+    def __init__(self, context: SchedulingContext) -> None:
+        self._context = context
+
     def hold(self, job: Job) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
 
     def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
 
+    def _fits_some_day(self, job: Job) -> bool:
+        return fits_ever(job.declared_memory, job.device_count, list(self._context.state.devices.values())) is None
+
 
 class _Strict(_Skip):
-    def __init__(self, context: SchedulingContext) -> None:
-        self._context = context
+    """No job starts ahead of one that cannot start yet, unless that one can never start on this cluster."""
 
     def hold(self, job: Job) -> bool:
         # A job that fits no device of this cluster would block the queue for ever.
-        return not _fits_some_day(self._context, job)
+        return not self._fits_some_day(job)
 
 
 class _Easy(_Skip):
-    """One reservation per pass, for the first job that cannot start."""
+    """EASY backfilling (Lifka 1995): a reservation for the first job that cannot start, one per pass.
 
-    def __init__(self, context: SchedulingContext) -> None:
-        self._context = context
-        self._reserved: frozenset[DeviceId] | None = None
-        self._free_at = inf
+    Others may use the reserved devices only if they end before it begins. In place of requested wall-clock times it uses the
+    90th percentiles of the forecasts.
+    """
+
+    _reserved: frozenset[DeviceId] | None = None
+    _free_at = inf
 
     def hold(self, job: Job) -> bool:
-        if self._reserved is None and _fits_some_day(self._context, job):
+        if self._reserved is None and self._fits_some_day(job):
             self._reserve(job)
         return True
 
@@ -71,46 +80,26 @@ class _Easy(_Skip):
 
     def _reserve(self, head: Job) -> None:
         """Reserve those devices of one host that will be free first, by the 90th percentiles of what runs there."""
-        self._sizes = Sizes(self._context)
+        context, self._sizes = self._context, Sizes(self._context)
+
+        def free_at(snapshot: DeviceSnapshot) -> float:
+            # A job that got the device in this pass is not among its residents yet, so its end is unknown here.
+            if context.given(snapshot.device.id):
+                return inf
+            ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
+            return max((inf if end is None else end for end in ends), default=context.now)
+
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}
-        for snapshot in self._context.snapshots:
+        for snapshot in context.snapshots:
             if snapshot.reading is not None and (head.declared_memory or 0) <= snapshot.device.total_memory:
-                hosts.setdefault(snapshot.device.host, []).append((self._free(snapshot), snapshot.device.id))
+                hosts.setdefault(snapshot.device.host, []).append((free_at(snapshot), snapshot.device.id))
         first = [sorted(host)[: head.device_count] for host in hosts.values() if len(host) >= head.device_count]
         soonest = min(first, key=lambda devices: (devices[-1][0], devices[0][1]), default=[])
         self._reserved = frozenset(device for _, device in soonest)
         self._free_at = soonest[-1][0] if soonest else inf
 
-    def _free(self, snapshot: DeviceSnapshot) -> float:
-        """The time at which the device will be empty, infinite if unknown."""
-        # A job that got the device in this pass is not among its residents yet, so its end is unknown here.
-        if self._context.given(snapshot.device.id):
-            return inf
-        ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
-        return max((inf if end is None else end for end in ends), default=self._context.now)
 
-
-def skip(context: SchedulingContext) -> BackfillPass:  # noqa: ARG001 - the signature of Backfill
-    """Any job may start ahead. The core's reservations still protect a job that has waited too long."""
-    return _Skip()
-
-
-def strict(context: SchedulingContext) -> BackfillPass:
-    """No job starts ahead of one that cannot start yet, unless that one can never start on this cluster."""
-    return _Strict(context)
-
-
-def easy(context: SchedulingContext) -> BackfillPass:
-    """EASY backfilling (Lifka 1995): a reservation for the first job that cannot start.
-
-    Others may use the reserved devices only if they end before it begins. In place of requested wall-clock times it uses the
-    90th percentiles of the forecasts.
-    """
-    return _Easy(context)
-
-
+skip: Backfill = _Skip
+strict: Backfill = _Strict
+easy: Backfill = _Easy
 NAMED: Mapping[str, Backfill] = {"skip": skip, "strict": strict, "easy": easy}
-
-
-def _fits_some_day(context: SchedulingContext, job: Job) -> bool:
-    return fits_ever(job.declared_memory, job.device_count, list(context.state.devices.values())) is None

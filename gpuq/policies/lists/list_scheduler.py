@@ -14,7 +14,7 @@ from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.backfill import Backfill, skip
 from gpuq.policies.lists.order import QueueOrder
-from gpuq.policies.lists.placement import Placement, packed
+from gpuq.policies.lists.placement import Placement, packed, try_each
 from gpuq.policies.lists.preemption import Preemption, no_preemption
 
 
@@ -31,11 +31,8 @@ def list_scheduler(
         for job in in_order(context, order):
             # A known refusal saves the tries, but not the backfill rule and preemption.
             if not context.refused(job):
-                for snapshots in placement(context, job):
-                    if ahead.allows(job, snapshots):
-                        yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
-                        if context.placed(job):
-                            break
+                choices = (choice for choice in placement(context, job) if ahead.allows(job, choice))
+                yield from try_each(context, job, choices)
             if not context.placed(job):
                 yield from preempt.evictions(job)
                 if not ahead.hold(job):

@@ -77,34 +77,6 @@ def shortest(overtaking: float) -> QueueOrder:
     return QueueOrder(ranking)
 
 
-def least_left() -> QueueOrder:
-    """The least remaining device-time first, without regard to age.
-
-    An upper bound for what an order can achieve; long jobs may starve.
-    """
-
-    def ranking(context: SchedulingContext) -> Ranking:
-        sizes = Sizes(context)
-        return lambda job: (sizes.remaining_or_median(job), job.submitted_at)
-
-    return QueueOrder(ranking, first_come=False)
-
-
-def least_attained(thresholds_s: tuple[float, ...]) -> QueueOrder:
-    """Discretised least attained service of Tiresias (Gu et al., NSDI'19): a job's level is the number of thresholds, in
-    device-seconds, that its service has passed; the lowest level first, then first come, first served. Needs no forecast."""
-
-    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
-        return lambda job: (queue_of(job.served_s, thresholds_s), job.submitted_at)
-
-    return QueueOrder(ranking, first_come=False)
-
-
-def queue_of(served_s: float, thresholds_s: tuple[float, ...]) -> int:
-    """The number of thresholds that `served_s` device-seconds have passed."""
-    return sum(served_s >= threshold for threshold in thresholds_s)
-
-
 def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
     """The highest priority first, then the order `then`.
 

@@ -5,19 +5,15 @@ Exclusive use is not a placement: the limit `residents_per_device = 1` gives it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, needed_memory
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.job import Job
 
 Choice = tuple[DeviceSnapshot, ...]
 Placement = Callable[[SchedulingContext, Job], Iterable[Choice]]
-
-
-def spread(context: SchedulingContext, job: Job) -> Iterable[Choice]:
-    """Idle devices first, then the least loaded."""
-    return context.choices(job)
 
 
 def packed(context: SchedulingContext, job: Job) -> Iterable[Choice]:
@@ -35,10 +31,27 @@ def packed(context: SchedulingContext, job: Job) -> Iterable[Choice]:
 
 
 def best_fit(context: SchedulingContext, job: Job) -> Iterable[Choice]:
-    """The devices with the least capacity left over first, so that whole devices stay free for gangs."""
-    return sorted(
-        context.choices(job), key=lambda choice: sum(_left_over(context, job, snapshot) for snapshot in choice)
-    )
+    """The devices with the least capacity left over first, so that whole devices stay free for gangs.
+
+    Left over is the share of a device that would stay unused, of memory or of utilisation, whichever is smaller. A job without a
+    forecast counts as needing the whole device.
+    """
+
+    def left_over(snapshot: DeviceSnapshot) -> float:
+        forecast, total = context.forecast_alone(job, snapshot.device), snapshot.device.total_memory
+        memory = (needed_memory(job, forecast) or total) + snapshot.committed_memory
+        busy = (100.0 if forecast.peak_utilization_pct is None else forecast.peak_utilization_pct) / 100
+        return 1 - max(memory / total, busy + snapshot.committed_utilization / 100)
+
+    return sorted(context.choices(job), key=lambda choice: sum(map(left_over, choice)))
+
+
+def try_each(context: SchedulingContext, job: Job, choices: Iterable[Choice]) -> Iterator[Proposal]:
+    """Proposals of the job on one choice after the other, until one is granted."""
+    for choice in choices:
+        yield Proposal(job, tuple(snapshot.device for snapshot in choice))
+        if context.placed(job):
+            return
 
 
 def _work_rate(context: SchedulingContext, job: Job, choice: Choice) -> float:
@@ -49,31 +62,16 @@ def _work_rate(context: SchedulingContext, job: Job, choice: Choice) -> float:
     """
     speeds, losses = [1.0], 0.0
     for snapshot in choice:
-        if snapshot.residents:
-            newcomer, residents = _slowdowns(context, job, snapshot)
-            speeds.append(1 / newcomer)
-            losses += len(snapshot.residents) * (1 - 1 / residents)
+        if not snapshot.residents:
+            continue
+        forecast = context.forecast(job, snapshot)
+        known = [(c.newcomer, c.resident) for c in forecast.pairs if c.newcomer is not None and c.resident is not None]
+        if known and len(known) == len(snapshot.residents):
+            newcomer, residents = (max(1.0, *slowdowns) for slowdowns in zip(*known, strict=True))
+        else:
+            # Without evidence about the pair the device is time-shared in proportion: 150% of load makes all 1.5 times slower.
+            load = (forecast.peak_utilization_pct or 100.0) + snapshot.committed_utilization
+            newcomer = residents = max(1.0, load / 100)
+        speeds.append(1 / newcomer)
+        losses += len(snapshot.residents) * (1 - 1 / residents)
     return min(speeds) - losses / len(choice)
-
-
-def _slowdowns(context: SchedulingContext, job: Job, snapshot: DeviceSnapshot) -> tuple[float, float]:
-    """Expected slowdowns (of the newcomer, of the residents), at least 1."""
-    forecast = context.forecast(job, snapshot)
-    known = [c for c in forecast.pairs if c.newcomer is not None and c.resident is not None]
-    if known and len(known) == len(snapshot.residents):
-        worst = max(known, key=lambda cost: cost.newcomer or 1.0)
-        return max(1.0, worst.newcomer or 1.0), max(1.0, *(cost.resident or 1.0 for cost in known))
-    # Without evidence about the pair: the device is time-shared in proportion, so 150% of load makes everything 1.5 times slower.
-    load = max(1.0, ((forecast.peak_utilization_pct or 100.0) + snapshot.committed_utilization) / 100)
-    return load, load
-
-
-def _left_over(context: SchedulingContext, job: Job, snapshot: DeviceSnapshot) -> float:
-    """The share of the device that would stay unused, of memory or of utilisation, whichever is smaller.
-
-    A job without a forecast counts as needing the whole device.
-    """
-    forecast = context.forecast_alone(job, snapshot.device)
-    memory = (needed_memory(job, forecast) or snapshot.device.total_memory) + snapshot.committed_memory
-    busy = (100.0 if forecast.peak_utilization_pct is None else forecast.peak_utilization_pct) / 100
-    return 1 - max(memory / snapshot.device.total_memory, busy + snapshot.committed_utilization / 100)

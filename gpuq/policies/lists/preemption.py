@@ -19,8 +19,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.reservation import ReservationReason
-from gpuq.policies.lists.order import Rank, queue_of
-from gpuq.policies.lists.size import Sizes
+from gpuq.policies.lists.order import Rank
 
 
 class PreemptionPass(Protocol):
@@ -39,6 +38,9 @@ Preemption = Callable[[SchedulingContext], PreemptionPass]
 
 
 class _NoPreemption:
+    def __init__(self, context: SchedulingContext) -> None:
+        """It needs nothing of the pass."""
+
     def starts_on_freed_devices(self) -> Iterator[Proposal]:
         return iter(())
 
@@ -46,9 +48,7 @@ class _NoPreemption:
         return iter(())
 
 
-def no_preemption(context: SchedulingContext) -> PreemptionPass:  # noqa: ARG001 - the signature of Preemption
-    """No attempt is stopped."""
-    return _NoPreemption()
+no_preemption: Preemption = _NoPreemption
 
 
 class PreemptionRank(Protocol):
@@ -99,8 +99,12 @@ class _Victim(NamedTuple):
 class _PreemptingPass:
     def __init__(self, context: SchedulingContext, rank: PreemptionRank, in_vain: set[JobId]) -> None:
         self._context, self._rank, self._in_vain = context, rank, in_vain
-        stoppable = (a for a in context.state.attempts.values() if _may_stop(context, a))
-        self._ranks: dict[AttemptId, Rank] = {a.id: rank.running(a) for a in stoppable}
+        jobs = context.state.jobs
+        self._ranks: dict[AttemptId, Rank] = {}
+        for attempt in context.state.attempts.values():
+            job = jobs[attempt.id.job]
+            if job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None:
+                self._ranks[attempt.id] = rank.running(attempt)
         self._highest = max(self._ranks.values(), default=None)
 
     def starts_on_freed_devices(self) -> Iterator[Proposal]:
@@ -131,27 +135,22 @@ class _PreemptingPass:
     def _cheapest(self, job: Job) -> list[_Victim]:
         """The devices of one host to free for the job; empty where no host has enough that it could have.
 
-        Within a host the cheapest devices; among hosts the one whose most expensive device is cheapest.
+        It could have those of which it outranks all residents, and where it would be admitted once they have gone. Within a host
+        the cheapest devices; among hosts the one whose most expensive device is cheapest.
         """
-        now, own = self._context.now, self._rank.waiting(job)
+        context, own = self._context, self._rank.waiting(job)
         hosts: dict[HostId, list[_Victim]] = {}
-        for snapshot in self._context.snapshots:
-            if self._could_have(job, own, snapshot):
+        for snapshot in context.snapshots:
+            if context.given(snapshot.device.id) or snapshot.reserved:
+                continue
+            if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
+                continue
+            later = without_residents(snapshot) if snapshot.residents else snapshot
+            if admit(job, context.forecast_alone(job, snapshot.device), later, context.limits).admitted:
                 hosts.setdefault(snapshot.device.host, []).append(_Victim(snapshot.device.id, snapshot.residents))
-        sorted_hosts = (sorted(host, key=lambda victim: victim.cost(now)) for host in hosts.values())
+        sorted_hosts = (sorted(host, key=lambda victim: victim.cost(context.now)) for host in hosts.values())
         enough = [host[: job.device_count] for host in sorted_hosts if len(host) >= job.device_count]
-        return min(enough, key=lambda host: [victim.cost(now) for victim in reversed(host)], default=[])
-
-    def _could_have(self, job: Job, own: Rank, snapshot: DeviceSnapshot) -> bool:
-        """Whether the job outranks all residents of the device and would be admitted once they have gone."""
-        device = snapshot.device.id
-        if self._context.given(device) or snapshot.reserved:
-            return False
-        if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
-            return False
-        forecast = self._context.forecast_alone(job, snapshot.device)
-        later = without_residents(snapshot) if snapshot.residents else snapshot
-        return admit(job, forecast, later, self._context.limits).admitted
+        return min(enough, key=lambda host: [victim.cost(context.now) for victim in reversed(host)], default=[])
 
 
 class ByPriority:
@@ -167,44 +166,6 @@ class ByPriority:
     def running(self, attempt: Attempt) -> Rank:
         """The rank of its job."""
         return self.waiting(self._jobs[attempt.id.job])
-
-
-class ByAttained:
-    """Rank by the level of attained service, as in `order.least_attained`."""
-
-    def __init__(self, context: SchedulingContext, thresholds_s: tuple[float, ...]) -> None:
-        self._context, self._thresholds = context, thresholds_s
-
-    def waiting(self, job: Job) -> Rank:
-        """The number of thresholds passed by earlier attempts."""
-        return (queue_of(job.served_s, self._thresholds),)
-
-    def running(self, attempt: Attempt) -> Rank:
-        """The number of thresholds passed by now, with the time of this attempt."""
-        job = self._context.state.jobs[attempt.id.job]
-        return (queue_of(job.served_s + served_s(attempt, self._context.now), self._thresholds),)
-
-
-class ByLeft:
-    """Rank by predicted remaining device-time. A job without a forecast stops no other, and no other stops it."""
-
-    def __init__(self, context: SchedulingContext) -> None:
-        self._sizes = Sizes(context)
-
-    def waiting(self, job: Job) -> Rank:
-        """Device-seconds left, infinite without a forecast."""
-        remaining = self._sizes.remaining(job)
-        return (float("inf") if remaining is None else remaining,)
-
-    def running(self, attempt: Attempt) -> Rank:
-        """Device-seconds left by now, 0 without a forecast."""
-        remaining = self._sizes.remaining_of_attempt(attempt)
-        return (0.0 if remaining is None else remaining,)
-
-
-def _may_stop(context: SchedulingContext, attempt: Attempt) -> bool:
-    job = context.state.jobs[attempt.id.job]
-    return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
 
 
 def without_residents(snapshot: DeviceSnapshot) -> DeviceSnapshot:

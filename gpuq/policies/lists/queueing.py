@@ -9,7 +9,7 @@ The core's reservations for jobs that waited too long apply to deferred jobs as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
 
@@ -18,6 +18,7 @@ from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.estimates.estimator import StartTimeEstimator
+from gpuq.policies.lists.placement import try_each
 from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
@@ -41,7 +42,9 @@ class Queueing:
         self._admitted_at = {job: at for job, at in self._admitted_at.items() if job in context.state.jobs}
         self._deferred = {job: verdict for job, verdict in self._deferred.items() if job in context.state.jobs}
         waiting = sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id))
-        yield from _start(context, sorted((job for job in waiting if job.id in self._admitted_at), key=self._turn))
+        # By admission and not by submission: a job was admitted on the expectation of those admitted before it.
+        admitted = [job for job in waiting if job.id in self._admitted_at]
+        yield from _start(context, sorted(admitted, key=lambda job: (-job.priority, self._admitted_at[job.id])))
         others = [job for job in waiting if job.id not in self._admitted_at]
         yield from _start(context, others)
         if any(context.placed(job) for job in waiting):
@@ -49,22 +52,17 @@ class Queueing:
             # a job is followed by another one.
             self._admit(context, *(job for job in others if context.placed(job)))
         else:
-            self._judge_all(context, others)
+            # Deferred jobs are judged by a share of the limit, until the first that stays deferred. Those behind it stay deferred
+            # too: otherwise short jobs could pass it for ever.
+            readmitting = True
+            for job in others:
+                if job.id not in self._deferred:
+                    self._judge(context, job, self._limit_s)
+                elif readmitting:
+                    readmitting = self._judge(context, job, self._limit_s * _READMISSION)
         for job in others:
             if job.id in self._deferred:
                 context.defer(job, self._deferred[job.id])
-
-    def _judge_all(self, context: SchedulingContext, jobs: Sequence[Job]) -> None:
-        """Judge new jobs by the limit, and deferred ones by a share of it until the first that stays deferred.
-
-        The jobs behind that one are deferred too: otherwise short jobs could pass it for ever.
-        """
-        readmitting = True
-        for job in jobs:
-            if job.id not in self._deferred:
-                self._judge(context, job, self._limit_s)
-            elif readmitting:
-                readmitting = self._judge(context, job, self._limit_s * _READMISSION)
 
     def _judge(self, context: SchedulingContext, job: Job, limit_s: float) -> bool:
         """Admit or defer the job; returns whether it is admitted."""
@@ -88,19 +86,11 @@ class Queueing:
             self._admitted_at[job.id] = context.now
             self._deferred.pop(job.id, None)
 
-    def _turn(self, job: Job) -> tuple[int, float, float, int]:
-        """By admission and not by submission: a job was admitted on the expectation of those admitted before it."""
-        return (-job.priority, self._admitted_at[job.id], job.submitted_at, job.id)
-
 
 def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
     for job in jobs:
-        if context.refused(job):
-            continue
-        for snapshots in context.choices(job):
-            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
-            if context.placed(job):
-                break
+        if not context.refused(job):
+            yield from try_each(context, job, context.choices(job))
 
 
 def _make(scheduling: Scheduling) -> Policy:

@@ -23,6 +23,7 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
+from gpuq.policies.lists.placement import try_each
 from gpuq.policies.planners.andreas_plan import (
     Configuration,
     HostTimeline,
@@ -81,7 +82,13 @@ class Andreas:
             if start.at <= context.now:
                 yield from _propose(context, start, idle)
             elif any(c.count <= len(idle) for c in start.waiting_job.configurations):
-                context.defer(start.waiting_job.job, _postponed(start, context.now))
+                numbers: Numbers = (
+                    ("device_type", start.configuration.device_type),
+                    ("devices", start.configuration.count),
+                    ("expected_start_s", start.at - context.now),
+                    ("expected_cost", start.cost),
+                )
+                context.defer(start.waiting_job.job, Verdict(False, Rule.POSTPONED, None, numbers))
 
     def waiting_jobs(self, context: SchedulingContext) -> list[WaitingJob]:
         """Every waiting job with its configurations.
@@ -156,25 +163,22 @@ def _timelines(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> li
 
 
 def _end(context: SchedulingContext, attempt: Attempt) -> float:
-    """The expected end of a running attempt.
+    """The expected end of a running attempt, by the forecast at its start for the devices that it has.
 
     One that has exceeded its forecast by some time is expected to need as much time again: the longer it is overdue, the less a
     plan should count on its devices.
     """
-    job = context.state.jobs[attempt.id.job]
+    duration_s = attempt.forecast.duration_p50_s
+    if duration_s is None:
+        duration_s = _UNKNOWN_S
+    else:
+        speedups = dict(attempt.forecast.speedups)
+        asked = speedups.get(context.state.jobs[attempt.id.job].device_count)
+        now = speedups.get(len(attempt.devices))
+        duration_s = duration_s * asked / now if asked and now else duration_s
     began = attempt.launched_at if attempt.started_at is None else attempt.started_at
-    expected = began + expected_s(job, attempt)
+    expected = began + duration_s
     return max(expected, context.now + max(1.0, context.now - expected))
-
-
-def expected_s(job: Job, attempt: Attempt) -> float:
-    """The duration of the attempt on the devices that it has, by the forecast at its start; an hour without a forecast."""
-    p50 = attempt.forecast.duration_p50_s
-    if p50 is None:
-        return _UNKNOWN_S
-    speedups = dict(attempt.forecast.speedups)
-    asked, now = speedups.get(job.device_count), speedups.get(len(attempt.devices))
-    return p50 * asked / now if asked and now else p50
 
 
 def _propose(context: SchedulingContext, start: PlannedStart, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
@@ -189,22 +193,8 @@ def _propose(context: SchedulingContext, start: PlannedStart, idle: Sequence[Dev
     ]
     if len(here) >= configuration.count:
         yield Proposal(job, tuple(here[: configuration.count]))
-        if context.placed(job):
-            return
-        for snapshots in context.choices(job):
-            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
-            if context.placed(job):
-                return
-
-
-def _postponed(start: PlannedStart, now: float) -> Verdict:
-    numbers: Numbers = (
-        ("device_type", start.configuration.device_type),
-        ("devices", start.configuration.count),
-        ("expected_start_s", start.at - now),
-        ("expected_cost", start.cost),
-    )
-    return Verdict(False, Rule.POSTPONED, None, numbers)
+        if not context.placed(job):
+            yield from try_each(context, job, context.choices(job))
 
 
 def _make(scheduling: Scheduling) -> Policy:

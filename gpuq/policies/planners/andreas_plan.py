@@ -57,6 +57,11 @@ class WaitingJob:
     configurations: tuple[Configuration, ...]
     aged: bool = False
 
+    @property
+    def shortest_s(self) -> float:
+        """The duration in its fastest configuration."""
+        return min(configuration.duration_s for configuration in self.configurations)
+
 
 @dataclass(frozen=True, slots=True)
 class HostTimeline:
@@ -76,6 +81,11 @@ class PlannedStart:
     host: HostId
     at: float
     cost: float
+
+    @property
+    def end(self) -> float:
+        """When it is expected to end."""
+        return self.at + self.configuration.duration_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,7 @@ def construct(
         possible = [start for c in waiting.configurations if (start := schedule.earliest(waiting, c)) is not None]
         if not possible:
             continue
-        possible.sort(key=_soonest if waiting.aged else _cheapest)
+        possible.sort(key=lambda start: (start.end, start.cost) if start.waiting_job.aged else (start.cost, start.end))
         pick = 0
         while rng is not None and not waiting.aged and pick + 1 < len(possible) and rng.random() > _GREED:
             pick += 1
@@ -196,30 +206,18 @@ class _Schedule:
         return sum(until >= end for until in self._gaps.get(host, ())) >= configuration.count
 
 
-def _cheapest(start: PlannedStart) -> tuple[float, float]:
-    return (start.cost, start.at + start.configuration.duration_s)
-
-
-def _soonest(start: PlannedStart) -> tuple[float, float]:
-    return (start.at + start.configuration.duration_s, start.cost)
-
-
-def _shortest_s(waiting: WaitingJob) -> float:
-    return min(configuration.duration_s for configuration in waiting.configurations)
-
-
 def _by_pressure(waiting_jobs: Sequence[WaitingJob], now: float) -> list[WaitingJob]:
     """The paper's order: the least time between the earliest possible end and the deadline first."""
-    return sorted(waiting_jobs, key=lambda w: (not w.aged, w.due_at - now - _shortest_s(w), w.job.id))
+    return sorted(waiting_jobs, key=lambda w: (not w.aged, w.due_at - now - w.shortest_s, w.job.id))
 
 
 def _by_saved_cost(waiting_jobs: Sequence[WaitingJob], now: float) -> list[WaitingJob]:
     """Apparent tardiness cost, ATC (Vepsalainen and Morton, Management Science 33, 1987): the highest late cost per device-second
     first, discounted by exp(-slack / look-ahead)."""
-    ahead_s = _LOOK_AHEAD * sum(map(_shortest_s, waiting_jobs)) / len(waiting_jobs)
+    ahead_s = _LOOK_AHEAD * sum(waiting.shortest_s for waiting in waiting_jobs) / len(waiting_jobs)
 
     def index(waiting: WaitingJob) -> float:
-        slack_s = max(0.0, waiting.due_at - now - _shortest_s(waiting))
+        slack_s = max(0.0, waiting.due_at - now - waiting.shortest_s)
         device_s = min(c.duration_s * c.count for c in waiting.configurations)
         return waiting.late_cost_per_s / max(device_s, 1e-9) * math.exp(-slack_s / max(ahead_s, 1e-9))
 

@@ -8,13 +8,13 @@ search starts from the greedy plan and returns the best plan that it met.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.plan import SEED, Plan, better, complete, greedy, planner
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
 _MOVES = 4_000
 _MOVES_PER_OPTION = 20
@@ -131,8 +131,9 @@ class _Walk:
             self._holders[row].remove(option)
 
 
-def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_annealing, scheduling)
-
-
-SPEC = PolicySpec("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec(
+    "plans each pass by simulated annealing",
+    partial(planner, solve_annealing),
+    work_conserving=True,
+    starvation_free=False,
+)

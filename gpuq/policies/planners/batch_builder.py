@@ -101,7 +101,12 @@ class _BatchBuilder:
         durations = [n.forecast.duration_p50_s for newcomers in self._newcomers.values() for n in newcomers]
         known = [duration for duration in durations if duration is not None]
         self._usual_s = median(known) if known else _UNKNOWN_S
-        self._rates = {dclass: self._rates_on(dclass) for dclass in device_of}
+        self._rates = {
+            dclass: np.array(
+                [self._rate(n.forecast.duration_p50_s, n.job.priority) for n in newcomers], dtype=np.float64
+            )
+            for dclass, newcomers in self._newcomers.items()
+        }
         self._single = np.array([job.device_count == 1 for job in jobs], dtype=np.bool_)
         self._kinds = list(dict.fromkeys(job.kind for job in jobs))
         numbers = {kind: number for number, kind in enumerate(self._kinds)}
@@ -224,10 +229,17 @@ class _BatchBuilder:
                 )
         for device in busy:
             hosts.setdefault(device.snapshot.device.host, []).append(device)
+
+        def may_use(index: int, device: _GangDevice) -> bool:
+            if device.snapshot.residents:
+                return bool(device.worth[index] > device.loss[index])  # False for NaN, which stands for refused
+            newcomer = self._newcomers[device_class(device.snapshot.device)][index]
+            return admit(newcomer.job, newcomer.forecast, device.snapshot, self._context.limits).admitted
+
         for index in gangs:
             count = self._jobs[index].device_count
             for devices in hosts.values():
-                taken = list(islice((device for device in devices if self._gang_may_use(index, device)), count))
+                taken = list(islice((device for device in devices if may_use(index, device)), count))
                 if len(taken) < count:
                     continue
                 # All devices of a gang wait for the slowest one.
@@ -237,26 +249,14 @@ class _BatchBuilder:
                     uses = Counter(slot for device in taken for slot in device.slots)
                     self._columns.add_gang(worth_there, loss, index, count, uses)
 
-    def _gang_may_use(self, index: int, device: _GangDevice) -> bool:
-        if device.snapshot.residents:
-            return bool(device.worth[index] > device.loss[index])  # False for NaN, which stands for refused
-        newcomer = self._newcomers[device_class(device.snapshot.device)][index]
-        return admit(newcomer.job, newcomer.forecast, device.snapshot, self._context.limits).admitted
-
     def _add_slot(self, slot: Slot) -> int:
         self._slots.append(slot)
         return len(self._slots) - 1
 
     # --- values and features ----------------------------------------------------------------------------------------
 
-    def _rates_on(self, dclass: DeviceClass) -> Numbers:
-        """Weighted completions per hour of each job (n) alone on a device of this class."""
-        durations = [n.forecast.duration_p50_s or self._usual_s for n in self._newcomers[dclass]]
-        weights = [self._weights[job.priority] for job in self._jobs]
-        return 3600.0 * np.array(weights) / np.maximum(np.array(durations, dtype=np.float64), _SHORTEST_S)
-
     def _rate(self, duration_s: float | None, priority: int) -> float:
-        """Weighted completions per hour of a running job alone."""
+        """Weighted completions per hour of a job alone."""
         return 3600.0 * self._weights[priority] / max(duration_s or self._usual_s, _SHORTEST_S)
 
     def _job_features(self) -> Numbers:

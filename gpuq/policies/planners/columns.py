@@ -46,7 +46,9 @@ class OptionColumns:
         width = max(piece.rows.shape[1] for piece in self._pieces)
 
         def padded(array: Indices) -> Indices:
-            return np.pad(array, ((0, 0), (0, width - array.shape[1])))
+            # Most pieces are as wide as the widest, and np.pad would take longer than the rest of this function.
+            missing = width - array.shape[1]
+            return np.hstack((array, np.zeros((len(array), missing), dtype=np.intp))) if missing else array
 
         return Options(
             value=np.concatenate([piece.value for piece in self._pieces]),

@@ -9,13 +9,13 @@ greedy plan is in the first population.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from gpuq.core.scheduling.policy import Policy
-from gpuq.policies.planners.batch import Batch, Indices
+from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import SEED, Plan, complete, greedy, planner
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
 _POPULATION = 16
 _GENERATIONS = 30
@@ -27,50 +27,81 @@ _MUTATION = 0.15
 # The order of genes is that of value per device times a log-normal factor with this standard deviation of the logarithm.
 _ORDER_SIGMA = 0.3
 
+# The options of a plan; and such a plan with its value.
+_Genes = tuple[int, ...]
+_Individual = tuple[float, _Genes]
+
 
 def solve_genetic(batch: Batch, seed: int = SEED, generations: int = _GENERATIONS) -> Plan:
     """The best plan of the last generation; no worse than the greedy one."""
     start = greedy(batch)
     if not len(start.chosen):
         return start
-    order = np.argsort(-batch.density, kind="stable")
-    _, best_of_each_job = np.unique(batch.first[order], return_index=True)
-    pool = np.union1d(order[:_POOL], order[best_of_each_job])
-    rng = np.random.default_rng(seed)
-    population = [start, *(_child(start, start, pool, rng) for _ in range(_POPULATION - 1))]
+    breeder = _Breeder(batch, np.random.default_rng(seed))
+    first = tuple(start.chosen.tolist())
+    population = [(start.value, first), *(breeder.child(first, first) for _ in range(_POPULATION - 1))]
     for _ in range(generations):
-        children = [_child(*_parents(population, rng), pool, rng) for _ in range(_POPULATION)]
+        children = [breeder.child(*breeder.parents(population)) for _ in range(_POPULATION)]
         # Equal plans count once, or copies of the best one would soon fill the population.
-        different: dict[bytes, Plan] = {}
-        for plan in [*population, *children]:
-            different.setdefault(np.sort(plan.chosen).tobytes(), plan)
-        population = sorted(different.values(), key=lambda plan: -plan.value)[:_POPULATION]
-    return Plan(batch, complete(batch, population[0].chosen))
+        different: dict[_Genes, _Individual] = {}
+        for individual in [*population, *children]:
+            different.setdefault(tuple(sorted(individual[1])), individual)
+        population = sorted(different.values(), key=lambda individual: -individual[0])[:_POPULATION]
+    return Plan(batch, complete(batch, np.array(population[0][1], dtype=np.intp)))
 
 
-def _parents(population: list[Plan], rng: np.random.Generator) -> tuple[Plan, Plan]:
-    """Two parents by binary tournament: each is the better of two drawn at random. `population` is sorted, the best first."""
-    draws = np.sort(rng.integers(len(population), size=(2, 2)), axis=1)[:, 0]
-    return population[draws[0]], population[draws[1]]
+class _Breeder:
+    """Makes children. Plain numbers instead of arrays where it can, since a plan has only a handful of options."""
+
+    def __init__(self, batch: Batch, rng: np.random.Generator) -> None:
+        self._batch, self._rng = batch, rng
+        self._density = batch.density
+        order = np.argsort(-self._density, kind="stable")
+        _, best_of_each_job = np.unique(batch.first[order], return_index=True)
+        self._pool = np.union1d(order[:_POOL], order[best_of_each_job])
+        self._by_density = self._pool[np.argsort(-self._density[self._pool], kind="stable")]
+        # The resources that an option uses, of those that were asked for so far: few of a large batch ever are.
+        self._uses: dict[int, list[tuple[int, int]]] = {}
+
+    def parents(self, population: list[_Individual]) -> tuple[_Genes, _Genes]:
+        """Two parents by binary tournament: each is the better of two drawn at random. `population` is sorted, the best
+        first."""
+        one, other = self._rng.integers(len(population), size=(2, 2)).tolist()
+        return population[min(one)][1], population[min(other)][1]
+
+    def child(self, one: _Genes, other: _Genes) -> _Individual:
+        """A child of these parents, with its value."""
+        batch, rng = self._batch, self._rng
+        genes = np.array(sorted({*one, *other}), dtype=np.intp)
+        genes = genes[rng.random(len(genes)) >= _MUTATION]
+        first = self._pool[rng.integers(len(self._pool))]
+        order = np.argsort(
+            -self._density[genes] * np.exp(_ORDER_SIGMA * rng.standard_normal(len(genes))), kind="stable"
+        )
+        left = batch.capacity.tolist()
+        kept = self._take([int(first), *genes[order].tolist()], left)
+        fillers = self._by_density[batch.fit(self._by_density, np.array(left))]
+        child = sorted(kept + self._take(fillers.tolist(), left))
+        return float(batch.value[child].sum()), tuple(child)
+
+    def _take(self, options: list[int], left: list[int]) -> list[int]:
+        """Those of the options, tried in this order, that fit into the capacity `left`, which they use up."""
+        taken = []
+        for option in options:
+            uses = self._uses.get(option)
+            if uses is None:
+                rows, counts = self._batch.rows[option].tolist(), self._batch.counts[option].tolist()
+                uses = self._uses[option] = [(row, count) for row, count in zip(rows, counts, strict=True) if count]
+            if all(left[row] >= count for row, count in uses):
+                for row, count in uses:
+                    left[row] -= count
+                taken.append(option)
+        return taken
 
 
-def _child(one: Plan, other: Plan, pool: Indices, rng: np.random.Generator) -> Plan:
-    batch = one.batch
-    genes = np.union1d(one.chosen, other.chosen)
-    genes = genes[rng.random(len(genes)) >= _MUTATION]
-    first = rng.choice(pool)
-    order = np.argsort(-batch.density[genes] * np.exp(_ORDER_SIGMA * rng.standard_normal(len(genes))), kind="stable")
-    left, kept = batch.capacity.copy(), []
-    for option in [first, *genes[order]]:
-        if (left[batch.rows[option]] >= batch.counts[option]).all():
-            np.subtract.at(left, batch.rows[option], batch.counts[option])
-            kept.append(option)
-    filled = complete(batch, np.array(kept, dtype=np.intp), among=pool)
-    return Plan(batch, np.sort(filled))
-
-
-def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_genetic, scheduling)
-
-
-SPEC = PolicySpec("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec(
+    "plans each pass by a genetic algorithm",
+    partial(planner, solve_genetic),
+    work_conserving=True,
+    starvation_free=False,
+)

@@ -64,12 +64,8 @@ class Hybrid:
         beside_partner = next(alone_there, None)
         if beside_partner is not None:
             yield Proposal(job, (beside_partner,))
-        if context.placed(job) or context.refused(job):
-            return
-        for snapshots in placement.packed(context, job):
-            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
-            if context.placed(job):
-                return
+        if not context.placed(job) and not context.refused(job):
+            yield from placement.try_each(context, job, placement.packed(context, job))
 
     def _plan(self, context: SchedulingContext) -> None:
         self._planned_at = context.now

@@ -14,9 +14,8 @@ from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
 from gpuq.lab.campaign.device import MeasuringDevice
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
-from gpuq.lab.campaign.monitor import RunMonitor
+from gpuq.lab.campaign.monitor import RunMonitor, Timing
 from gpuq.lab.campaign.run import Bench
-from gpuq.lab.campaign.timing import Timing
 from tests.lab.campaign.jobs import contending, crashing, hungry, short, silent
 from tests.support.nouns import a_device
 
@@ -77,7 +76,7 @@ def left_in(folder: Path) -> list[object]:
 
 
 def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin, tmp_path: Path):
-    run = bench.alone(contending(tmp_path / "beats"), None)
+    run = bench.measure([contending(tmp_path / "beats")], None)
     (part,) = run.parts
     assert (run.outcome, run.reason) == (MEASURED, None)
     assert part.alone_rate is not None
@@ -93,7 +92,7 @@ def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin
 def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(bench: Bench, tmp_path: Path):
     """Each takes twice as long beside the other. The first runs alone while the second is paused."""
     one, other = contending(tmp_path / "beats"), contending(tmp_path / "beats", 0.006, "other")
-    run = bench.pair(one, other, "time-slicing")
+    run = bench.measure([one, other], "time-slicing")
     assert (run.outcome, run.sharing, run.values) == (MEASURED, "time-slicing", 2)
     for part in run.parts:
         assert part.slowdown == pytest.approx(2, rel=0.35)
@@ -103,7 +102,7 @@ def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(ben
 
 @pytest.mark.quiet
 def test_two_that_do_not_meet_are_not_slowed(bench: Bench, tmp_path: Path):
-    run = bench.pair(contending(tmp_path / "here"), contending(tmp_path / "there"), None)
+    run = bench.measure([contending(tmp_path / "here"), contending(tmp_path / "there")], None)
     assert [part.slowdown for part in run.parts] == [pytest.approx(1, rel=0.25)] * 2
 
 
@@ -111,53 +110,53 @@ def test_each_process_is_another_resident_to_the_backend(bench: Bench, twin: Twi
     """Else the processor time of the one would be taken from that of the other."""
     seen = []
     for _ in range(2):
-        bench.alone(contending(tmp_path / "beats"), None)
+        bench.measure([contending(tmp_path / "beats")], None)
         seen.append(twin.residents[0].attempt)
     assert seen[0] != seen[1]
 
 
 def test_a_crash_is_noted_with_its_reason(bench: Bench):
-    run = bench.alone(crashing(), None)
+    run = bench.measure([crashing()], None)
     assert (run.outcome, run.reason) == (FAILED, "crashing 1: ended with exit code 1: ValueError: no such layer")
     assert run.parts[0].alone_rate is None
     assert run.parts[0].exit_code == 1
 
 
 def test_out_of_memory_is_distinguished_from_a_crash_and_ends_the_pair(bench: Bench, tmp_path: Path):
-    run = bench.pair(contending(tmp_path / "beats"), hungry(), None)
+    run = bench.measure([contending(tmp_path / "beats"), hungry()], None)
     assert run.outcome == OUT_OF_MEMORY
     assert "hungry 1" in run.reason
     assert "9 TiB" in run.reason
 
 
 def test_workload_that_ends_by_itself_fails_with_a_hint(bench: Bench):
-    run = bench.alone(short(), None)
+    run = bench.measure([short()], None)
     assert run.outcome == FAILED
     assert "train on" in run.reason
     assert run.parts[0].summary == {"steps": 1}
 
 
 def test_a_workload_that_never_counts_a_step_is_given_up(tmp_path: Path, twin: Twin):
-    run = a_bench(tmp_path, twin, replace(QUICK, first_step_s=0.2)).alone(silent(), None)
+    run = a_bench(tmp_path, twin, replace(QUICK, first_step_s=0.2)).measure([silent()], None)
     assert (run.outcome, run.reason) == (FAILED, "silent 1: no step was counted in 0.2 s")
     assert not left_in(tmp_path)
 
 
 def test_a_program_that_is_not_there_is_noted(bench: Bench, tmp_path: Path):
-    run = bench.alone(replace(silent(), command=("/no/such/program",)), None)
+    run = bench.measure([replace(silent(), command=("/no/such/program",))], None)
     assert run.outcome == FAILED
     assert "/no/such/program" in run.reason
 
 
 def test_foreign_load_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
     twin.foreign = 55.0
-    run = bench.alone(contending(tmp_path / "beats"), None)
+    run = bench.measure([contending(tmp_path / "beats")], None)
     assert (run.outcome, run.foreign_utilization_pct) == (DISTURBED, 55.0)
 
 
 def test_a_rate_that_is_never_tight_is_noted_as_such_when_its_time_is_over(tmp_path: Path, twin: Twin):
     hurried = replace(QUICK, tight=1e-9, most_s=0.6)
-    run = a_bench(tmp_path, twin, hurried).alone(contending(tmp_path / "beats"), None)
+    run = a_bench(tmp_path, twin, hurried).measure([contending(tmp_path / "beats")], None)
     assert (run.outcome, run.steady) == (MEASURED, False)
     assert run.parts[0].alone_rate is not None
 
@@ -171,5 +170,5 @@ def test_exception_of_check_passes_through_and_leaves_no_process(tmp_path: Path,
             raise Stopped
 
     with pytest.raises(Stopped):
-        a_bench(tmp_path, twin, check=check).pair(contending(tmp_path / "beats"), silent(), None)
+        a_bench(tmp_path, twin, check=check).measure([contending(tmp_path / "beats"), silent()], None)
     assert not left_in(tmp_path)

@@ -9,12 +9,15 @@ import pytest
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.job import JobId
 from gpuq.lab.rivals import ABLATIONS, BOUNDS, RIVALS
+from gpuq.lab.rivals.exclusive import least_attained_order
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import World
+from tests.policies.lists.test_order import playing, started
 from tests.sim.small import GIB, arrivals, ends, world
+from tests.support.nouns import a_job
 
 ALL = {**RIVALS, **BOUNDS, **ABLATIONS}
 LIMITS = Limits(max_slowdown=1.2)
@@ -139,3 +142,9 @@ def test_least_served_job_stops_one_that_ran_for_an_hour() -> None:
     first, second = ends(play("least-attained-preemptive", mixed(8000, 20, every_s=1000), world()))
     assert second >= 1000 + 3600 + 20, "the first has its hour"
     assert first == 9020
+
+
+def test_least_attained_orders_by_thresholds_of_service() -> None:
+    jobs = (a_job(1, served_s=5000.0), a_job(2, served_s=200.0), a_job(3, served_s=100.0))
+
+    assert started(playing(least_attained_order((3600.0,)), *jobs)) == [2, 3, 1]

@@ -82,12 +82,6 @@ def test_fair_share_starts_the_owner_with_least_use() -> None:
     assert started(play) == [1, 3, 2]
 
 
-def test_least_attained_orders_by_thresholds_of_service() -> None:
-    jobs = (a_job(1, served_s=5000.0), a_job(2, served_s=200.0), a_job(3, served_s=100.0))
-
-    assert started(playing(order.least_attained((3600.0,)), *jobs)) == [2, 3, 1]
-
-
 @pytest.mark.parametrize(("waited", "first"), [(3 * 3600.0 - 1, 2), (3 * 3600.0 + 1, 1)])
 def test_waiting_raises_priority_up_to_the_highest_in_the_queue(waited: float, first: int) -> None:
     low, high = a_job(1, submitted_at=0.0), a_job(2, submitted_at=waited, priority=3)
