@@ -74,7 +74,9 @@ def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
     for name in names:
         plain = _plain(name)
         for known, spellings in _SPELLINGS.items():
-            if any(spelling in plain for spelling in spellings) and (known not in _SHORT or _SHORT[known].search(plain)):
+            if any(spelling in plain for spelling in spellings) and (
+                known not in _SHORT or _SHORT[known].search(plain)
+            ):
                 return known
     present = {name.lower() for name in layers}
     return next((found for telling, found in _BY_LAYERS if present.intersection(telling)), None)
