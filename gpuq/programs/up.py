@@ -32,7 +32,7 @@ from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
-from gpuq.api.server import open_tcp
+from gpuq.api.sockets import open_tcp
 from gpuq.core.state.job import ACTIVE, JobState
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
 from gpuq.home import private_secret, write_private

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import journal
@@ -22,6 +21,9 @@ from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, 
 from gpuq.core.state.attempt import AttemptId, StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 # Old builds of SQLite take 999 values in one statement.
 CHUNK: Final = 900
@@ -137,4 +139,11 @@ def _upsert(connection: Connection, table: Table, values: list[dict[str, Any]]) 
 
 
 def _insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    # Each process imports the dialect of its own database only: PostgreSQL's would be a sixth of what SQLAlchemy takes to import.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
