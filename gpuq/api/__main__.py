@@ -23,7 +23,6 @@ from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.errors import GpuqError
 from gpuq.learn.features.kind import describe
-from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
 
@@ -56,7 +55,7 @@ async def _run(settings: Settings) -> None:
     token = read_token(settings.home.token_file)
     store = open_store(settings.database_url)
     stream = RedisStream(settings.effective_redis_url)
-    models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
+    models = ShelfModels(store, settings.home.models, settings.learning, time.time)
     try:
         app = make_app(ApiDependencies(settings, store, stream, describe, models), token)
         await serve(app, settings.home, settings.api, stop, _log.info)
