@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
     options = parser.parse_args(arguments)
+    gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     start_log()
     # aiohttp logs every malformed request with a traceback; anyone who reaches the port could fill our log.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)

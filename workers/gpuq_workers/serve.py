@@ -7,6 +7,7 @@ end touches no job: those are children of their shims.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -188,6 +189,7 @@ async def _open_and_serve(settings: Settings) -> None:
     from gpuq_workers.backend import open_backend
     from gpuq_workers.measuring.sample import Sampler
 
+    gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     backend = open_backend(settings)
     if settings.devices.mps:
         mps.start(settings)
