@@ -65,6 +65,10 @@ class Site:
             )
         wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
 
+    def is_up(self) -> bool:
+        """Whether `gpuq up` runs, perhaps still starting."""
+        return self.process is not None and self.process.poll() is None
+
     def down(self, number: signal.Signals = signal.SIGINT) -> int:
         """Ctrl-C, and wait for the end."""
         assert self.process is not None
@@ -72,7 +76,7 @@ class Site:
         return self.process.wait(40)
 
     def close(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.is_up():
             self.process.terminate()
             try:
                 self.process.wait(20)
