@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.sqlite_record import make_record
+
 T = TypeVar("T")
 
 MODULES = {
@@ -58,6 +60,9 @@ class Site:
         """Start, and wait until it takes submissions."""
         if self.process is not None:
             self.process.wait(10)
+        elif "GPUQ_DATABASE_URL" not in self.env:
+            # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
+            make_record(self.home / "gpuq.db")
         with self.output.open("ab") as output:
             argv = [sys.executable, "-P", "-m", "gpuq.programs.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
