@@ -9,7 +9,15 @@ import os
 # Threads that wait for each other in the linear algebra library took half of the processor time of those tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import os
+import sys
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("gpuq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gpuq")
+
+# Containers often set this. The suite starts hundreds of interpreters, and each would compile gpuq's modules again: a fifth of
+# the start of a service.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -23,7 +24,6 @@ from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.errors import GpuqError
 from gpuq.learn.features.kind import describe
-from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
 
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
     options = parser.parse_args(arguments)
+    gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     start_log()
     # aiohttp logs every malformed request with a traceback; anyone who reaches the port could fill our log.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
@@ -56,7 +57,7 @@ async def _run(settings: Settings) -> None:
     token = read_token(settings.home.token_file)
     store = open_store(settings.database_url)
     stream = RedisStream(settings.effective_redis_url)
-    models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
+    models = ShelfModels(store, settings.home.models, settings.learning, time.time)
     try:
         app = make_app(ApiContext(settings, store, stream, describe, token, models))
         await serve(app, settings.home, settings.api, stop, _log.info)

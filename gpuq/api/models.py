@@ -9,17 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gpuq.adapters.store.contract import Store
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import UNKNOWN, Forecast
-from gpuq.learn.serving.record import RecordPredictor
-from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.submission import JobRecord
 from gpuq.settings import Learning
+
+if TYPE_CHECKING:
+    from gpuq.learn.serving.record import RecordPredictor
+    from gpuq.learn.serving.shelf import Shelf
 
 _REUSE_S = 1.0
 
@@ -39,15 +43,29 @@ class ExplainedForecast:
 class ShelfModels:
     """The dispatcher's forecasts, worked out again here. Safe to use from several threads."""
 
-    def __init__(self, store: Store, shelf: Shelf, learning: Learning, clock: Callable[[], float]) -> None:
-        self._shelf = shelf
+    def __init__(self, store: Store, folder: Path, learning: Learning, clock: Callable[[], float]) -> None:
+        """`folder` is the shelf's."""
+        self._store = store
+        self._folder = folder
+        self._learning = learning
         self._clock = clock
         self._lock = threading.Lock()
-        self._served = RecordPredictor(store, shelf, learning)
         self._shelf_current: str | None = None
         self._caught_up_at = float("-inf")
-        self._quantile = learning.quantile
         self._judged: dict[str, Any] | None = None
+
+    # The predictor brings numpy, a fifth of this process's start; the first request for a forecast imports it.
+    @cached_property
+    def _shelf(self) -> Shelf:
+        from gpuq.learn.serving.shelf import Shelf
+
+        return Shelf(self._folder)
+
+    @cached_property
+    def _served(self) -> RecordPredictor:
+        from gpuq.learn.serving.record import RecordPredictor
+
+        return RecordPredictor(self._store, self._shelf, self._learning)
 
     def status(self) -> dict[str, Any]:
         """The current version, and each version with its card or its problem."""

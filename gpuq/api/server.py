@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 from collections.abc import Callable
@@ -20,58 +19,14 @@ from aiohttp import web
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import take_lock
-from gpuq.errors import BadSettings, Failure
+from gpuq.api.sockets import BACKLOG, open_tcp, open_unix
 from gpuq.home import Home, write_private
 from gpuq.settings import Api
 
-_BACKLOG = 1024
 _TAKE_OVER_EVERY_S = 0.5
 # A list of 1000 ids with 18 digits each, and the other parameters.
 _MAX_ADDRESS = 2**15
 _STREAMS_END_WITHIN_S = 3.0
-
-
-def open_tcp(settings: Api) -> socket.socket:
-    """A listening TCP socket. Raises Failure if the port is taken, BadSettings for an invalid address."""
-    if not 0 <= settings.port <= 65535:
-        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.")
-    try:
-        family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except socket.gaierror as error:
-        raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise Failure(
-                f"Port {settings.port} on {settings.host} is taken by another program.",
-                fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
-            ) from error
-        raise Failure(
-            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
-            fix="Correct `host` and `port` under [api] in the settings.",
-        ) from error
-
-
-def open_unix(path: Path) -> socket.socket:
-    """A listening Unix socket, created with mode 0600, replacing a stale one. Only for the holder of the lock."""
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        server.bind(str(path))
-    except OSError as error:
-        server.close()
-        raise Failure(
-            f"Cannot listen on {path}: {error.strerror or error}.",
-            fix="Set GPUQ_HOME to a shorter path on a local disk; a socket's path may have 107 characters.",
-        ) from error
-    finally:
-        os.umask(before)
-    server.listen(_BACKLOG)
-    return server
 
 
 @dataclass
@@ -90,7 +45,7 @@ class SocketOwner:
         if lock is None:
             return False
         self._lock = lock
-        await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()
+        await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=BACKLOG).start()
         where = {"url": address(self.host, self.port), "port": self.port, "pid": os.getpid()}
         write_private(note(self.home), msgspec.json.encode(where), durable=False)
         return True
@@ -142,7 +97,7 @@ async def serve(
         if not await front.take():
             log("Another API process holds the Unix socket; this one serves TCP and takes over when that one ends.")
             waiting = asyncio.create_task(front.take_later())
-        await web.SockSite(runner, tcp, backlog=_BACKLOG).start()
+        await web.SockSite(runner, tcp, backlog=BACKLOG).start()
         log(f"Listening on http://{settings.host}:{port} and {home.api_socket}")
         await _run_until(stop)
     finally:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -32,7 +33,7 @@ from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
-from gpuq.api.server import open_tcp
+from gpuq.api.sockets import open_tcp
 from gpuq.core.state.job import ACTIVE, JobState
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
 from gpuq.home import private_secret, write_private
@@ -58,6 +59,7 @@ _WAITS = (Conflict.exit_code,)
 def main() -> int:
     """Run until Ctrl-C or SIGTERM, and return the exit code."""
     options = _parse()
+    gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     start_log()
     try:
         settings = load(_environment(options))

@@ -26,7 +26,7 @@ def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -
     store, shelf, now = NothingFinished(), Shelf(tmp_path / "models"), 0.0
     store.set_devices(*(Device(f"gpu-{i}", "h", "nvml", name, 16 * GIB) for i, name in enumerate("AAB")))  # type: ignore[arg-type]
     _, a, b = store.devices()
-    models = ShelfModels(store, shelf, Learning(), lambda: now)
+    models = ShelfModels(store, tmp_path / "models", Learning(), lambda: now)
     asked = record(1.0)
     [before] = models.explained_forecasts(asked.kind, asked.features, [(a, ())])
     assert (before.forecast.known, before.runs, before.nearest, before.judged) == (False, 0, (), None)

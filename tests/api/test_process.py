@@ -25,7 +25,6 @@ from gpuq.api.__main__ import main
 from gpuq.api.models import ShelfModels
 from gpuq.home import Home
 from gpuq.learn.features.kind import describe
-from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages import wire
 from gpuq.settings import load
 from tests.api.support import record, submission
@@ -181,7 +180,7 @@ def test_a_missing_database_exits_with_a_sentence(
 def test_a_kind_without_history_gets_a_forecast_that_says_so(home: Home) -> None:
     settings = load({"GPUQ_HOME": str(home.root)})
     store = open_store(settings.database_url)
-    models = ShelfModels(store, Shelf(home.models), settings.learning, time.time)
+    models = ShelfModels(store, home.models, settings.learning, time.time)
     asked = record(time.time()).submission
     assert describe(asked, "ada")[0]
     forecast = models.forecasts([record(time.time())])["s"]

@@ -6,7 +6,6 @@ from gpuq.api.models import ShelfModels
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.forecast import Question
 from gpuq.core.state.job import KindId
-from gpuq.learn.serving.shelf import Shelf
 from gpuq.settings import Learning
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
@@ -17,7 +16,7 @@ async def test_api_shows_the_forecast_that_the_dispatcher_decides_with(harness: 
     """Also while both follow what ends: alone, beside a kind, and after memory bounds failed so often that they are widened."""
     device = a_device(sharing="mps")
     world = World(harness.store, device)
-    models = ShelfModels(harness.store, Shelf(harness.folder / "models"), Learning(), lambda: harness.now)
+    models = ShelfModels(harness.store, harness.folder / "models", Learning(), lambda: harness.now)
     widened = 1.0
     for gib in (2.0, 2.1, 2.0, 9.0, 9.0, 9.0, 9.0, 9.0):
         job = harness.submit()

@@ -82,8 +82,8 @@ def test_a_job_is_stopped_for_a_more_urgent_one_saves_its_work_and_goes_on_later
 def test_a_job_on_two_devices_has_the_cores_of_both_also_where_the_policy_is_misspelt(package: str) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this machine has one core")
-    with with_policy(package, "urgnet", devices_cpu_count=2) as site:
-        code = "import os, time; print(sorted(os.sched_getaffinity(0))); time.sleep(2.5)"
+    with with_policy(package, "urgnet", devices_cpu_count=2, worker_sample_every_s=0.25) as site:
+        code = "import os, time; print(sorted(os.sched_getaffinity(0))); time.sleep(1)"
         job = gpuq(site, "submit", "--parsable", "--gpus", "2", "--", sys.executable, "-c", code).strip()
         gpuq(site, "wait", job)
 

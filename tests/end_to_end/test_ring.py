@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import forked
-from tests.support.site import Site, wait_for
+from tests.support.site import MODULES, Site, wait_for
 
 STEPS = Path(__file__).with_name("steps.py")
 
@@ -69,9 +70,27 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
 
 
 @pytest.fixture(scope="module")
-def site() -> Any:
-    with Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=2) as site:
+def home() -> Iterator[Site]:
+    """A home in which the tests below start and end gpuq: a start costs more than all else of a story."""
+    with closing(Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=2)) as site:
         yield site
+
+
+@pytest.fixture
+def site(home: Site) -> Site:
+    """A gpuq that runs."""
+    if not home.is_up():
+        home.up()
+    return home
+
+
+@pytest.fixture
+def stopping(home: Site) -> Site:
+    """A gpuq whose end also ends its jobs."""
+    if home.is_up():
+        home.down()
+    home.up("--stop-jobs")
+    return home
 
 
 def test_a_job_gets_its_environment_and_none_of_ours(site: Site) -> None:
@@ -144,52 +163,39 @@ def test_what_can_never_fit_is_refused_with_the_missing_number(site: Site) -> No
     assert "too little" in done.stderr
 
 
-def test_ctrl_c_leaves_jobs_running_and_the_next_up_takes_them_up() -> None:
-    with Site() as site:
-        job = site.submit("/bin/sh", "-c", "sleep 5; exit 3")
+def test_ctrl_c_leaves_jobs_running_and_the_next_up_takes_them_up_or_finds_their_end(site: Site) -> None:
+    until = "while [ ! -e {} ]; do sleep 0.1; done; exit {}"
+    continues = site.submit("/bin/sh", "-c", until.format("end-3", 3))
+    ends = site.submit("/bin/sh", "-c", until.format("end-4", 4))
+    for job in (continues, ends):
         site.wait(job, "RUNNING")
 
-        assert site.down() == 0
-        assert f"next `gpuq up`: {job}" in site.output.read_text()
-        site.up()
+    assert site.down() == 0
+    assert f"next `gpuq up`: {continues}, {ends}" in site.output.read_text()
+    (site.home / "end-4").touch()
+    started = json.loads((site.home / "attempts" / f"{ends}-1" / "started.json").read_text())
+    wait_for(lambda: not {started["pid"], started["shim_pid"]} & set(site.processes()), 20)
+    assert not any(site.pids(part) for part in MODULES), "all of gpuq has ended"
+    site.up()
 
+    (site.home / "end-3").touch()
+    for job, code in ((continues, 3), (ends, 4)):
         found = site.wait(job)
-        assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+        assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", code, 1)
 
 
-def test_a_job_that_ends_while_gpuq_is_down_is_found_ended() -> None:
-    with Site() as site:
-        job = site.submit("/bin/sh", "-c", "sleep 2; exit 4")
-        site.wait(job, "RUNNING")
-        site.down()
-        wait_for(lambda: not list(site.processes()), 20)
+def test_stop_jobs_ends_the_running_and_keeps_the_waiting_also_when_the_terminal_closes(stopping: Site) -> None:
+    first, second, third = (stopping.submit("/bin/sleep", str(300 + number)) for number in range(3))
+    for job in (first, second):
+        stopping.wait(job, "RUNNING")
+    assert stopping.down() == 0
 
-        site.up()
+    before = len(stopping.output.read_text())
+    stopping.up("--stop-jobs")
+    for job in (first, second):
+        assert stopping.job(job)["state"] == "CANCELLED"
+    assert len(stopping.wait(third, "RUNNING")["attempts"]) == 1, "its first start is after the next up"
+    wait_for(lambda: "`gpuq down` ends gpuq and the running jobs" in stopping.output.read_text()[before:], 40)
 
-        found = site.wait(job)
-        assert (found["state"], found["exit_code"]) == ("FAILED", 4)
-
-
-def test_stop_jobs_ends_them_also_when_the_terminal_closes() -> None:
-    with closing(Site()) as site:
-        site.up("--stop-jobs")
-        wait_for(lambda: "`gpuq down` ends gpuq and the running jobs" in site.output.read_text(), 40)
-        job = site.submit("/bin/sleep", "300")
-        site.wait(job, "RUNNING")
-
-        assert site.down(signal.SIGHUP) == 0
-
-        assert list(site.processes()) == []
-
-
-def test_stop_jobs_starts_nothing_while_it_ends_the_running_and_keeps_what_waits() -> None:
-    with closing(Site(devices_cpu_count=1, worker_grace_s=1)) as site:
-        site.up("--stop-jobs")
-        jobs = [site.submit("/bin/sleep", str(300 + n)) for n in range(3)]
-        site.wait(jobs[0], "RUNNING")
-        assert site.down() == 0
-
-        site.up()
-
-        assert site.job(jobs[0])["state"] == "CANCELLED"
-        assert len(site.wait(jobs[1], "RUNNING")["attempts"]) == 1, "its first start is after the next up"
+    assert stopping.down(signal.SIGHUP) == 0
+    assert list(stopping.processes()) == []

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.sqlite_record import make_record
+
 T = TypeVar("T")
 
 MODULES = {
@@ -58,12 +60,19 @@ class Site:
         """Start, and wait until it takes submissions."""
         if self.process is not None:
             self.process.wait(10)
+        elif "GPUQ_DATABASE_URL" not in self.env:
+            # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
+            make_record(self.home / "gpuq.db")
         with self.output.open("ab") as output:
             argv = [sys.executable, "-P", "-m", "gpuq.programs.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )
         wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
+
+    def is_up(self) -> bool:
+        """Whether `gpuq up` runs, perhaps still starting."""
+        return self.process is not None and self.process.poll() is None
 
     def down(self, number: signal.Signals = signal.SIGINT) -> int:
         """Ctrl-C, and wait for the end."""
@@ -72,7 +81,7 @@ class Site:
         return self.process.wait(40)
 
     def close(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.is_up():
             self.process.terminate()
             try:
                 self.process.wait(20)

@@ -7,6 +7,7 @@ end touches no job: those are children of their shims.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -161,6 +162,7 @@ async def _open_and_serve(settings: Settings) -> None:
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
 
+    gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     backend = open_backend(settings)
     if settings.devices.mps:
         mps.start(settings)

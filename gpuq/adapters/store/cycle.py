@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import journal
@@ -30,6 +29,9 @@ from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 # Old builds of SQLite take 999 values in one statement.
 CHUNK: Final = 900
@@ -118,8 +120,16 @@ def _insert(connection: Connection, table: Table, values: list[dict[str, Any]], 
     if not values:
         return
     key = list(table.primary_key)
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement: postgresql.Insert | sqlite.Insert = dialect.insert(table)
+    # Each process imports the dialect of its own database only: PostgreSQL's would be a sixth of what SQLAlchemy takes to import.
+    statement: postgresql.Insert | sqlite.Insert
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        statement = postgresql.insert(table)
+    else:
+        from sqlalchemy.dialects import sqlite
+
+        statement = sqlite.insert(table)
     if replace:
         others = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
         connection.execute(statement.on_conflict_do_update(index_elements=key, set_=others), values)

@@ -1,0 +1,61 @@
+"""The listening sockets. Apart from `server.py`, because `gpuq up` needs no HTTP server to see that the port is free."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from pathlib import Path
+
+from gpuq.errors import BadSettings, Failure
+from gpuq.settings import Api
+
+BACKLOG = 1024
+
+
+def open_tcp(settings: Api) -> socket.socket:
+    """A listening TCP socket. Raises Failure if the port is taken, BadSettings for an invalid address."""
+    if not 0 <= settings.port <= 65535:
+        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
+        raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
+    except OSError as error:
+        raise _cannot_listen(settings, error) from error
+
+
+def _cannot_listen(settings: Api, error: OSError) -> Failure:
+    if error.errno == errno.EADDRINUSE:
+        return Failure(
+            f"Port {settings.port} on {settings.host} is taken by another program.",
+            fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
+        )
+    return Failure(
+        f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
+        fix="Correct `host` and `port` under [api] in the settings.",
+    )
+
+
+def open_unix(path: Path) -> socket.socket:
+    """A listening Unix socket, created with mode 0600, replacing a stale one. Only for the holder of the lock."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    except OSError as error:
+        server.close()
+        raise Failure(
+            f"Cannot listen on {path}: {error.strerror or error}.",
+            fix="Set GPUQ_HOME to a shorter path on a local disk; a socket's path may have 107 characters.",
+        ) from error
+    finally:
+        os.umask(before)
+    server.listen(BACKLOG)
+    return server

@@ -1,0 +1,45 @@
+"""The listening sockets: what happens to a stale one, what a taken port and a wrong address say."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from gpuq.api.sockets import open_tcp, open_unix
+from gpuq.errors import BadSettings, Failure
+from gpuq.settings import Api
+
+
+def test_a_taken_port_is_a_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failure) as reply:
+        open_tcp(Api(port=taken.getsockname()[1]))
+    assert reply.value.exit_code == 1
+    assert "taken" in reply.value.message
+    assert "--port" in reply.value.fix
+
+
+@pytest.mark.parametrize(
+    "api", [Api(host="no.such.host.invalid"), Api(port=70_000), Api(port=-1), Api(host="192.0.2.1")]
+)
+def test_an_address_that_is_not_ours_is_a_clear_error(api: Api) -> None:
+    with pytest.raises((BadSettings, Failure)):
+        open_tcp(api)
+
+
+def test_the_socket_is_private_from_its_first_moment_and_replaces_a_stale_one(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(path))
+    stale.close()
+    with open_unix(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(path))
+
+
+def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(Failure) as reply:
+        open_unix(tmp_path / ("x" * 120))
+    assert "GPUQ_HOME" in reply.value.fix
