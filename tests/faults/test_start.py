@@ -10,10 +10,9 @@ import os
 import shutil
 import socket
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,11 @@ import pytest
 from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.settings import load
+from tests.support.forked import Forks
 from tests.support.sqlite_record import make_record
 
-UP, DISPATCHER = "gpuq.programs.up", "gpuq.daemon"
+# Where the `main` of each program is.
+UP, DISPATCHER, API, WORKER = "gpuq.programs.up", "gpuq.daemon.main", "gpuq.api.__main__", "gpuq_workers.serve"
 MESS = "[admission\nmax_slowdown = = 2\n"
 
 
@@ -35,16 +36,23 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def refused(home: Path, module: str, code: int, *arguments: str) -> str:
-    """What the process says that ends by itself with this code."""
-    argv = [sys.executable, "-P", "-m", module, *arguments]
+@cache
+def programs() -> Forks:
+    """The programs as processes, their imports done once for all tests."""
+    return Forks(UP, DISPATCHER, API, WORKER)
+
+
+def refused(home: Path, module: str, code: int, *arguments: str, before: str = "") -> str:
+    """What the program writes that ends by itself with this code. `before` is code that its process runs first."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")}
     env |= {"GPUQ_HOME": str(home), "GPUQ_DEVICES_BACKEND": "cpu", "GPUQ_API_PORT": "0"}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 2, "a sentence and what to do next"
-    return done.stderr
+    run = f"import sys\nfrom {module} import main\n{before}\nsys.exit(main())"
+    done = programs().run(run, [module, *arguments], env=env)
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (code, b""), said
+    assert "Traceback" not in said
+    assert len(said.strip().splitlines()) <= 2, "a sentence and what to do next"
+    return said
 
 
 @pytest.mark.parametrize("module", [UP, DISPATCHER])
@@ -82,7 +90,7 @@ def test_settings_that_make_no_sense(home: Path, content: bytes, sentence: str) 
     assert sentence in caught.value.message
 
 
-@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "gpuq_workers"])
+@pytest.mark.parametrize("module", [DISPATCHER, API, WORKER])
 def test_every_service_refuses_a_value_that_is_not_allowed(home: Path, module: str) -> None:
     (home / "config.toml").write_text("[admission]\nresidents_per_device = -3")
     said = refused(home, module, 2)
@@ -133,7 +141,9 @@ def test_a_home_whose_sockets_would_have_too_long_paths(home: Path) -> None:
 def test_a_port_that_is_taken(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        said = refused(home, UP, 1, "--port", str(port))
+        # `gpuq up` waits five seconds for a port, as the endpoint of a killed one may still hold it.
+        hurry = "from gpuq.programs import up; up._PORT_FREE_WITHIN_S = 0.3"
+        said = refused(home, UP, 1, "--port", str(port), before=hurry)
     assert f"Port {port} on 127.0.0.1 is taken" in said
     assert "--port" in said
 
