@@ -94,7 +94,7 @@ class ShelfModels:
                         forecast=predictor.forecast_for(kind, features, device.type, beside, device.sharing),
                         runs=support.runs,
                         nearest=support.nearest,
-                        quantile=self._quantile,
+                        quantile=self._learning.quantile,
                         judged=self._judged,
                     )
                 )
