@@ -52,7 +52,7 @@ def run(words: list[str]) -> int:
         choices = ["learned", "oracle", "cold"] if name == "--forecasts" else None
         add(name, metavar=metavar, help=text, choices=choices)
     add("--rivals", action="store_true", help="compare with all rivals: how other queues would have done")
-    setting = "try a setting, as docs/operations.md has it"
+    setting = "try a setting, as docs/settings.md has it"
     add("--set", action="append", default=[], metavar="GROUP.SETTING=VALUE", help=setting)
     options = parser.parse_args(words)
     if options.host is not None:
