@@ -32,7 +32,7 @@ async def submit(request: web.Request) -> web.Response:
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
-    # Other jobs fit every device, so that the devices need not be read.
+    # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
         devices = await context.read(context.devices)
         for one in wanted:

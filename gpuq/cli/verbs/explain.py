@@ -30,9 +30,9 @@ def screen(answer: Record, width: int, colour: bool) -> list[str]:
 
 def _answer(answer: Record, headline: str) -> list[str]:
     verdict, waits = answer.get("verdict"), answer["state"] in WAITING
-    position, waiting = answer.get("position") or 0, answer.get("waiting") or "?"
+    position, waiting = answer.get("position"), answer.get("waiting") or "?"
     start = messages.expected_start(answer)
-    if waits and position > 1:
+    if waits and position is not None and position > 1:
         # A job behind others waits for them first; what refused it comes second.
         lines = [f"{headline}: position {position} of {waiting}; {position - 1} ahead; expected start: {start}."]
         if verdict:
@@ -47,7 +47,7 @@ def _answer(answer: Record, headline: str) -> list[str]:
         lines = [f"{headline}.", *([fmt.clean(answer["sentence"])] if answer.get("sentence") else [])]
     if answer.get("blink"):
         lines.append(f"Its partner was paused to measure it: {fmt.clean(answer['blink'])}.")
-    if position:
+    if position is not None:
         lines.append(f"It is the first of {waiting} waiting jobs; expected start: {start}.")
     return lines
 

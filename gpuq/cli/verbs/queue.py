@@ -174,6 +174,12 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
     return sorted(jobs, key=lambda job: int(job["id"]))
 
 
+def _device(job: Record) -> str:
+    """The device; of several the first and the number of others: `cpu0 +1`."""
+    more = len(job.get("devices") or []) - 1
+    return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
+
+
 def _running(job: Record, name: str, now: float) -> list[str]:
     live, actual, forecast = (job.get(part) or {} for part in ("live", "actual", "forecast"))
     started, ended = job.get("started_at_unix"), job.get("ended_at_unix")
@@ -182,14 +188,11 @@ def _running(job: Record, name: str, now: float) -> list[str]:
     left, right = ("?" if value is None else fmt.gib(value, "G") for value in memory)
     slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
     only_expected = slowdown is None and expected is not None
-    # Of several devices the first and the number of others: `cpu0 +1`.
-    more = len(job.get("devices") or []) - 1
-    device = (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
     return [
         str(job["id"]),
         name,
         _code(job),
-        device,
+        _device(job),
         _share(job),
         "-" if memory == (None, None) else f"{left.removesuffix(right[-1])}/{right}",
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
