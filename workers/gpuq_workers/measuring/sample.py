@@ -36,12 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedResident:
-    """An attempt that runs here: the root of its process tree (the shim), its devices and folder. `started_at` is wall time."""
+class WatchedResident(ResidentProcess):
+    """An attempt that runs here, with its folder. `started_at` is wall time."""
 
-    attempt: AttemptId
-    root_pid: int
-    devices: tuple[DeviceId, ...]
     folder: Path
     started_at: float | None
     blink: bool = False
@@ -102,7 +99,7 @@ class Sampler:
             self._watch(resident)
         self._note_faults(now)
         memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
-        snapshot = self._backend.read(now, [ResidentProcess(r.attempt, r.root_pid, r.devices) for r in residents])
+        snapshot = self._backend.read(now, residents)
         reports = []
         for resident in residents:
             watched = self._watch(resident)
