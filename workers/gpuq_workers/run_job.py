@@ -91,27 +91,23 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
     if folder is None:
         log.info("%s dropped: it was stopped at the same moment", order.rq_id)
         return
+    record, attempt = claimed
     try:
-        _hand_over(context, folder, *claimed)
+        placement = context.backend.placement(attempt.devices)
+        shim = context.shims.take()
+        try:
+            if record.submission.stdin is not None:
+                folder.write_stdin(record.submission.stdin)
+            folder.write_order(order_file(context.settings, record, attempt, placement, shim.identity))
+            shim.hand(folder.path)
+        except BaseException:
+            # A shim that is not given a folder would wait for one for ever, and the attempt would look alive.
+            shim.dismiss()
+            raise
     except (GpuqError, OSError) as error:
         log.warning("%s could not be started: %s", order.rq_id, error)
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
     context.shims.warm_soon()
-
-
-def _hand_over(context: OrderContext, folder: AttemptFolder, record: JobRecord, attempt: Attempt) -> None:
-    """Write the attempt's files and give the folder to a shim."""
-    placement = context.backend.placement(attempt.devices)
-    shim = context.shims.take()
-    try:
-        if record.submission.stdin is not None:
-            folder.write_stdin(record.submission.stdin)
-        folder.write_order(order_file(context.settings, record, attempt, placement, shim.identity))
-        shim.hand(folder.path)
-    except BaseException:
-        # A shim that is not given a folder would wait for one for ever, and the attempt would look alive.
-        shim.dismiss()
-        raise
 
 
 def order_file(
