@@ -34,7 +34,7 @@ log = logging.getLogger("gpuq.run_job")
 
 @dataclass(frozen=True)
 class OrderContext:
-    """What the task needs besides the order; `serve_orders` sets it once per process."""
+    """What the task needs besides the order; `serve_orders` makes it once per process."""
 
     settings: Settings
     key: str
@@ -44,17 +44,8 @@ class OrderContext:
     clock: Callable[[], float] = time.time
 
 
-_contexts: list[OrderContext] = []
-
-
-def configure(context: OrderContext) -> None:
-    """Set what `run` works with in this process."""
-    _contexts[:] = [context]
-
-
-def run(signed: Any) -> None:
+def run(context: OrderContext, signed: Any) -> None:
     """Follow one signed order. Never raises for an order that is merely to be dropped."""
-    context = _contexts[0]
     try:
         order = wire.verify(signed, context.key, context.settings.worker.host)
     except wire.BadOrderError as error:
@@ -91,27 +82,23 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
     if folder is None:
         log.info("%s dropped: it was stopped at the same moment", order.rq_id)
         return
+    record, attempt = claimed
     try:
-        _hand_over(context, folder, *claimed)
+        placement = context.backend.placement(attempt.devices)
+        shim = context.shims.take()
+        try:
+            if record.submission.stdin is not None:
+                folder.write_stdin(record.submission.stdin)
+            folder.write_order(order_file(context.settings, record, attempt, placement, shim.identity))
+            shim.hand(folder.path)
+        except BaseException:
+            # A shim that is not given a folder would wait for one for ever, and the attempt would look alive.
+            shim.dismiss()
+            raise
     except (GpuqError, OSError) as error:
         log.warning("%s could not be started: %s", order.rq_id, error)
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
     context.shims.warm_soon()
-
-
-def _hand_over(context: OrderContext, folder: AttemptFolder, record: JobRecord, attempt: Attempt) -> None:
-    """Write the attempt's files and give the folder to a shim."""
-    placement = context.backend.placement(attempt.devices)
-    shim = context.shims.take()
-    try:
-        if record.submission.stdin is not None:
-            folder.write_stdin(record.submission.stdin)
-        folder.write_order(order_file(context.settings, record, attempt, placement, shim.identity))
-        shim.hand(folder.path)
-    except BaseException:
-        # A shim that is not given a folder would wait for one for ever, and the attempt would look alive.
-        shim.dismiss()
-        raise
 
 
 def order_file(

@@ -56,15 +56,13 @@ class WorkerService:
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
-            settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s, looked=self._watch.looked
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            sample=lambda: self._watch.sample,
         )
-        self._blinker = Blinker(
-            settings.worker.blink,
-            self._residents.watched,
-            lambda: self._watch.devices,
-            self._watch,
-            random.SystemRandom(),
-        )
+        self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
         key = private_secret(settings.home.order_key_file)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 

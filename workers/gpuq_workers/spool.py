@@ -27,7 +27,11 @@ class Spool:
         self._pending: dict[int, wire.Spooled] = {}
         for path in sorted(folder.glob("*.json"), key=lambda path: int(path.stem)):
             self._pending[int(path.stem)] = msgspec.json.decode(path.read_bytes(), type=wire.Spooled)
-        self._last = max(self._counter(), *self._pending, 0)
+        try:
+            counted = int((folder / _COUNTER).read_bytes())
+        except (FileNotFoundError, ValueError):
+            counted = 0
+        self._last = max(counted, *self._pending, 0)
 
     @property
     def last(self) -> int:
@@ -66,9 +70,3 @@ class Spool:
 
     def _path(self, seq: int) -> Path:
         return self._folder / f"{seq:012d}.json"
-
-    def _counter(self) -> int:
-        try:
-            return int((self._folder / _COUNTER).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return 0

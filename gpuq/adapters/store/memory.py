@@ -19,7 +19,7 @@ from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobR
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.errors import Conflict, Failure, NotFound
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import outcome_from_json
@@ -40,7 +40,7 @@ class MemoryStore(Store):
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
         self.entries: list[Entry] = []
-        self._job_of_key: dict[tuple[str, str], JobId] = {}
+        self._job_of_key: dict[tuple[str, str | None], JobId] = {}
         self._last_request = 0
         self._lock = threading.RLock()
 
@@ -51,25 +51,15 @@ class MemoryStore(Store):
             ids: list[JobId] = []
             last = max(self.job_rows, default=0)
             for record in records:
-                key = None if record.idempotency_key is None else (record.owner, record.idempotency_key)
-                job = self._job_of_key.get(key) if key else None
+                key = (record.owner, record.idempotency_key)
+                job = self._job_of_key.get(key)
                 if job is None:
                     last += 1
                     job = JobId(last)
-                    new = to_core(job, record)
-                    self.job_rows[job] = JobRow(
-                        id=job,
-                        record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
-                        state=new.state,
-                        state_since=new.since,
-                        attempt=new.attempt,
-                        alone=new.alone,
-                        cancel_requested=new.cancel_requested,
-                        verdict=None,
-                        reason=None,
-                    )
+                    kept = msgspec.json.decode(msgspec.json.encode(record), type=JobRecord)
+                    self.job_rows[job] = _job_row(to_core(job, record), kept, None, None)
                     self.add_request("submit", job, record.owner, record.submitted_at, {})
-                    if key:
+                    if record.idempotency_key is not None:
                         self._job_of_key[key] = job
                 ids.append(job)
             return ids
@@ -258,17 +248,9 @@ class MemoryStore(Store):
             for entry in sorted(commit.entries, key=lambda entry: entry.seq)
         ]
         for change in commit.jobs:
-            job = change.job
-            self.job_rows[job.id] = msgspec.structs.replace(
-                self.job_rows[job.id],
-                state=job.state,
-                state_since=job.since,
-                attempt=job.attempt,
-                alone=job.alone,
-                cancel_requested=job.cancel_requested,
-                verdict=_through_json(change.verdict),
-                reason=clean(change.reason),
-            )
+            record = self.job_rows[change.job.id].record
+            plain, reason = _through_json(change.verdict), clean(change.reason)
+            self.job_rows[change.job.id] = _job_row(change.job, record, plain, reason)
         # After the changes: a job that the same commit took out of the queue gets no verdict.
         for jobs, verdict in commit.held:
             plain = _through_json(verdict)
@@ -284,8 +266,8 @@ class MemoryStore(Store):
             )
         for id_, started_at, log_path in commit.started:
             self._change_attempt(id_, started_at=started_at, log_path=clean(log_path))
-        for id_, reason in commit.stopped:
-            self._change_attempt(id_, stop_reason=reason)
+        for id_, stop_reason in commit.stopped:
+            self._change_attempt(id_, stop_reason=stop_reason)
         for id_, end in commit.ended:
             actual = end.get("actual")
             self._change_attempt(
@@ -306,6 +288,20 @@ class MemoryStore(Store):
 
     def _change_attempt(self, attempt: AttemptId, **fields: Any) -> None:
         self.attempt_rows[attempt] = msgspec.structs.replace(self.attempt_rows[attempt], **fields)
+
+
+def _job_row(job: Job, record: JobRecord, verdict: Any, reason: str | None) -> JobRow:
+    return JobRow(
+        id=job.id,
+        record=record,
+        state=job.state,
+        state_since=job.since,
+        attempt=job.attempt,
+        alone=job.alone,
+        cancel_requested=job.cancel_requested,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
 def _is_selected(row: JobRow, wanted: Selection) -> bool:

@@ -36,12 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedResident:
-    """An attempt that runs here: the root of its process tree (the shim), its devices and folder. `started_at` is wall time."""
+class WatchedResident(ResidentProcess):
+    """An attempt that runs here, with its folder. `started_at` is wall time."""
 
-    attempt: AttemptId
-    root_pid: int
-    devices: tuple[DeviceId, ...]
     folder: Path
     started_at: float | None
     blink: bool = False
@@ -62,6 +59,7 @@ class AloneSteps:
 class Sample:
     """One look at this host; the fields are those of `HostReported`."""
 
+    devices: tuple[Device, ...]
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
 
@@ -101,8 +99,9 @@ class Sampler:
         for resident in residents:
             self._watch(resident)
         self._note_faults(now)
-        memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
-        snapshot = self._backend.read(now, [ResidentProcess(r.attempt, r.root_pid, r.devices) for r in residents])
+        devices = self._backend.devices()
+        memory = {device.id: device.total_memory for device in devices if device.backend == "nvml"}
+        snapshot = self._backend.read(now, residents)
         reports = []
         for resident in residents:
             watched = self._watch(resident)
@@ -127,7 +126,7 @@ class Sampler:
                     rates=rates(meter.measurement(), look.partners) if look.partners else None,
                 )
             )
-        return Sample(tuple(snapshot.readings.items()), tuple(reports))
+        return Sample(devices, tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
         """Count nothing of these attempts until `resume`: one of them is about to be paused."""
