@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuq.errors import BadInput
 from gpuq.sim import extensions
 from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
-from gpuq.sim.traces.history import of_past, read_past
+from gpuq.sim.traces.history import history_scenario, read_site_history
 from gpuq.sim.traces.table import read
 from gpuq.sim.worlds.workload_set import WorkloadSet, law_workloads
 
@@ -49,7 +49,9 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     variables = os.environ if environ is None else environ
     options = ScenarioOptions(gpus, load, jobs, seed)
     if source == HISTORY:
-        return of_past(read_past(environ), options, None if world is None else find_workloads(world, variables))
+        return history_scenario(
+            read_site_history(environ), options, None if world is None else find_workloads(world, variables)
+        )
     workload_set = _usual_workloads(variables) if world is None else find_workloads(world, variables)
     if source.endswith(".csv"):
         return build_scenario(read(Path(source)), workload_set, options)
