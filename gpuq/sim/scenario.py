@@ -22,7 +22,7 @@ HISTORY = "history"
 LAW = "law"
 # The world of a trace that brings none, where its data is there.
 _MEASURED = "mps"
-# How a public trace is played unless the person says otherwise: traces of clusters are too long, and too idle, to play whole.
+# How a public trace is played unless the command says otherwise: traces of clusters are too long, and too idle, to play whole.
 PUBLIC_GPUS, PUBLIC_LOAD, PUBLIC_JOBS = 64, 0.9, 1500
 
 
@@ -85,7 +85,7 @@ def _usual_workloads(environ: Mapping[str, str]) -> WorkloadSet:
         try:
             return find_workloads(_MEASURED, environ)
         except BadInput:
-            pass  # only what the person names is worth an error
+            pass  # only a world that was named is worth an error
     return law_workloads()
 
 

@@ -1,6 +1,6 @@
 """A world: the devices of a simulation, what the jobs of each kind need, and how much pairs of them slow each other.
 
-It is the truth of the simulation. Only the simulator sees it; the core has forecasts. A slowdown is time together / time alone,
+Only the simulator sees it; the core has forecasts. A slowdown is time together / time alone,
 1.0 is none. Where memory was not measured it is None, and no job runs out of it.
 """
 
