@@ -66,18 +66,17 @@ def history_scenario(found: SiteHistory, options: ScenarioOptions, workload_set:
     """The record in the world as it was measured here, or with the set's workloads. `options.gpus` None: the site's own
     devices.
     """
-    devices = found.devices if options.gpus is None else _devices_like(found.devices, options.gpus)
+    devices = found.devices
+    if options.gpus is not None:
+        # Devices of the site's most frequent class, on hosts as large as the site's largest.
+        (device_class, _), *_ = Counter((one.type, one.total_memory, one.sharing) for one in devices).most_common(1)
+        largest = max(Counter(device.host for device in devices).values())
+        devices = machines(options.gpus, *device_class, per_host=largest)
     counted = replace(options, gpus=len(devices), per_host=max(Counter(device.host for device in devices).values()))
     if workload_set is not None:
         return build_scenario(found.trace, workload_set, counted)
     trace, jobs = timed_trace(found.trace, counted)
     return Scenario(trace, measured_world([job.kind or "" for job in jobs], found.outcomes, devices, RESTART_S))
-
-
-def _devices_like(devices: Sequence[Device], count: int) -> tuple[Device, ...]:
-    """`count` devices of the site's most frequent class, on hosts as large as the site's largest."""
-    (device_class, _), *_ = Counter((one.type, one.total_memory, one.sharing) for one in devices).most_common(1)
-    return machines(count, *device_class, per_host=max(Counter(device.host for device in devices).values()))
 
 
 def site_history(devices: Iterable[Device], ended: Ended) -> SiteHistory:
