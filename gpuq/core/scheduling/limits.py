@@ -40,14 +40,14 @@ class Limits:
     residents_per_device: Annotated[int, Range(at_least=1)] = 2
     """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
     utilization_pct: Annotated[float, Range(above=0)] = 100.0
-    """The sum of predicted peak utilisations may not exceed this times the slowdown budget, where nothing measured speaks; with
+    """The sum of predicted peak utilisations may not exceed this times the slowdown budget, where no slowdown was measured; with
     the objective `saving`, this times what saves enough: 1.8 for two and a `least_saving` of 0.1."""
     memory_headroom: Annotated[float, Range(at_least=0, below=1)] = 0.10
     """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: Annotated[float, Range(at_least=1, at_most=5)] = 1.15
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     objective: Literal["slowdown", "saving"] = "slowdown"
-    """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` wants packing to pay."""
+    """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
