@@ -58,7 +58,7 @@ class Shadow:
         """The chances that jobs have for the first time now, the most urgent job first."""
         self._had = {job for job in self._had if job in state.jobs}
         self._taken_until = {a: until for a, until in self._taken_until.items() if a in state.attempts}
-        may_join = [job for job in state.index.waiting.values() if self._may_join(job)]
+        may_join = [job for job in state.index.waiting.values() if job.device_count == 1 and job.id not in self._had]
         # Without either, no pair is possible, and its forecasts need not be collected.
         if not may_join or not any(self._may_be_joined(attempt, now) for attempt in state.attempts.values()):
             return []
@@ -87,9 +87,6 @@ class Shadow:
                 if verdict.admitted:
                     return _chance(job, snapshot, context.forecast(job, snapshot), verdict.rule, context.now)
         return None
-
-    def _may_join(self, job: Job) -> bool:
-        return job.id not in self._had and job.device_count == 1
 
     def _may_be_joined(self, attempt: Attempt, now: float) -> bool:
         """Whether it runs, its job had no chance earlier, and no other job would be sharing its device now."""

@@ -1,8 +1,8 @@
 """What a command and its script say of the job before it runs. Scripts are read, never run; standard library only.
 
-`options` knows how options are written and which of them change what a job needs; `source` reads and parses the script and
+`options` parses options and lists those that change what a job needs; `source` reads and parses the script and
 what it imports from beside it; `survey` collects what matters in them; `values` evaluates expressions under a command, with
-`operations` on plain values; `configs` reads the configuration files that a command names. With these, `frameworks` tells
+`operations` on plain values; `configs` reads the configuration files that a command names. With these, `frameworks` finds
 what drives the training, `network` what is trained, `settings` and `tunables` how; `hints` combines all of it for the client
 to send. What cannot be read, parsed or decided is left out: nothing here raises.
 """

@@ -1,6 +1,6 @@
 """The networks that a script trains under one command, by name, and the types of layer that it writes.
 
-Names of a library's networks (`resnet50`) lead to `gpuq.learn.features.architectures`, which knows their size and memory. For a
+Names of a library's networks (`resnet50`) lead to `gpuq.learn.features.architectures`, which has their size and memory. For a
 network of the script's own only the name of its class or function and the types of its layers are read: they make two scripts
 alike. Branches that the command rules out, and entries of a table that it does not choose, do not count.
 
@@ -65,9 +65,9 @@ def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
     of layer as it is written: one made in a loop counts once. Where no layer is written in code that this command reaches, those
     of the whole script count, since nothing tells which of them are made.
     """
-    own = _OwnNetworks(surveys)
+    own = _own_networks(surveys)
     calls = list(_reached(surveys, values))
-    names = [_ready_made(call, values) or own.made_by(call, values) for call in calls]
+    names = [_ready_made(call, values) or _own_made(call, own, values) for call in calls]
     layers = Counter(call.last for call in calls if _is_layer(call))
     if not layers:
         layers = Counter(call.last for one in surveys for call in one.calls if _is_layer(call))
@@ -77,34 +77,45 @@ def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
     }
 
 
-class _OwnNetworks:
-    """The script's own classes and functions that make a network."""
+def _own_networks(surveys: Sequence[Survey]) -> set[str]:
+    """The names of the script's own classes and functions that make a network."""
+    bases = {name: found for one in reversed(surveys) for name, found in one.bases.items()}
+    classes: set[str] = set()
+    # Classes that derive from a framework's module, directly or through each other.
+    for _ in range(_DEEPEST_BASE):
+        more = {
+            name
+            for name, found in bases.items()
+            if any(base.rpartition(".")[2] in classes or _is_module(base) for base in found)
+        }
+        if more <= classes:
+            break
+        classes |= more
+    calls_in: dict[str, list[Call]] = {}
+    for call in (call for one in surveys for call in one.calls):
+        for scope in set(call.scopes):
+            calls_in.setdefault(scope, []).append(call)
+    # Functions that make layers, do not train, and are no methods of a network's class.
+    functions = {name for one in surveys for name in one.definitions if name not in one.bases} - _TRAINERS
+    builders = {
+        name
+        for name in functions
+        if any(_is_layer(call) or _is_model(call) for call in calls_in.get(name, ()))
+        and not any(call.last in _TRAINING or classes.intersection(call.scopes) for call in calls_in[name])
+    }
+    return classes | builders
 
-    def __init__(self, surveys: Sequence[Survey]) -> None:
-        self._names = _module_classes(surveys)
-        functions = {name for one in surveys for name in one.definitions if name not in one.bases}
-        calls_in: dict[str, list[Call]] = {}
-        for call in (call for one in surveys for call in one.calls):
-            for scope in set(call.scopes):
-                calls_in.setdefault(scope, []).append(call)
-        self._names |= {name for name in functions - _TRAINERS if self._only_builds(calls_in.get(name, ()))}
 
-    def made_by(self, call: Call, values: Values) -> str | None:
-        """The name of the network of the script's own that this call makes; None for other calls, and for parts of a network."""
-        if self._names.intersection(call.scopes):
-            return None
-        name = call.last
-        if isinstance(call.node.func, ast.Subscript):
-            # `MODELS[args.net]()`: the entry that this command chooses.
-            chosen = values.node(call.node.func)
-            name = chosen.id if isinstance(chosen, ast.Name) else ""
-        return name if name in self._names else None
-
-    def _only_builds(self, calls: Sequence[Call]) -> bool:
-        """Whether a function with these calls makes layers, does not train, and is no method of a network's class."""
-        makes_layers = any(_is_layer(call) or _is_model(call) for call in calls)
-        trains = any(call.last in _TRAINING for call in calls)
-        return makes_layers and not trains and not any(self._names.intersection(call.scopes) for call in calls)
+def _own_made(call: Call, own: set[str], values: Values) -> str | None:
+    """Which of the script's own networks this call makes; None for other calls, and for parts of a network."""
+    if own.intersection(call.scopes):
+        return None
+    name = call.last
+    if isinstance(call.node.func, ast.Subscript):
+        # `MODELS[args.net]()`: the entry that this command chooses.
+        chosen = values.node(call.node.func)
+        name = chosen.id if isinstance(chosen, ast.Name) else ""
+    return name if name in own else None
 
 
 def _reached(surveys: Sequence[Survey], values: Values) -> Iterator[Call]:
@@ -170,22 +181,6 @@ def _is_layer(call: Call) -> bool:
 
 def _is_model(call: Call) -> bool:
     return call.last in {"Sequential", "Model"} and call.name.startswith(("keras", "tensorflow", "torch.nn", "tf."))
-
-
-def _module_classes(surveys: Sequence[Survey]) -> set[str]:
-    """The script's classes that derive from a framework's module, directly or through each other."""
-    bases = {name: found for one in reversed(surveys) for name, found in one.bases.items()}
-    classes: set[str] = set()
-    for _ in range(_DEEPEST_BASE):
-        more = {
-            name
-            for name, found in bases.items()
-            if any(base.rpartition(".")[2] in classes or _is_module(base) for base in found)
-        }
-        if more <= classes:
-            break
-        classes |= more
-    return classes
 
 
 def _is_module(base: str) -> bool:

@@ -22,8 +22,8 @@ def _unchanged(value: T) -> T:
 class Candidate:
     """A policy with its limits, under the name that reports show.
 
-    `wrap_forecaster` may replace the forecaster by one that looks at less, or trusts more: so a rival needs no branch in the
-    core. `submit` may change each job as it is submitted, for a queue whose users must say more than the trace does (for
+    `wrap_forecaster` may replace the forecaster, for example by one that uses fewer features, so that a rival needs no branch in
+    the core. `submit` may change each job as it is submitted, for a queue whose users must say more than the trace does (for
     example that every job may be stopped).
     """
 

@@ -1,6 +1,6 @@
 """The simulated devices: which attempts run where, how fast each progresses beside the others, and how much memory each holds.
 
-A pure model of the world. It knows nothing of the core, and the core nothing of it: the simulator translates between the two.
+A pure model of the world. It and the core do not see each other: the simulator translates between the two.
 """
 
 from __future__ import annotations

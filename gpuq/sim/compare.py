@@ -27,7 +27,7 @@ from gpuq.sim.forecaster import Cold, Forecaster, Oracle
 from gpuq.sim.named import candidate_named, usual
 from gpuq.sim.report.figures import RunFigures, figures
 from gpuq.sim.report.plot_data import PlotData, plot_data
-from gpuq.sim.run import Simulation
+from gpuq.sim.run import simulate
 from gpuq.sim.scenario import open_scenario
 from gpuq.sim.scenario_builder import Scenario
 
@@ -125,7 +125,7 @@ def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float
             from gpuq.sim.learned import Learned
 
             forecaster = Learned(scenario.world, settings.learning, settings.admission, seed=seed)
-    run = Simulation(scenario.trace, scenario.world, forecaster, candidate, seed=seed).play(progress)
+    run = simulate(scenario.trace, scenario.world, forecaster, candidate, seed=seed, progress=progress)
     found = figures(run, budget=comparison.budget, prices=settings.scheduling)
     bound = _saving_bound(comparison.scenario(seed), settings.admission)
     return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.state.device import Device, HostId, Reading
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.sim.cluster import SimulatedCluster
 
@@ -31,14 +31,15 @@ class Hosts:
     def report(self, host: HostId, now: float) -> HostReported:
         """The host's report now: its devices, their readings, its residents; no readings while it is lost."""
         devices = self._devices[host]
-        if host in self._lost:
-            return HostReported(host, self._boot(host), now, devices, (), ())
-        readings = tuple((d.id, Reading(now, self._cluster.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
-        there = dict.fromkeys(resident for device in devices for resident in self._cluster.on[device.id])
-        residents = (
-            ResidentReport(attempt=r.run.id, memory_bytes=r.held_bytes, started_at=r.run.started_at) for r in there
-        )
-        return HostReported(host, self._boot(host), now, devices, readings, tuple(residents))
+        readings: tuple[tuple[DeviceId, Reading], ...] = ()
+        residents: tuple[ResidentReport, ...] = ()
+        if host not in self._lost:
+            readings = tuple((d.id, Reading(now, self._cluster.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
+            there = dict.fromkeys(resident for device in devices for resident in self._cluster.on[device.id])
+            residents = tuple(
+                ResidentReport(attempt=r.run.id, memory_bytes=r.held_bytes, started_at=r.run.started_at) for r in there
+            )
+        return HostReported(host, f"boot {self._boots[host]}", now, devices, readings, residents)
 
     def is_up(self, host: HostId) -> bool:
         """Whether the world has this host and it is not lost."""
@@ -56,6 +57,3 @@ class Hosts:
         self._boots[host] += 1
         for device in self._devices[host]:
             self._cluster.energy.set(device, (), now)
-
-    def _boot(self, host: HostId) -> str:
-        return f"boot {self._boots[host]}"

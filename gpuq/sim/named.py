@@ -25,7 +25,7 @@ from gpuq.sim.candidate import Candidate
 from gpuq.sim.world import World
 
 BASELINE = "exclusive-fifo"
-"""What most people run: a queue that shares nothing."""
+"""The usual queue, which shares nothing."""
 _ALONE, _STRICT = "-exclusive", "-exclusive-strict"
 # Parts of the default policy taken out one by one: for reports about gpuq itself, and of no use beside other queues.
 _NOT_RIVALS = "ablations"

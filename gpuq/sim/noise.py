@@ -1,7 +1,7 @@
 """The random difference between repeated runs of the same work, drawn from the run's name alone.
 
-Because the draw depends on nothing else, a job needs the same whatever policy is simulated, and policies are compared on equal
-luck.
+Because the draw depends on nothing else, a job needs the same whatever policy is simulated, and policies are compared on the
+same draws.
 """
 
 from __future__ import annotations

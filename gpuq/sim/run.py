@@ -145,7 +145,22 @@ class Simulation:
     # --- events ----------------------------------------------------------------------------------------------
 
     def _submit(self, arrival: JobArrival) -> None:
-        job = _job(arrival, self._forecaster.signature(arrival), self.now)
+        # Everything but how long the job runs, which the core never sees.
+        job = Job(
+            id=arrival.job,
+            kind=KindId(arrival.kind),
+            signature=self._forecaster.signature(arrival),
+            owner=arrival.owner,
+            submitted_at=self.now,
+            priority=arrival.priority,
+            declared_memory=arrival.declared_memory,
+            device_count=arrival.devices,
+            most_devices=arrival.most_devices,
+            deadline_at=arrival.deadline_s,
+            preemptible=arrival.preemptible,
+            requeue_on_node_fail=True,
+            since=self.now,
+        )
         self._jobs[job.id] = SimulatedJob(arrival)
         self._left[job.id] = arrival.duration_s
         self._apply(Submitted(self._as_submitted(job)))
@@ -325,25 +340,6 @@ def _guarded(candidate: Candidate) -> Guarded:
     if isinstance(candidate.policy, Guarded):
         return candidate.policy
     return Guarded(candidate.name, candidate.policy, packed, inf, no_time_limit)
-
-
-def _job(arrival: JobArrival, signature: str, now: float) -> Job:
-    """The job as the core sees it, which never includes how long it runs."""
-    return Job(
-        id=arrival.job,
-        kind=KindId(arrival.kind),
-        signature=signature,
-        owner=arrival.owner,
-        submitted_at=now,
-        priority=arrival.priority,
-        declared_memory=arrival.declared_memory,
-        device_count=arrival.devices,
-        most_devices=arrival.most_devices,
-        deadline_at=arrival.deadline_s,
-        preemptible=arrival.preemptible,
-        requeue_on_node_fail=True,
-        since=now,
-    )
 
 
 def simulate(  # noqa: PLR0913 - the parts of a simulation

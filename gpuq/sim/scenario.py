@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuq.errors import BadInput
 from gpuq.sim import extensions
 from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
-from gpuq.sim.traces.history import of_past, read_past
+from gpuq.sim.traces.history import history_scenario, read_site_history
 from gpuq.sim.traces.table import read
 from gpuq.sim.worlds.workload_set import WorkloadSet, law_workloads
 
@@ -22,7 +22,7 @@ HISTORY = "history"
 LAW = "law"
 # The world of a trace that brings none, where its data is there.
 _MEASURED = "mps"
-# How a public trace is played unless the person says otherwise: traces of clusters are too long, and too idle, to play whole.
+# How a public trace is played unless the command says otherwise: traces of clusters are too long, and too idle, to play whole.
 PUBLIC_GPUS, PUBLIC_LOAD, PUBLIC_JOBS = 64, 0.9, 1500
 
 
@@ -49,7 +49,9 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     variables = os.environ if environ is None else environ
     options = ScenarioOptions(gpus, load, jobs, seed)
     if source == HISTORY:
-        return of_past(read_past(environ), options, None if world is None else find_workloads(world, variables))
+        return history_scenario(
+            read_site_history(environ), options, None if world is None else find_workloads(world, variables)
+        )
     workload_set = _usual_workloads(variables) if world is None else find_workloads(world, variables)
     if source.endswith(".csv"):
         return build_scenario(read(Path(source)), workload_set, options)
@@ -83,7 +85,7 @@ def _usual_workloads(environ: Mapping[str, str]) -> WorkloadSet:
         try:
             return find_workloads(_MEASURED, environ)
         except BadInput:
-            pass  # only what the person names is worth an error
+            pass  # only a world that was named is worth an error
     return law_workloads()
 
 

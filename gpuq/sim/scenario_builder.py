@@ -18,8 +18,7 @@ from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
 from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, about_kinds, consecutive, from_zero, narrow, owned, scaled
-from gpuq.sim.world import World
-from gpuq.sim.worlds.machines import machines
+from gpuq.sim.world import World, machines
 from gpuq.sim.worlds.workload_set import WorkloadSet
 
 HOST_DEVICES = 8

@@ -1,8 +1,8 @@
 """A trace: when each job was submitted, how long it runs alone, and what it asks for. Importers make it, the simulator plays
 it.
 
-Seconds count from the first submission. What a trace does not say is None. What the jobs are made of is not part of it: the
-world knows that, by their kind.
+Seconds count from the first submission. What a trace does not give is None. What the jobs are made of is not part of it: the
+world has that, by their kind.
 """
 
 from __future__ import annotations

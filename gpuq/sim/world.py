@@ -1,6 +1,6 @@
 """A world: the devices of a simulation, what the jobs of each kind need, and how much pairs of them slow each other.
 
-It is the truth of the simulation. Only the simulator sees it; the core has forecasts. A slowdown is time together / time alone,
+Only the simulator sees it; the core has forecasts. A slowdown is time together / time alone,
 1.0 is none. Where memory was not measured it is None, and no job runs out of it.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpuq.core.state.device import Device
+from gpuq.core.state.device import Device, DeviceId, HostId
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +71,16 @@ class World:
         usual = workload.speedups.get(asked)
         gang = workload.speedups.get(count, usual) if usual else None
         return workload.speeds.get(device_type, 1.0) * (gang / usual if gang and usual else 1.0)
+
+
+def machines(
+    count: int, device_type: str, total_memory: int, sharing: str | None, *, per_host: int = 8
+) -> tuple[Device, ...]:
+    """`count` equal devices on hosts of `per_host`; the last host has what is left. Memory in bytes."""
+    return tuple(
+        Device(
+            DeviceId(f"host{number // per_host + 1}/{number % per_host}"), HostId(f"host{number // per_host + 1}"),
+            "sim", device_type, total_memory, sharing,
+        )
+        for number in range(count)
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from gpuq.core.state.job import JobState
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
+from gpuq.sim.world import machines
 from tests.sim.small import LIGHT, PACKED, arrival, arrivals, ends, trace, world
 
 
@@ -150,3 +151,9 @@ def test_progress_is_reported_as_jobs_end() -> None:
     reported: list[float] = []
     simulate(arrivals("light", "light", "light"), world(), Cold(), PACKED, progress=reported.append)
     assert reported == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+def test_last_host_has_the_remaining_devices() -> None:
+    found = machines(10, "A", 1, None, per_host=4)
+    assert [sum(device.host == f"host{n}" for device in found) for n in (1, 2, 3)] == [4, 4, 2]
+    assert len({device.id for device in found}) == 10

@@ -1,1 +1,1 @@
-"""What a measurement of a running attempt says, and the slowdown derived from it."""
+"""Measurements of running attempts, and the slowdowns derived from them."""

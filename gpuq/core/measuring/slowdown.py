@@ -54,7 +54,7 @@ class Rate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Rate | None:
-        """The rate that these values have together; None for no values, or when the mean is not above zero."""
+        """The rate over these values, one per window or attempt; None for no values, or when the mean is not above zero."""
         return _rate(len(values), math.fsum(values), math.fsum(value * value for value in values))
 
     @property
@@ -67,7 +67,7 @@ class Rate:
 class Rates:
     """Progress of one attempt with no partner and with one, in steps/s; None where there was no whole window.
 
-    `blinked` is that with its partner paused.
+    `blinked`: progress while its partner was paused.
     """
 
     alone: Rate | None
@@ -104,9 +104,10 @@ def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None, *
     wanted = None if beside is None else frozenset(beside)
     segments = [segment for segment in measurement.segments if foreign_load or segment.is_own_rate]
     alone = [segment for segment in segments if not segment.partners]
-    there = [s for s in segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
-    blinked = [segment for segment in there if segment.blink]
-    return Rates(_pooled(alone), _pooled([segment for segment in there if not segment.blink]), _ratio_of_sums(blinked))
+    beside_them = [s for s in segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
+    shared = [segment for segment in beside_them if not segment.blink]
+    blinked = [segment for segment in beside_them if segment.blink]
+    return Rates(_pooled(alone), _pooled(shared), _ratio_of_sums(blinked))
 
 
 def slowdown(
@@ -122,7 +123,7 @@ def slowdown(
 def slowdowns(
     measurement: Measurement, kind_alone: Rate | None = None, beside: Iterable[AttemptId] | None = None
 ) -> Iterator[Slowdown]:
-    """The same by everything that the alone rate may rest on, the best first.
+    """The slowdown by each alone rate that there is, the best first.
 
     Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window; last, the
     ratio with the windows beside foreign load, if there are such. No interval when either side has a single value.
@@ -133,11 +134,11 @@ def slowdowns(
     every = rates(measurement, partners, foreign_load=True)
     alone = every.alone or every.blinked or kind_alone
     if every != seen and every.shared is not None and alone is not None:
-        yield _ratio(alone, every.shared, Basis.FOREIGN)
+        yield _slowdown(alone, every.shared, Basis.FOREIGN)
 
 
 def slowdowns_of(seen: Rates, kind_alone: Rate | None = None) -> Iterator[Slowdown]:
-    """The same from rates that were worked out elsewhere."""
+    """As `slowdowns`, from rates that are known already and without the ratio beside foreign load."""
     if seen.shared is None:
         return
     own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
@@ -145,7 +146,7 @@ def slowdowns_of(seen: Rates, kind_alone: Rate | None = None) -> Iterator[Slowdo
     weak = [(basis, alone) for basis, alone in own if alone is not None and alone.count < 2]
     for basis, alone in [*sound, (Basis.KIND, kind_alone), *weak]:
         if alone is not None:
-            yield _ratio(alone, seen.shared, basis)
+            yield _slowdown(alone, seen.shared, basis)
 
 
 def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:
@@ -183,7 +184,7 @@ def _rate(count: int, total: float, square_total: float) -> Rate | None:
     return Rate(mean, count, variance)
 
 
-def _ratio(alone: Rate, shared: Rate, basis: Basis) -> Slowdown:
+def _slowdown(alone: Rate, shared: Rate, basis: Basis) -> Slowdown:
     value = alone.mean / shared.mean
     sides = (alone.relative_variance, alone.count), (shared.relative_variance, shared.count)
     known = [(variance, count) for variance, count in sides if variance is not None]

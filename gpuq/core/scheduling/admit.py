@@ -90,8 +90,8 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some host could run a job that wants `count` devices, `memory` bytes on each, while empty; else why
-    not, with the missing number."""
+    """None if some empty host could run a job of `count` devices with `memory` bytes on each; else why not, with the missing
+    number."""
     if not devices:
         return None
     by_host: dict[HostId, list[Device]] = {}
@@ -136,7 +136,7 @@ def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
         if foreign > headroom:
             return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
         return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
-    # Alone, a forecast beyond the device is not believed: the job may have all there is. A declared need is.
+    # Alone, a forecast beyond the device refuses nothing: the job may have all there is. A declared need does refuse.
     if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
         return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
     return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
@@ -198,12 +198,12 @@ def _load_limit(job: Job, snapshot: DeviceSnapshot, limits: Limits) -> float:
 
 
 def load_limit(max_slowdown: float | None, limits: Limits, together: int) -> float:
-    """Percent that the utilisations of so many jobs may add up to beside one with this budget, where nothing measured speaks.
+    """Percent that the utilisations of so many jobs may add up to beside one with this budget, where no slowdown was measured.
 
-    Jobs that want more than the whole device together share what there is: at a sum of S percent each takes S/100 times as long.
+    Jobs that need more than the whole device together share what there is: at a sum of S percent each takes S/100 times as long.
     On the 144 pairs of `alnair_mps_pairs` measured in both directions that is right in all cases at budgets from 1.1 to 1.2, and
-    admits 94 to 100% of the pairs that keep them; a sum of 100 admits 67 to 82%. With the objective `saving` it is the same law
-    that speaks: n jobs that each take S/100 times as long save 1 - S / (100 n).
+    admits 94 to 100% of the pairs that keep them; a sum of 100 admits 67 to 82%. With the objective `saving` the same law
+    holds: n jobs that each take S/100 times as long save 1 - S / (100 n).
     """
     own = _own_budget(max_slowdown, limits)
     return limits.utilization_pct * (together * (1 - limits.least_saving) if own is None else own)

@@ -9,6 +9,7 @@ must be dropped when the actions of a pass were not applied.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
@@ -91,10 +92,7 @@ class PassCache:
 
     def of_class(self, wanted: SchedulingClass) -> ClassConclusions:
         """The conclusions about a scheduling class, to be read and added to."""
-        found = self.classes.get(wanted)
-        if found is None:
-            found = self.classes[wanted] = ClassConclusions()
-        return found
+        return self.classes[wanted]
 
     def of(self, job: Job) -> ClassConclusions:
         """The conclusions about the scheduling class of a job."""
@@ -150,7 +148,7 @@ class PassCache:
         self._forget_classes()
 
     def _forget_classes(self) -> None:
-        self.classes: dict[SchedulingClass, ClassConclusions] = {}
+        self.classes: defaultdict[SchedulingClass, ClassConclusions] = defaultdict(ClassConclusions)
         self._alone: dict[tuple[str, DeviceClass], Forecast] = {}
         self.reasons_checked_at: int | None = None
         self.unsettled: set[SchedulingClass] = set()
@@ -160,7 +158,8 @@ class PassCache:
     def _prune(self, state: State) -> None:
         waiting = state.index.classes
         signatures = {signature for signature, *_ in waiting}
-        self.classes = {key: conclusions for key, conclusions in self.classes.items() if key in waiting}
+        for gone in self.classes.keys() - waiting.keys():
+            del self.classes[gone]
         self._alone = {key: forecast for key, forecast in self._alone.items() if key[0] in signatures}
         self._prune_at = 2 * (len(self.classes) + len(self._alone)) + _PRUNE_FROM
 

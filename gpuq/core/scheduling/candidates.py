@@ -117,11 +117,7 @@ class Candidates:
         for host in self._hosts(job, None):
             candidates = 0
             for snapshot in self._usable(job, conclusions, host):
-                if snapshot.residents and not self._cache.is_settled(job, snapshot):
-                    missing.append(snapshot)
-                    candidates += 1
-                else:
-                    candidates += self._admits(job, conclusions, snapshot.device.id)
+                candidates += self._may_admit(job, conclusions, snapshot, missing)
             complete += candidates >= job.device_count
             if complete == self._limits.candidates_per_job:
                 break
@@ -131,16 +127,22 @@ class Candidates:
         missing: list[DeviceSnapshot] = []
         candidates = refusals = 0
         for snapshot in self._shared_that_fit(job, conclusions, self._open[1]):
-            if snapshot.residents and not self._cache.is_settled(job, snapshot):
-                missing.append(snapshot)
-                candidates += 1
-            elif self._admits(job, conclusions, snapshot.device.id):
+            if self._may_admit(job, conclusions, snapshot, missing):
                 candidates += 1
             else:
                 refusals += 1
             if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
                 break
         return missing
+
+    def _may_admit(
+        self, job: Job, conclusions: ClassConclusions, snapshot: DeviceSnapshot, missing: list[DeviceSnapshot]
+    ) -> bool:
+        """Whether the device admits the job, or might: then it is added to `missing`."""
+        if snapshot.residents and not self._cache.is_settled(job, snapshot):
+            missing.append(snapshot)
+            return True
+        return self._admits(job, conclusions, snapshot.device.id)
 
     def _admits(self, job: Job, conclusions: ClassConclusions, device: DeviceId) -> bool:
         judged = conclusions.judged.get(device)

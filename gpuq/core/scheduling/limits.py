@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -16,27 +16,21 @@ NOT_A_SETTING: Mapping[str, bool] = MappingProxyType({"setting": False})
 class Range:
     """The values that a numeric setting may have. `above` and `below` are themselves outside; infinite values always are."""
 
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
-    below: float | None = None
+    at_least: float = -inf
+    above: float = -inf
+    at_most: float = inf
+    below: float = inf
 
     def __contains__(self, value: float) -> bool:
-        return (
-            isfinite(value)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.above is None or value > self.above)
-            and (self.at_most is None or value <= self.at_most)
-            and (self.below is None or value < self.below)
-        )
+        return isfinite(value) and self.at_least <= value <= self.at_most and self.above < value < self.below
 
     def __str__(self) -> str:
         """Goes behind "a number", as in "from 0 to 100", "above 0 and at most 1", "of at least 1"."""
-        if self.at_least is not None and self.at_most is not None:
+        if isfinite(self.at_least) and isfinite(self.at_most):
             return f"from {self.at_least} to {self.at_most}"
         limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most), ("below", self.below))
-        written = " and ".join(f"{word} {limit}" for word, limit in limits if limit is not None)
-        return written if self.at_least is None else f"of {written}"
+        written = " and ".join(f"{word} {limit}" for word, limit in limits if isfinite(limit))
+        return f"of {written}" if isfinite(self.at_least) else written
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +40,14 @@ class Limits:
     residents_per_device: Annotated[int, Range(at_least=1)] = 2
     """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
     utilization_pct: Annotated[float, Range(above=0)] = 100.0
-    """The sum of predicted peak utilisations may not exceed this times the slowdown budget, where nothing measured speaks; with
+    """The sum of predicted peak utilisations may not exceed this times the slowdown budget, where no slowdown was measured; with
     the objective `saving`, this times what saves enough: 1.8 for two and a `least_saving` of 0.1."""
     memory_headroom: Annotated[float, Range(at_least=0, below=1)] = 0.10
     """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: Annotated[float, Range(at_least=1, at_most=5)] = 1.15
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     objective: Literal["slowdown", "saving"] = "slowdown"
-    """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` wants packing to pay."""
+    """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import cached_property
 
 from gpuq.core.scheduling.cache import ReasonKey
 from gpuq.core.scheduling.context import SchedulingContext
@@ -116,26 +117,29 @@ class _ClassReason:
         self._context, self._class = context, of_class
         self._job = job or next(iter(context.state.index.classes[of_class].values())).head
         self.never_fits = context.cache.never_fits(self._job)
-        self._current: Verdict | None = None
-        self._held: dict[ReasonKey, bool] = {}
+        self._still_true: dict[ReasonKey, bool] = {}
 
-    @property
+    @cached_property
     def current(self) -> Verdict:
         """The reason for a job that has none yet."""
-        if self._current is None:
-            self._current = self.never_fits or self._refusal_of_the_best() or self._no_device_open()
-        return self._current
+        verdict = self.never_fits or self._refusal_of_the_best()
+        if verdict is None:
+            verdict = self._context.no_device_open()
+            if self._job.device_count > 1:
+                wanted = ("wanted_devices", self._job.device_count)
+                verdict = replace(verdict, numbers=(wanted, *verdict.numbers))
+        return verdict
 
     def holds(self, rule: Rule, device: DeviceId | None) -> bool:
         """Whether a reason given earlier, with this rule and device, is still true."""
-        found = self._held.get((rule, device))
+        found = self._still_true.get((rule, device))
         if found is None:
             if self.never_fits is not None or device is None or device not in self._context.state.devices:
                 found = (rule, device) == (self.current.rule, self.current.device)
             else:
                 verdict = self._judge(device)
                 found = not verdict.admitted and verdict.rule is rule
-            self._held[rule, device] = found
+            self._still_true[rule, device] = found
         return found
 
     def _refusal_of_the_best(self) -> Verdict | None:
@@ -157,9 +161,3 @@ class _ClassReason:
         if not self._context.cache.is_settled(self._job, snapshot):
             self._context.cache.unsettled.add(self._class)
         return self._context.judge(self._job, device)
-
-    def _no_device_open(self) -> Verdict:
-        verdict = self._context.no_device_open()
-        if self._job.device_count == 1:
-            return verdict
-        return replace(verdict, numbers=(("wanted_devices", self._job.device_count), *verdict.numbers))

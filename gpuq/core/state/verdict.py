@@ -38,7 +38,7 @@ Numbers = tuple[tuple[str, float | int | str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a job may or may not have a device now. `device` is None when it speaks of all of them."""
+    """Why a job may or may not have a device now. `device` is None when it is about all of them."""
 
     admitted: bool
     rule: Rule

@@ -27,7 +27,7 @@ from gpuq.sim.candidate import Candidate
 from gpuq.sim.record import SimulatedJob, SimulationRun
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import JobArrival, Trace
-from gpuq.sim.traces.past import past
+from gpuq.sim.traces.history import site_history
 from gpuq.sim.worlds.measured import measured_world
 
 
@@ -92,7 +92,7 @@ class Replay:
 
 def replay(recording: Recording) -> Replay:
     """Simulate the judged jobs. Each must have run once, from start to end, and be of a kind that was measured before."""
-    known = past(recording.devices, recording.ended(judged=False))
+    known = site_history(recording.devices, recording.ended(judged=False))
     alone = _alone(recording.ended(judged=False))
     judged = sorted(recording.ended(judged=True), key=lambda row: row[0].record.submitted_at)
     start = judged[0][0].record.submitted_at

@@ -6,7 +6,7 @@ import pytest
 
 from gpuq.core.state.attempt import Ending
 from gpuq.learn.interference.law import slowdown as law
-from gpuq.sim.traces.past import past
+from gpuq.sim.traces.history import site_history
 from gpuq.sim.world import World
 from gpuq.sim.worlds.measured import measured_world
 from tests.sim.rows import Ended, ended
@@ -16,7 +16,7 @@ DEVICES = (a_device("h/0", host="h", type="GPU"),)
 
 
 def world(*rows: Ended) -> World:
-    return measured_world(["a", "b"], past(DEVICES, rows).outcomes, DEVICES, 60.0)
+    return measured_world(["a", "b"], site_history(DEVICES, rows).outcomes, DEVICES, 60.0)
 
 
 def test_slowdown_of_a_pair_is_the_median_per_direction() -> None:
