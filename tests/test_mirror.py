@@ -57,7 +57,6 @@ ELSEWHERE = {
     "gpuq/lab/public/": "tests/lab/public/test_public.py",
     "gpuq/learn/transfer/features.py": "tests/learn/transfer/test_carrier.py",
     "gpuq/learn/transfer/hook/": "tests/programs/test_profile.py",
-    "gpuq/learn/transfer/transfer.py": "tests/learn/transfer/test_train.py",
     "gpuq/learn/serving/model.py": "tests/learn/serving/test_shelf.py",
     "gpuq/learn/training/nightly.py": "tests/programs/test_retrain.py",
     "gpuq/learn/training/plots.py": "tests/learn/training/test_card.py",

@@ -197,22 +197,19 @@ class ScriptRuns:
         if value is None:
             return None
         if (what, place) not in self._seen:
-            self._seen[what, place] = self._lone_changes(what, place, rows)
+            # Setting -> (change, value measured there) of the runs that differ from this one in that setting only.
+            lone: dict[str, list[tuple[SettingChange, float]]] = {}
+            for row, (its, _) in zip(self._rows, rows, strict=True):
+                between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
+                if its is not None and len(between) == 1:
+                    lone.setdefault(between[0].name, []).append((between[0], its))
+            self._seen[what, place] = lone
         rest = value - _fixed_part(value, fixed)
         spans = [
             projected(change, seen, (its - value) / rest, _NOISE * value / rest, what)
             for seen, its in self._seen[what, place].get(change.name, ())
         ]
         return min((span for span in spans if span is not None), key=lambda span: span.most - span.least, default=None)
-
-    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[SettingChange, float]]]:
-        """Setting -> (change, value measured there) of the runs that differ from this one in that setting only."""
-        found: dict[str, list[tuple[SettingChange, float]]] = {}
-        for row, (its, _) in zip(self._rows, rows, strict=True):
-            between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
-            if its is not None and len(between) == 1:
-                found.setdefault(between[0].name, []).append((between[0], its))
-        return found
 
 
 def busier(utilization_pct: float, factor: float) -> float:
