@@ -55,7 +55,6 @@ ELSEWHERE = {
     "gpuq/learn/memory/evidence_tiers.py": "tests/learn/memory/test_regression.py",
     "gpuq/learn/features/inputs.py": "tests/learn/memory/test_regression.py",
     "gpuq/lab/public/": "tests/lab/public/test_public.py",
-    "gpuq/learn/transfer/features.py": "tests/learn/transfer/test_carrier.py",
     "gpuq/learn/transfer/hook/": "tests/programs/test_profile.py",
     "gpuq/learn/serving/model.py": "tests/learn/serving/test_shelf.py",
     "gpuq/learn/training/nightly.py": "tests/programs/test_retrain.py",

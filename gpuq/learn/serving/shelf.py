@@ -124,9 +124,15 @@ class Shelf:
         current = self.current()
         if current is None:
             raise Conflict("No model serves, so there is none to roll back.", fix="Run `gpuq model train` for one.")
-        earlier = next((version for version in self._before(current) if self._sound(version)), None)
-        self.serve(earlier)
-        return earlier
+        for version in self._before(current):
+            try:
+                self.load(version)
+            except CorruptModel:
+                continue
+            self.serve(version)
+            return version
+        self.serve(None)
+        return None
 
     def prune(self, keep: int) -> list[str]:
         """Delete all but the newest `keep` versions and the current one, and leftovers of crashes. Returns the deleted
@@ -178,13 +184,6 @@ class Shelf:
             return msgspec.json.decode((self._folder / version / "card.json").read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return None
-
-    def _sound(self, version: str) -> bool:
-        try:
-            self.load(version)
-        except CorruptModel:
-            return False
-        return True
 
     def _before(self, version: str) -> list[str]:
         return [name for name in reversed(self.versions()) if self._number(name) < self._number(version)]

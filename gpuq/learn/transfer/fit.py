@@ -21,9 +21,8 @@ from gpuq.errors import BadInput
 from gpuq.learn.history.history import History
 from gpuq.learn.statistics import conformal_rank, student_quantile
 from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
-from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
+from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, groups, op_ms, plain, scaled
 from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart
-from gpuq.learn.transfer.names import Groups, groups
 from gpuq.learn.transfer.profile import IDLE, OpProfile
 from gpuq.learn.transfer.ratio import paces, ratios
 from gpuq.learn.transfer.transfer import Carriers, Transfer
