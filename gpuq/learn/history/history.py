@@ -130,10 +130,9 @@ def place_of(device_type: str, sharing: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSlowdown:
-    """A kind's slowdown beside another: time together / time alone, with its 95% interval where known."""
+    """A kind's slowdown beside another: time together / time alone, with the upper end of its 95% interval where known."""
 
     value: float
-    low: float | None
     high: float | None
 
 
@@ -217,11 +216,11 @@ class History:
         return True
 
     def _learn_pairs(self, outcome: Outcome) -> None:
-        for partner, value, low, high in outcome.slowdowns:
+        for partner, value, _, high in outcome.slowdowns:
             where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
-            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, low, high))
+            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)

@@ -89,7 +89,7 @@ class PeakPredictor:
             if name == "duration" and not with_duration:
                 continue
             posterior = regression.posterior(asked_inputs, similarity).of(input_of)
-            pairs[name] = regression.point(posterior).tolist(), regression.upper(posterior, tiers).tolist()
+            pairs[name] = regression.values(posterior.mean).tolist(), regression.upper(posterior, tiers).tolist()
         return [
             NewKindForecast(
                 tier,
