@@ -136,21 +136,17 @@ def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
         # Submission, start and end must be in order and not in the future, as far as clocks agree.
         started = one.submitted_at if one.started_at is None else one.started_at
         ordered = one.submitted_at - CLOCK_SLACK_S <= started <= one.outcome.ended_at <= now + CLOCK_SLACK_S
-        outcome = one.outcome if right and ordered else _redated(one, latest, now)
-        misdated += outcome is not one.outcome
+        outcome = one.outcome
+        if not (right and ordered):
+            misdated += 1
+            # It ends when it would have, had it been submitted when its neighbours by number were.
+            lasted = 0.0 if one.started_at is None else max(0.0, outcome.ended_at - one.started_at)
+            if latest + lasted > now:
+                lasted = 0.0
+            ended_at, duration_s = min(latest + lasted, now), outcome.duration_s if lasted else None
+            outcome = replace(outcome, ended_at=ended_at, duration_s=duration_s)
         placed.append((outcome.ended_at, one.number, outcome))
     return [outcome for _, _, outcome in sorted(placed, key=lambda item: item[:2])], misdated
-
-
-def _redated(one: _Read, latest: float, now: float) -> Outcome:
-    """The outcome with the end that it would have had, had it been submitted when its neighbours by number were."""
-    started, ended = one.started_at, one.outcome.ended_at
-    lasted = max(0.0, ended - started) if started is not None else 0.0
-    if latest + lasted > now:
-        lasted = 0.0
-    return replace(
-        one.outcome, ended_at=min(latest + lasted, now), duration_s=one.outcome.duration_s if lasted else None
-    )
 
 
 def _not_falling(times: Sequence[float]) -> set[int]:
