@@ -80,6 +80,21 @@ class SettingRuns:
     duration_s: float | None
     first_step_s: float | None
 
+    @classmethod
+    def of(cls, runs: Sequence[MeasuredRun]) -> SettingRuns:
+        """From runs with equal settings, at least one. Runs without a partner say how long the work takes, if there are any."""
+        long_enough = [run for run in runs if run.duration_s is None or run.duration_s >= SHORTEST_S]
+        memory = [run.peak_memory_bytes for run in long_enough if run.peak_memory_bytes is not None]
+        timed = [run for run in runs if run.duration_s is not None]
+        alone = [run for run in timed if not run.shared] or timed
+        longest = max(alone, key=lambda run: run.duration_s or 0.0, default=None)
+        return cls(
+            known=runs[-1].known,
+            memory_bytes=float(max(memory)) if memory else None,
+            duration_s=None if longest is None else longest.duration_s,
+            first_step_s=None if longest is None else longest.first_step_s,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NeedRange:
@@ -115,7 +130,7 @@ class ScriptRuns:
         self._groups: dict[tuple[tuple[str, Value], ...] | None, list[MeasuredRun]] = {}
         for run in self.runs:
             self._groups.setdefault(run.known.values, []).append(run)
-        self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
+        self._rows = [SettingRuns.of(group) for group in list(self._groups.values())[-MOST_RUNS:]]
         sized = [(run.known.batch_log2, run.peak_memory_bytes) for run in self.runs]
         known = [(2.0**batch, float(peak)) for batch, peak in sized if batch is not None and peak is not None]
         self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
@@ -197,22 +212,19 @@ class ScriptRuns:
         if value is None:
             return None
         if (what, place) not in self._seen:
-            self._seen[what, place] = self._lone_changes(what, place, rows)
+            # Setting -> (change, value measured there) of the runs that differ from this one in that setting only.
+            lone: dict[str, list[tuple[SettingChange, float]]] = {}
+            for row, (its, _) in zip(self._rows, rows, strict=True):
+                between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
+                if its is not None and len(between) == 1:
+                    lone.setdefault(between[0].name, []).append((between[0], its))
+            self._seen[what, place] = lone
         rest = value - _fixed_part(value, fixed)
         spans = [
             projected(change, seen, (its - value) / rest, _NOISE * value / rest, what)
             for seen, its in self._seen[what, place].get(change.name, ())
         ]
         return min((span for span in spans if span is not None), key=lambda span: span.most - span.least, default=None)
-
-    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[SettingChange, float]]]:
-        """Setting -> (change, value measured there) of the runs that differ from this one in that setting only."""
-        found: dict[str, list[tuple[SettingChange, float]]] = {}
-        for row, (its, _) in zip(self._rows, rows, strict=True):
-            between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
-            if its is not None and len(between) == 1:
-                found.setdefault(between[0].name, []).append((between[0], its))
-        return found
 
 
 def busier(utilization_pct: float, factor: float) -> float:
@@ -240,20 +252,3 @@ def seconds(needs: NeedRange | None) -> tuple[float | None, float | None]:
 def _fixed_part(value: float, believed: float) -> float:
     """The part of a measured value that no setting changes; half the value where it is not above the assumed fixed part."""
     return believed if believed < 0.95 * value else 0.5 * value
-
-
-def _measured(runs: Sequence[MeasuredRun]) -> SettingRuns:
-    memory = [
-        run.peak_memory_bytes
-        for run in runs
-        if run.peak_memory_bytes is not None and (run.duration_s is None or run.duration_s >= SHORTEST_S)
-    ]
-    timed = [run for run in runs if run.duration_s is not None]
-    alone = [run for run in timed if not run.shared] or timed
-    longest = max(alone, key=lambda run: run.duration_s or 0.0, default=None)
-    return SettingRuns(
-        known=runs[-1].known,
-        memory_bytes=float(max(memory)) if memory else None,
-        duration_s=None if longest is None else longest.duration_s,
-        first_step_s=None if longest is None else longest.first_step_s,
-    )

@@ -31,30 +31,15 @@ _LARGEST_LOG2 = 64.0
 
 @dataclass(frozen=True, slots=True)
 class JobInputs:
-    """`words` has the tokens of each group in the order of `GROUPS`, then the template; `numbers` are log2, None for unknown."""
+    """The tokens of each group (see `GROUPS`), the template, and the numbers (see `NUMBERS`): log2, None for unknown."""
 
-    words: tuple[frozenset[str], ...]
+    owner: frozenset[str]
+    script: frozenset[str]
+    model: frozenset[str]
+    family: frozenset[str]
+    words: frozenset[str]
+    template: frozenset[str]
     numbers: tuple[float | None, ...]
-
-    @property
-    def owner(self) -> frozenset[str]:
-        """Owner and project, as tokens."""
-        return self.words[0]
-
-    @property
-    def script(self) -> frozenset[str]:
-        """The script's name and folder, as tokens."""
-        return self.words[1]
-
-    @property
-    def model(self) -> frozenset[str]:
-        """The model's name as a token; empty where the command does not show one."""
-        return self.words[2]
-
-    @property
-    def family(self) -> frozenset[str]:
-        """The words of the model's name, as tokens."""
-        return self.words[3]
 
 
 def job_inputs(known: JobFeatures) -> JobInputs:
@@ -69,7 +54,7 @@ def _inputs(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: flo
         place = _PLACE_OF.get(token.partition(":")[0])
         if place is not None:
             found[place].append(token)
-    owner, _, models, _, words = found
+    owner, script, models, family, words = found
     template = " ".join(sorted({*owner, *words}))
     # The product of the numbers in a model's name hints at its size. `resnet50` and `resnet152` differ by it in depth,
     # `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared (heads grow with the width), to which parameters and work
@@ -77,5 +62,11 @@ def _inputs(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: flo
     logs = [math.log2(value) for model in models for value in map(float, _NUMERAL.findall(model)) if value > 0]
     size_log2 = max(-_LARGEST_LOG2, min(_LARGEST_LOG2, sum(logs))) if logs else None
     return JobInputs(
-        (*map(frozenset, found), frozenset({template} if template else ())), (batch_log2, size_log2, compute_log2)
+        owner=frozenset(owner),
+        script=frozenset(script),
+        model=frozenset(models),
+        family=frozenset(family),
+        words=frozenset(words),
+        template=frozenset({template} if template else ()),
+        numbers=(batch_log2, size_log2, compute_log2),
     )

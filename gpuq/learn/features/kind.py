@@ -158,14 +158,20 @@ def _short(kind: str) -> str:
 def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
     """What forecasts may rest on. None for what neither command nor script shows. Values masked in the kind do not appear,
     except optimiser and epochs."""
-    settings = _settings(submission.hints, template)
-    sizes = {name: value for name, (value, _) in settings.items()}
     hints = submission.hints or Hints()
+    # Setting -> (value, where it was read). An option with a usual name goes before what the script says.
+    settings: dict[str, tuple[str, str]] = {}
+    for read, setting in hints.settings.items():
+        if (value := kept(read, setting.value)) is not None:
+            settings[read] = (value, setting.origin)
+    settings |= {name: (value, "argument") for name, value in template.sizes.items()}
+    sizes = {name: value for name, (value, _) in settings.items()}
     names = [*filter(None, [sizes.get("model")]), *hints.constructors]
     model = sizes.get("model") or next((_named_model(name) for name in hints.constructors if _named_model(name)), None)
     made_of = {"model": model, "model_family": family(names, hints.layers), "optimizer": sizes.get("optimizer")}
     tokens = {*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)}
     batch = _number(sizes.get("batch"))
+    effective = _effective(submission, hints)
     return {
         "owner": _plain(owner),
         "project": None if submission.project is None else _plain(submission.project),
@@ -184,33 +190,21 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
         "layers": dict(sorted(hints.layers.items())),
         "parameters": hints.parameters or parameters(names),
         **made_of,
-        **_tunables(submission),
+        "values": dict(sorted(effective.values.items())),
+        "given": [*sorted(effective.given)],
         "origins": {name: origin for name, (_, origin) in sorted(settings.items())},
     }
 
 
-def _tunables(submission: Submission) -> dict[str, Json]:
-    """`values`: the settings by which this job is compared with others; `given`: those that are not defaults of the script."""
-    hints = submission.hints
-    if hints is None or not hints.values:
-        found = effective_settings(_target(submission)[1], submission.env)
-    else:
-        found = EffectiveSettings(dict(hints.values), set(hints.given))
-        for name, text in effective_settings((), submission.env).values.items():
-            if name not in found.given:
-                found.give(name, text)
-    return {"values": dict(sorted(found.values.items())), "given": [*sorted(found.given)]}
-
-
-def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:
-    """Setting -> (value, where it was read). An option with a usual name goes before what the script says."""
-    read = {} if hints is None else hints.settings
-    found: dict[str, tuple[str, str]] = {}
-    for name, setting in read.items():
-        value = kept(name, setting.value)
-        if value is not None:
-            found[name] = (value, setting.origin)
-    return found | {name: (value, "argument") for name, value in template.sizes.items()}
+def _effective(submission: Submission, hints: Hints) -> EffectiveSettings:
+    """The settings by which this job is compared with others. Where the script was read, the job's variables add to it."""
+    if not hints.values:
+        return effective_settings(_target(submission)[1], submission.env)
+    found = EffectiveSettings(dict(hints.values), set(hints.given))
+    for name, text in effective_settings((), submission.env).values.items():
+        if name not in found.given:
+            found.give(name, text)
+    return found
 
 
 def _named_model(constructor: str) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from sys import intern
 from typing import Any
 
@@ -130,41 +131,20 @@ def place_of(device_type: str, sharing: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSlowdown:
-    """A kind's slowdown beside another: time together / time alone, with its 95% interval where known."""
+    """A kind's slowdown beside another: time together / time alone, with the upper end of its 95% interval where known."""
 
     value: float
-    low: float | None
     high: float | None
-
-
-class _Runs:
-    """The latest runs of one kind, in one bounded queue per combination of what they showed.
-
-    Separate queues keep many runs of one sort from pushing out another: shared runs must not displace runs alone, which show
-    a kind's own peaks, nor runs with missing values those that are complete.
-    """
-
-    __slots__ = ("_by_shown",)
-
-    def __init__(self) -> None:
-        self._by_shown: dict[tuple[bool, ...], deque[MeasuredRun]] = {}
-
-    def all(self) -> list[MeasuredRun]:
-        return [run for runs in self._by_shown.values() for run in runs]
-
-    def add(self, run: MeasuredRun) -> None:
-        has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
-        shown = (run.whole, has_utilization, has_memory, run.complete and run.shared)
-        if shown not in self._by_shown:
-            self._by_shown[shown] = deque(maxlen=RUNS_KEPT if run.complete else PARTIAL_KEPT)
-        self._by_shown[shown].append(run)
 
 
 class History:
     """Runs, slowdowns and unsafe pairs in memory. Not for use by several threads."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
+        # (kind, type of device) -> its latest runs, in one bounded queue per combination of what they showed. Many runs of one
+        # sort must not push out another: shared runs must not displace runs alone, which show a kind's own peaks, nor runs with
+        # missing values those that are complete.
+        self._runs: OrderedDict[tuple[str, str], dict[tuple[bool, ...], deque[MeasuredRun]]] = OrderedDict()
         # (script, type of device) -> kinds of that script with a run, the longest unseen first.
         self._kinds_of: dict[tuple[Script, str], OrderedDict[str, None]] = {}
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[MeasuredSlowdown]] = OrderedDict()
@@ -182,27 +162,28 @@ class History:
     def learn(self, outcome: Outcome) -> bool:
         """Add a finished attempt. Returns False, and adds nothing, if it is already known: messages may be delivered twice."""
         key = (outcome.kind, outcome.device_type)
-        runs = self._runs.setdefault(key, _Runs())
+        queues = self._runs.setdefault(key, {})
         self._runs.move_to_end(key)
-        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in runs.all()):
+        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in self.runs(*key)):
             return False
         known = JobFeatures.of(outcome.features)
-        runs.add(
-            MeasuredRun(
-                known=known,
-                peak_utilization_pct=outcome.peak_utilization_pct,
-                peak_memory_bytes=outcome.peak_memory_bytes,
-                duration_s=outcome.duration_s,
-                alone_rate=outcome.alone_rate,
-                whole=outcome.whole,
-                # Foreign load makes a run longer, as a partner does.
-                shared=outcome.shared or outcome.disturbed,
-                attempt=outcome.attempt,
-                power_w=outcome.power_w,
-                first_step_s=outcome.first_step_s,
-                utilization_at_most=outcome.utilization_at_most,
-            )
+        run = MeasuredRun(
+            known=known,
+            peak_utilization_pct=outcome.peak_utilization_pct,
+            peak_memory_bytes=outcome.peak_memory_bytes,
+            duration_s=outcome.duration_s,
+            alone_rate=outcome.alone_rate,
+            whole=outcome.whole,
+            # Foreign load makes a run longer, as a partner does.
+            shared=outcome.shared or outcome.disturbed,
+            attempt=outcome.attempt,
+            power_w=outcome.power_w,
+            first_step_s=outcome.first_step_s,
+            utilization_at_most=outcome.utilization_at_most,
         )
+        has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
+        shown = (run.whole, has_utilization, has_memory, run.complete and run.shared)
+        queues.setdefault(shown, deque(maxlen=RUNS_KEPT if run.complete else PARTIAL_KEPT)).append(run)
         if known.script is not None:
             kinds = self._kinds_of.setdefault((known.script, outcome.device_type), OrderedDict())
             kinds[outcome.kind] = None
@@ -212,16 +193,17 @@ class History:
         self._learn_pairs(outcome)
         if len(self._runs) > KINDS_KEPT:
             (kind, device_type), dropped = self._runs.popitem(last=False)
-            for script in {run.known.script for run in dropped.all() if run.known.script is not None}:
-                self._kinds_of.get((script, device_type), OrderedDict()).pop(kind, None)
+            for old in chain.from_iterable(dropped.values()):
+                if old.known.script is not None:
+                    self._kinds_of.get((old.known.script, device_type), OrderedDict()).pop(kind, None)
         return True
 
     def _learn_pairs(self, outcome: Outcome) -> None:
-        for partner, value, low, high in outcome.slowdowns:
+        for partner, value, _, high in outcome.slowdowns:
             where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
-            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, low, high))
+            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)
@@ -235,8 +217,7 @@ class History:
 
     def runs(self, kind: str, device_type: str) -> list[MeasuredRun]:
         """The kind's latest runs on this type of device, grouped by what they showed, each group oldest first."""
-        runs = self._runs.get((kind, device_type))
-        return [] if runs is None else runs.all()
+        return [run for queue in self._runs.get((kind, device_type), {}).values() for run in queue]
 
     def siblings(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
         """Finished runs of the same script on this type of device, whatever their kind and settings; those of `kind` last."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
@@ -76,7 +76,8 @@ class Outcome:
     @property
     def outgrew_device(self) -> bool:
         """Whether its device had no memory left for it. On CPU cores that is the host's memory; on a GPU it is not."""
-        return _outgrew(self.ending, self.device_type)
+        on_cores = self.device_type.startswith("cpu-")
+        return self.ending == Ending.OUT_OF_MEMORY or (on_cores and self.ending == Ending.HOST_OUT_OF_MEMORY)
 
 
 class JobSide(Protocol):
@@ -125,14 +126,24 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
     if not isinstance(device_type, str):
         return None
     completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
+    lasted = None if started is None else _positive(ended - started)
+    asked = job.record.submission
+    # An attempt that had saved its work before goes on from there, and one with more devices than it needs is faster: neither
+    # takes as long as the job takes from its beginning.
+    from_beginning = not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
     alone_rate, shared_rate = _positive(actual.alone_rate), _positive(actual.shared_rate)
     progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.disturbed_rate)))
     utilization = _percent(actual.peak_utilization_pct)
     utilization_is_bound = bool(actual.utilization_is_bound)
     disturbed = (_number(actual.held_back) or 0.0) > HELD_BACK_LIMIT
-    partner_kinds = _partner_kinds(actual)
+    kinds: object = actual.partner_kinds  # of a damaged row anything
+    listed = kinds if isinstance(kinds, Sequence) and not isinstance(kinds, str) else ()
+    # Each kind once, sorted: which of them came first is chance.
+    partner_kinds = tuple(sorted({kind for kind in listed if isinstance(kind, str)}))
     shared = bool(actual.partners) or bool(partner_kinds)
-    return Outcome(
+    joules, first_step = _positive(actual.energy_joules), _positive((attempt.measurement or {}).get("first_step_at"))
+    metered = joules is not None and lasted is not None and lasted >= _LEAST_METERED_S and not (shared or disturbed)
+    found = Outcome(
         kind=job.record.kind,
         signature=job.record.signature,
         script_sha256=_text(attempt.features.get("script_sha256")),
@@ -141,55 +152,27 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         peak_utilization_pct=None if utilization_is_bound else utilization,
         # A pool that a framework took in advance says nothing of what the job needs.
         peak_memory_bytes=None if actual.peak_memory_is_bound else _bytes(actual.peak_memory_bytes),
-        duration_s=_positive(ended - started)
-        if completed and started is not None and _runs_whole(job, attempt)
-        else None,
+        duration_s=lasted if completed and from_beginning else None,
         alone_rate=alone_rate,
         shared_rate=shared_rate,
         slowdowns=_slowdowns(actual, partner_kinds),
         ending=attempt.ending,
         shared=shared,
         ended_at=ended,
-        whole=completed or (progressed and not _outgrew(attempt.ending, device_type)),
         partner_kinds=partner_kinds,
         attempt=(attempt.job, attempt.number),
         owner=job.record.owner,
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.sharing),
         memory_cause=_text(actual.memory_cause),
-        power_w=None
-        if shared or disturbed or started is None
-        else _power(actual, ended - started, len(attempt.devices)),
-        first_step_s=_first_step(attempt.measurement, started, ended),
+        power_w=joules / lasted / len(attempt.devices) if metered and joules and lasted and attempt.devices else None,
+        first_step_s=first_step - started
+        if first_step and started is not None and started < first_step <= ended
+        else None,
         utilization_at_most=utilization if utilization_is_bound else None,
         disturbed=disturbed,
     )
-
-
-def _first_step(measurement: Mapping[str, Any] | None, started: float | None, ended: float) -> float | None:
-    at = _positive((measurement or {}).get("first_step_at"))
-    return None if at is None or started is None or not started < at <= ended else at - started
-
-
-def _power(actual: AttemptOutcome, seconds: float, devices: int) -> float | None:
-    joules = _positive(actual.energy_joules)
-    if joules is None or seconds < _LEAST_METERED_S or not devices:
-        return None
-    return joules / seconds / devices
-
-
-def _runs_whole(job: JobSide, attempt: AttemptSide) -> bool:
-    """Whether a completed attempt took as long as the job takes from its beginning, on as many devices as it needs.
-
-    One that had saved its work before goes on from there; one that was given more devices than it needs is faster.
-    """
-    asked = job.record.submission
-    return not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
-
-
-def _outgrew(ending: str, device_type: str) -> bool:
-    on_cores = device_type.startswith("cpu-")
-    return ending == Ending.OUT_OF_MEMORY or (on_cores and ending == Ending.HOST_OUT_OF_MEMORY)
+    return replace(found, whole=completed or (progressed and not found.outgrew_device))
 
 
 def impossible(actual: AttemptOutcome) -> str | None:
@@ -209,14 +192,6 @@ def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
         return None if stored is None else noun(stored, Forecast)
     except ValueError:
         return None
-
-
-def _partner_kinds(actual: AttemptOutcome) -> tuple[str, ...]:
-    """Each kind once, sorted: which of them came first is chance."""
-    kinds: object = actual.partner_kinds  # of a damaged row anything
-    if not isinstance(kinds, Sequence) or isinstance(kinds, str):
-        return ()
-    return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
 
 
 def _slowdowns(actual: AttemptOutcome, partner_kinds: tuple[str, ...]) -> Slowdowns:

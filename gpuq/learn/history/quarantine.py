@@ -17,7 +17,6 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 import msgspec
 
@@ -107,27 +106,22 @@ def _fault(outcome: Outcome | None, attempt: AttemptSide, memory: Mapping[str, i
     if outcome.peak_memory_bytes is None and outcome.peak_utilization_pct is None:
         return EMPTY
     limit = memory.get(outcome.device_type)
-    if limit is not None and (outcome.peak_memory_bytes or 0) > limit * _MEMORY_SLACK:
-        return TOO_LARGE
-    return None
+    too_large = limit is not None and (outcome.peak_memory_bytes or 0) > limit * _MEMORY_SLACK
+    return TOO_LARGE if too_large else None
 
 
 def _fingerprints(outcome: Outcome, attempt: AttemptSide) -> list[Hashable]:
     """Keys that no two attempts share: when they ran with the outcome, and the sums of their measured rates."""
     what = msgspec.json.encode(attempt.actual)
     prints: list[Hashable] = [(outcome.kind, attempt.started_at, attempt.ended_at, what)]
-    segments = _segments(attempt)
-    if segments:
-        prints.append((outcome.kind, msgspec.json.encode(segments)))
-    return prints
-
-
-def _segments(attempt: AttemptSide) -> list[Any]:
-    """The measured windows that have sums of rates: unlike times, these sums never repeat by chance."""
+    # Measured windows that have sums of rates: unlike times, these sums never repeat by chance.
     measurement = getattr(attempt, "measurement", None)
     segments = measurement.get("segments") if isinstance(measurement, Mapping) else None
-    found = segments if isinstance(segments, Sequence) and not isinstance(segments, str) else ()
-    return [one for one in found if isinstance(one, Mapping) and one.get("rate_square_sum")]
+    if isinstance(segments, Sequence) and not isinstance(segments, str):
+        summed = [one for one in segments if isinstance(one, Mapping) and one.get("rate_square_sum")]
+        if summed:
+            prints.append((outcome.kind, msgspec.json.encode(summed)))
+    return prints
 
 
 def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
@@ -139,28 +133,20 @@ def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
     for i, one in enumerate(read):
         right = i in believed and one.submitted_at <= now + CLOCK_SLACK_S
         latest = one.submitted_at if right else latest
-        outcome = one.outcome if right and _sensible(one, now) else _redated(one, latest, now)
-        misdated += outcome is not one.outcome
+        # Submission, start and end must be in order and not in the future, as far as clocks agree.
+        started = one.submitted_at if one.started_at is None else one.started_at
+        ordered = one.submitted_at - CLOCK_SLACK_S <= started <= one.outcome.ended_at <= now + CLOCK_SLACK_S
+        outcome = one.outcome
+        if not (right and ordered):
+            misdated += 1
+            # It ends when it would have, had it been submitted when its neighbours by number were.
+            lasted = 0.0 if one.started_at is None else max(0.0, outcome.ended_at - one.started_at)
+            if latest + lasted > now:
+                lasted = 0.0
+            ended_at, duration_s = min(latest + lasted, now), outcome.duration_s if lasted else None
+            outcome = replace(outcome, ended_at=ended_at, duration_s=duration_s)
         placed.append((outcome.ended_at, one.number, outcome))
     return [outcome for _, _, outcome in sorted(placed, key=lambda item: item[:2])], misdated
-
-
-def _sensible(one: _Read, now: float) -> bool:
-    """Whether submission, start and end are in order and not in the future, give or take `CLOCK_SLACK_S`."""
-    started = one.submitted_at if one.started_at is None else one.started_at
-    in_turn = one.submitted_at - CLOCK_SLACK_S <= started <= one.outcome.ended_at
-    return in_turn and one.outcome.ended_at <= now + CLOCK_SLACK_S
-
-
-def _redated(one: _Read, latest: float, now: float) -> Outcome:
-    """The outcome with the end that it would have had, had it been submitted when its neighbours by number were."""
-    started, ended = one.started_at, one.outcome.ended_at
-    lasted = max(0.0, ended - started) if started is not None else 0.0
-    if latest + lasted > now:
-        lasted = 0.0
-    return replace(
-        one.outcome, ended_at=min(latest + lasted, now), duration_s=one.outcome.duration_s if lasted else None
-    )
 
 
 def _not_falling(times: Sequence[float]) -> set[int]:

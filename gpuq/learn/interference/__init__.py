@@ -7,7 +7,7 @@ module that trains), `pair` (one pair's cost as the core asks for it).
 """
 
 from gpuq.learn.interference.learned import LAW, Interference
-from gpuq.learn.interference.pair import PairCosts, combined, pair_cost
+from gpuq.learn.interference.pair import PairCosts
 from gpuq.learn.interference.profile import Profile
 
-__all__ = ["LAW", "Interference", "PairCosts", "Profile", "combined", "pair_cost"]
+__all__ = ["LAW", "Interference", "PairCosts", "Profile"]

@@ -67,42 +67,34 @@ class PairCosts:
                     self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
-        """The slowdowns of one kind as newcomer beside another, and of the other as its resident."""
+        """The slowdowns of one kind as newcomer beside another, and of the other as its resident.
+
+        Measured values replace predicted ones, where there are any. Where only one direction was measured, the other keeps its
+        prediction if both kinds were measured beside others, and is unknown otherwise: the measured direction contradicts a
+        prediction that rests on less.
+        """
         key = (newcomer, resident, place)
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-                self._predicted.clear()
-            self.prepare([key])
-            part = self._parts.get(place, LAW)
-            # How many of the two were measured beside others, in pairs about as loaded as this one.
-            known = part.known(newcomer, resident) if part.reaches(newcomer, resident) else 0
-            predicted = PairCost(
-                KindId(resident.kind),
-                *self._predicted[key],
-                *self._predicted[resident, newcomer, place],
-                unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
-                evidence=_EVIDENCE[known],
-            )
-            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, predicted)
-        return kept
-
-
-def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:
-    """The cost of `kind` as a newcomer: measured values replace predicted ones, where there are any.
-
-    Where only one direction was measured, the other keeps its prediction if both kinds were measured beside others, and is
-    unknown otherwise: the measured direction contradicts a prediction that rests on less.
-    """
-    newcomer = estimate(history.slowdowns(kind, predicted.beside, place), quantile)
-    resident = estimate(history.slowdowns(predicted.beside, kind, place), quantile)
-    if newcomer == _UNKNOWN and resident == _UNKNOWN:
-        return predicted
-    if predicted.evidence == LEARNED:
-        newcomer = (predicted.newcomer, predicted.newcomer_upper) if newcomer == _UNKNOWN else newcomer
-        resident = (predicted.resident, predicted.resident_upper) if resident == _UNKNOWN else resident
-    return PairCost(predicted.beside, *newcomer, *resident, unsafe=predicted.unsafe, evidence=MEASURED)
+        if key in self._kept:
+            return self._kept[key]
+        if len(self._kept) >= _KEPT:
+            self._kept.clear()
+            self._predicted.clear()
+        self.prepare([key])
+        part = self._parts.get(place, LAW)
+        # How many of the two were measured beside others, in pairs about as loaded as this one.
+        known = part.known(newcomer, resident) if part.reaches(newcomer, resident) else 0
+        evidence, predicted = _EVIDENCE[known], (self._predicted[key], self._predicted[resident, newcomer, place])
+        both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
+        found = [estimate(self._history.slowdowns(*pair, place), self._quantile) for pair in both]
+        if found == [_UNKNOWN, _UNKNOWN]:
+            found = list(predicted)
+        else:
+            if evidence == LEARNED:
+                found = [guess if seen == _UNKNOWN else seen for seen, guess in zip(found, predicted, strict=True)]
+            evidence = MEASURED
+        unsafe = self._history.unsafe(newcomer.kind, resident.kind, device_type)
+        self._kept[key] = PairCost(KindId(resident.kind), *found[0], *found[1], unsafe=unsafe, evidence=evidence)
+        return self._kept[key]
 
 
 def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:

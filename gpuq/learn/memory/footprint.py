@@ -197,8 +197,17 @@ def fit(measured: Iterable[MeasuredPeak], quantile: float) -> Coefficients:
             Residual(rows[place].parts.name, math.exp(logs[place]), total)
             for place, total in zip(out, sums, strict=True)
         ]
-    return _Solved.of(table, logs, types).coefficients(
-        margin(residuals, TYPICAL_QUANTILE, "times", PRIOR), margin(residuals, quantile, "times", PRIOR), len(rows)
+    found = _Solved.of(table, logs, types)
+    state, saved, working = (round(float(value), 4) for value in np.exp(found.coefficients_log))
+    return Coefficients(
+        context=round(math.exp(found.common), 1),
+        contexts={name: round(math.exp(found.common + value), 1) for name, value in found.contexts.items()},
+        state=state,
+        saved=saved,
+        working=working,
+        typical=margin(residuals, TYPICAL_QUANTILE, "times", PRIOR),
+        bound=margin(residuals, quantile, "times", PRIOR),
+        rows=len(rows),
     )
 
 
@@ -240,21 +249,6 @@ class _Solved:
         """The sum in MiB for these terms."""
         context = math.exp(self.common + self.contexts.get(device_type, 0.0))
         return float(terms @ np.exp(self.coefficients_log)) + context
-
-    def coefficients(self, typical: Margin, bound: Margin, rows: int) -> Coefficients:
-        """The coefficients as they are stored, rounded."""
-        state, saved, working = (round(float(value), 4) for value in np.exp(self.coefficients_log))
-        contexts = {name: round(math.exp(self.common + value), 1) for name, value in self.contexts.items()}
-        return Coefficients(
-            context=round(math.exp(self.common), 1),
-            contexts=contexts,
-            state=state,
-            saved=saved,
-            working=working,
-            typical=typical,
-            bound=bound,
-            rows=rows,
-        )
 
 
 def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:

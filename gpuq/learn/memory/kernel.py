@@ -24,7 +24,7 @@ from gpuq.learn.features.inputs import GROUPS, NUMBERS, TEMPLATE, JobInputs
 Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
-# The first group contains all jobs; the others are those of `JobInputs.words`.
+# The first group contains all jobs; the others are fields of `JobInputs`.
 GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
 SHAPES = ("level", "batch", "size", "compute", "walk")
 TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
@@ -43,11 +43,10 @@ class KernelInputs:
         """Per group of words: the different sets of them."""
         self.which: list[Places] = []
         """Per group of words: which of those sets each job has."""
-        for group in range(len(GROUP_NAMES) - 1):
+        for group in GROUP_NAMES[1:]:
             places: dict[frozenset[str], int] = {}
-            self.which.append(
-                np.array([places.setdefault(job.words[group], len(places)) for job in jobs], dtype=np.intp)
-            )
+            which = [places.setdefault(getattr(job, group), len(places)) for job in jobs]
+            self.which.append(np.array(which, dtype=np.intp))
             self.sets.append(list(places))
         numbers = np.array([job.numbers for job in jobs], dtype=np.float64).reshape(len(jobs), len(NUMBERS))
         slopes = (numbers - _CENTRES) / _UNITS

@@ -49,15 +49,13 @@ class PeakPredictor:
 
     def new_kinds(self, jobs: Sequence[JobFeatures]) -> list[NewKindForecast | None]:
         """A forecast for each job, taken as a kind without runs. Equal jobs are computed once."""
-        found: dict[JobFeatures, NewKindForecast | None] = {}
+        found: dict[JobFeatures, NewKindForecast] = {}
         different = list(dict.fromkeys(jobs))
         for start in range(0, len(different), _AT_ONCE):
             some = different[start : start + _AT_ONCE]
-            tiers = [self._tiers.tier(job) for job in some]
-            with_tier = [(job, tier) for job, tier in zip(some, tiers, strict=True) if tier is not None]
-            found.update(dict.fromkeys(some))
+            with_tier = [(job, tier) for job in some if (tier := self._tiers.tier(job)) is not None]
             found.update(zip((job for job, _ in with_tier), self._at(with_tier), strict=True))
-        return [found[job] for job in jobs]
+        return [found.get(job) for job in jobs]
 
     def expected_utilization(self, kinds: Sequence[tuple[str, JobFeatures, Sequence[float]]]) -> list[float]:
         """Expected percent of kinds with runs, from (kind, features, measured percents): own runs and similar kinds combined."""
@@ -91,7 +89,7 @@ class PeakPredictor:
             if name == "duration" and not with_duration:
                 continue
             posterior = regression.posterior(asked_inputs, similarity).of(input_of)
-            pairs[name] = regression.point(posterior).tolist(), regression.upper(posterior, tiers).tolist()
+            pairs[name] = regression.values(posterior.mean).tolist(), regression.upper(posterior, tiers).tolist()
         return [
             NewKindForecast(
                 tier,

@@ -181,10 +181,6 @@ class FittedRegression:
     def _known(self, covariance: Matrix) -> Matrix:
         return covariance if self._columns is None else covariance[:, self._columns]
 
-    def point(self, posterior: Posterior) -> Matrix:
-        """The expected values."""
-        return self.values(posterior.mean)
-
     def upper(self, posterior: Posterior, tiers: Sequence[str]) -> Matrix:
         """The bound of each job's next run, by the margin of the tier at which it is answered."""
         amounts = np.array([self.regression.margins[tier].amount for tier in tiers])

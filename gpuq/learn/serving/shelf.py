@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import secrets
 import shutil
@@ -23,6 +22,7 @@ from typing import Any
 import msgspec
 
 from gpuq.errors import Conflict, Failure
+from gpuq.home import write_private
 from gpuq.learn.serving.model import Model, from_json, to_json
 
 _VERSION = re.compile(r"^v(\d{4,9})$")
@@ -68,18 +68,15 @@ class Shelf:
         new = self._folder / f".new-{secrets.token_hex(8)}"
         new.mkdir(mode=0o700)
         for name, body in whole.items():
-            _write(new / name, body)
-        _sync(new)
+            write_private(new / name, body)
         new.rename(self._folder / version)
         self.serve(version)
         return version
 
     def serve(self, version: str | None) -> None:
         """Make this version current; None: no model serves."""
-        new = self._folder / f".new-{secrets.token_hex(8)}"
-        _write(new, f"{version or _NONE}\n".encode())
-        new.rename(self._folder / "current")
-        _sync(self._folder)
+        # Syncs the folder too, and with it the name of a version that was published just before.
+        write_private(self._folder / "current", f"{version or _NONE}\n".encode())
 
     def load(self, version: str) -> Model:
         """That version, checked against its manifest. Raises CorruptModel."""
@@ -124,9 +121,15 @@ class Shelf:
         current = self.current()
         if current is None:
             raise Conflict("No model serves, so there is none to roll back.", fix="Run `gpuq model train` for one.")
-        earlier = next((version for version in self._before(current) if self._sound(version)), None)
-        self.serve(earlier)
-        return earlier
+        for version in self._before(current):
+            try:
+                self.load(version)
+            except CorruptModel:
+                continue
+            self.serve(version)
+            return version
+        self.serve(None)
+        return None
 
     def prune(self, keep: int) -> list[str]:
         """Delete all but the newest `keep` versions and the current one, and leftovers of crashes. Returns the deleted
@@ -179,35 +182,12 @@ class Shelf:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def _sound(self, version: str) -> bool:
-        try:
-            self.load(version)
-        except CorruptModel:
-            return False
-        return True
-
     def _before(self, version: str) -> list[str]:
         return [name for name in reversed(self.versions()) if self._number(name) < self._number(version)]
 
     @staticmethod
     def _number(version: str) -> int:
         return int(version[1:])
-
-
-def _write(path: Path, body: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _json(value: Any) -> bytes:

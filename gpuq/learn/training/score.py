@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -135,11 +135,19 @@ def judge(
     kinds = {row.outcome.kind: row.outcome for row in new}.values()
     ceilings = _ceilings([*earlier, *held_out])
     unseen = zip(*(_without_history(kinds, model, learning, ceilings) for model in (candidate, serving)), strict=True)
-    guards = tuple(_guards(pairs, list(unseen), learning, limits))
-    reason = _objection(pairs, guards)
-    if reason is not None:
-        return Judgement(False, reason, *reached, guards, tuple(new))
-    return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *reached, guards, tuple(new))
+    new_kinds, promise = list(unseen), 1 - learning.quantile
+    guards = (
+        _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE),
+        _error_guard("loss for work without history", new_kinds, lambda row: row.loss),
+        _error_guard("utilisation error", pairs, _utilization_error),
+        _bound_guard("slowdown bounds that failed", pairs, _slowdown_failed, promise, _CHANCE),
+        _error_guard("slowdown error", pairs, _slowdown_error),
+        _mistake_guard("pairs wrongly admitted", pairs, lambda row: _mistake(row, limits, admitted=True)),
+        _mistake_guard("pairs wrongly refused", pairs, lambda row: _mistake(row, limits, admitted=False)),
+    )
+    objection = _objection(pairs, guards)
+    reason = objection or f"better on held-out attempts: {_losses(pairs)}"
+    return Judgement(objection is None, reason, *reached, guards, tuple(new))
 
 
 def score_forecasts(
@@ -223,18 +231,6 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
         rests = f"it rests on {changed} groups of attempts, and chance gives the like in {chance:.0%} of cases"
         return f"no better on held-out attempts than chance may be: {_losses(pairs)}, but {rests}"
     return None
-
-
-def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
-    """The guarded figures, memory first."""
-    promise = 1 - learning.quantile
-    yield _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE)
-    yield _error_guard("loss for work without history", unseen, lambda row: row.loss)
-    yield _error_guard("utilisation error", pairs, _utilization_error)
-    yield _bound_guard("slowdown bounds that failed", pairs, _slowdown_failed, promise, _CHANCE)
-    yield _error_guard("slowdown error", pairs, _slowdown_error)
-    yield _mistake_guard("pairs wrongly admitted", pairs, lambda row: _mistake(row, limits, admitted=True))
-    yield _mistake_guard("pairs wrongly refused", pairs, lambda row: _mistake(row, limits, admitted=False))
 
 
 def _bound_guard(

@@ -27,8 +27,8 @@ from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
 from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import group
+from gpuq.learn.transfer.fit import fit_transfer
 from gpuq.learn.transfer.profile import OpProfile
-from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
 
 # Kinds per type of device that a model keeps, the latest ones: with them, ten thousand questions take less than a second.

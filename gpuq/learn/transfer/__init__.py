@@ -1,7 +1,7 @@
 """From a step time on one type of device to that on a type where the job never ran.
 
-`profile` has op name -> time. `importers` reads it from what the profilers of TensorFlow and PyTorch write, `names` groups op
-names that are spelt alike, `features` makes a row of numbers of it, `members` are the trained parts, `carrier` combines them.
+`profile` has op name -> time. `importers` reads it from what the profilers of TensorFlow and PyTorch write, `features` groups
+op names that are spelt alike and makes a row of numbers of it, `members` are the trained parts, `carrier` combines them.
 `fit` and `network` train (the only modules that import scipy, scikit-learn or TensorFlow). `ratio` is what remains without a
 profile: one ratio per pair of types, from kinds that ran on both.
 """

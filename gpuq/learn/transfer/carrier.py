@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
+from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, op_ms, plain, scaled
 from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Linear
-from gpuq.learn.transfer.names import Groups
 from gpuq.learn.transfer.profile import OpProfile
 
 # No pair of GPU types differs by more; a larger ratio is an error of the member.

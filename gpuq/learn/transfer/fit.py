@@ -1,4 +1,6 @@
-"""Trains a carrier from kinds that were profiled on the anchor type and timed on the target types.
+"""The part of the nightly training about types of device: ratios from the history, carriers from op profiles as well.
+
+A carrier is trained from kinds that were profiled on the anchor type and timed on the target types.
 
 Which members are averaged, and how wide the bound is, come from cross-validation that leaves whole kinds out: with its other
 batch sizes in the fit, a kind would be predicted too well. scikit-learn is used here, TensorFlow in `network`. The same rows
@@ -7,6 +9,7 @@ give the same carrier.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +18,14 @@ import msgspec
 import numpy as np
 
 from gpuq.errors import BadInput
+from gpuq.learn.history.history import History
 from gpuq.learn.statistics import conformal_rank, student_quantile
 from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
-from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
+from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, groups, op_ms, plain, scaled
 from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart
-from gpuq.learn.transfer.names import Groups, groups
 from gpuq.learn.transfer.profile import IDLE, OpProfile
+from gpuq.learn.transfer.ratio import paces, ratios
+from gpuq.learn.transfer.transfer import Carriers, Transfer
 
 # With fewer kinds, leaving some out leaves too few to fit on.
 LEAST_KINDS = 6
@@ -66,6 +71,37 @@ class _Table:
         """Only these rows."""
         target_ms = None if self.target_ms is None else self.target_ms[chosen]
         return _Table(self.kinds[chosen], self.times_ms[chosen], self.step_s[chosen], self.target_s[chosen], target_ms)
+
+
+def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: float) -> Transfer:
+    """What history and profiles teach; a carrier only for pairs of types with at least `LEAST_KINDS` profiled kinds."""
+    found = ratios(history, quantile)
+    usable = tuple(one for one in profiles if one.kind and one.device_type and one.step_s and one.ops_us)
+    carriers: Carriers = {}
+    for anchor, targets in found.items():
+        for target in targets:
+            measured = _measured(history, usable, anchor, target)
+            if len(set(measured.kinds)) >= LEAST_KINDS:
+                carriers.setdefault(anchor, {})[target] = carrier(measured, quantile=quantile)
+    return Transfer(ratios=found, carriers=carriers, profiles=usable if carriers else ())
+
+
+def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> ProfiledJobs:
+    """The profiles on the anchor of work that was also timed on the target, of the framework with the most of them."""
+    rows: dict[str | None, list[tuple[OpProfile, float]]] = {}
+    for profile in profiles:
+        if profile.device_type == anchor and profile.kind is not None:
+            there = paces(history.runs(profile.kind, target)).get((profile.script_sha256, profile.batch_log2))
+            if there is not None and there[0] is not None:
+                rows.setdefault(profile.framework, []).append((profile, there[0]))
+    most = max(rows.values(), key=len, default=[])
+    return ProfiledJobs(
+        kinds=[profile.kind or "" for profile, _ in most],
+        profiles=[profile for profile, _ in most],
+        step_s=[profile.step_s or math.nan for profile, _ in most],
+        target_s={target: [step_s for _, step_s in most]},
+        target_profiles={},
+    )
 
 
 def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:

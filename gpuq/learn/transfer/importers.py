@@ -37,17 +37,6 @@ Rows = Sequence[Mapping[str, Any]]
 
 def read(path: Path) -> OpProfile:
     """The profile in this file. Raises BadInput, and OSError where it cannot be read."""
-    raw = _unpacked(path)
-    try:
-        found = _profile(raw, path.name)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, csv.Error) as error:
-        raise BadInput(f"{path} is damaged or of no known form: {error}.", fix=_FIX) from error
-    if not found.ops_us:
-        raise BadInput(f"{path} holds no op with any time.", fix="Record some training steps, not only the start.")
-    return found
-
-
-def _unpacked(path: Path) -> bytes:
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         try:
@@ -57,30 +46,37 @@ def _unpacked(path: Path) -> bytes:
             raise BadInput(f"{path} is a damaged gzip file: {error}.", fix=_FIX) from error
     if len(raw) > MOST_BYTES:
         raise BadInput(f"{path} holds more than a gibibyte.", fix="Record fewer steps.")
-    return raw
+    try:
+        found = _recognised(raw, path.name)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, csv.Error) as error:
+        raise BadInput(f"{path} is damaged or of no known form: {error}.", fix=_FIX) from error
+    if not found.ops_us:
+        raise BadInput(f"{path} holds no op with any time.", fix="Record some training steps, not only the start.")
+    return found
 
 
-def _profile(raw: bytes, name: str) -> OpProfile:
-    head = raw[:1024].lstrip()
-    if head[:1] in (b"{", b"["):
-        return _from_json(json.loads(raw), raw, name)
+def _recognised(raw: bytes, name: str) -> OpProfile:
+    if raw[:1024].lstrip()[:1] in (b"{", b"["):
+        value = json.loads(raw)
+        if isinstance(value, dict) and "device_us" in value:
+            return from_json(raw, name=name)
+        if isinstance(value, dict) and "traceEvents" in value:
+            return _trace(value["traceEvents"])
+        tables = value if isinstance(value, list) else [value]
+        if not tables or not all("cols" in table and "rows" in table for table in tables):
+            return _averages(tables)
+        # Tables in the format of Google Charts.
+        rows: list[dict[str, Any]] = []
+        for table in tables:
+            columns = [column["id"] for column in table["cols"]]
+            rows += [dict(zip(columns, (cell["v"] for cell in row["c"]), strict=False)) for row in table["rows"]]
+        return _statistics(rows)
     if name.endswith((".pb", ".pb.gz")):
         return OpProfile(framework="tensorflow", **summed(list(xplane.spans(raw))))
     text = raw.decode("utf-8")
     if "Self CPU" in text:
         return _averages(_printed(text.splitlines()))
     return _statistics(list(csv.DictReader(text.splitlines())))
-
-
-def _from_json(value: Any, raw: bytes, name: str) -> OpProfile:
-    if isinstance(value, dict) and "device_us" in value:
-        return from_json(raw, name=name)
-    if isinstance(value, dict) and "traceEvents" in value:
-        return _trace(value["traceEvents"])
-    tables = value if isinstance(value, list) else [value]
-    if tables and all("cols" in table and "rows" in table for table in tables):
-        return _statistics([row for table in tables for row in _data_table(table)])
-    return _averages(tables)
 
 
 # --- traces for a trace viewer -------------------------------------------------------------------------------------
@@ -152,13 +148,6 @@ def _statistics(rows: Rows) -> OpProfile:
         host_idle_us=host.pop(IDLE, None),
         host_us=host,
     )
-
-
-def _data_table(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a table in the format of Google Charts."""
-    names = [column["id"] for column in table["cols"]]
-    for row in table["rows"]:
-        yield {name: cell["v"] for name, cell in zip(names, row["c"], strict=False)}
 
 
 def _averages(rows: Iterable[Mapping[str, Any]]) -> OpProfile:

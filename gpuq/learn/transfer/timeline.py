@@ -35,7 +35,12 @@ def summed(spans: Sequence[OpSpan]) -> dict[str, Any]:
         if chosen:
             found[f"{side}_us"] = _own_times(chosen)
             window = max(span.end_us for span in chosen) - min(span.start_us for span in chosen)
-            found[f"{side}_idle_us"] = max(0.0, window - _busy(chosen))
+            # How long at least one of them ran.
+            busy, until = 0.0, float("-inf")
+            for span in sorted(chosen, key=lambda one: one.start_us):
+                busy += max(0.0, span.end_us - max(span.start_us, until))
+                until = max(until, span.end_us)
+            found[f"{side}_idle_us"] = max(0.0, window - busy)
     return found
 
 
@@ -55,12 +60,3 @@ def _own_times(spans: Iterable[OpSpan]) -> dict[str, float]:
         totals[span.op] += span.length_us
         open_spans.append(span)
     return {op: round(us, 3) for op, us in totals.items() if us > 0}
-
-
-def _busy(spans: Iterable[OpSpan]) -> float:
-    """How long at least one of them ran."""
-    busy, until = 0.0, float("-inf")
-    for span in sorted(spans, key=lambda one: one.start_us):
-        busy += max(0.0, span.end_us - max(span.start_us, until))
-        until = max(until, span.end_us)
-    return busy

@@ -38,23 +38,21 @@ def spans(raw: bytes) -> Iterator[OpSpan]:
     """Every run of every op."""
     for plane in _messages(_message(raw), _SPACE_PLANES):
         name = _text(plane, _PLANE_NAME)
-        if name.startswith(("/device:", "/host:CPU")):
-            yield from _plane_spans(plane, on_device=name.startswith("/device:"))
-
-
-def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[OpSpan]:
-    stat_names = {key: _text(value, _NAMED) for key, value in _map(plane, _PLANE_STAT_NAMES)}
-    events = dict(_map(plane, _PLANE_EVENT_NAMES))
-    for number, line in enumerate(_messages(plane, _PLANE_LINES)):
-        if on_device and _text(line, _LINE_NAME).startswith(_DERIVED):
+        on_device = name.startswith("/device:")
+        if not on_device and not name.startswith("/host:CPU"):
             continue
-        begins_us = _number(line, _LINE_AT_NS) / 1e3
-        for event in _messages(line, _LINE_EVENTS):
-            described = events.get(_number(event, _EVENT_NAME), {})
-            op = _op_of(described, event, stat_names, on_device=on_device)
-            if op is not None:
-                start = begins_us + _number(event, _EVENT_OFFSET_PS) / 1e6
-                yield OpSpan(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
+        stat_names = {key: _text(value, _NAMED) for key, value in _map(plane, _PLANE_STAT_NAMES)}
+        events = dict(_map(plane, _PLANE_EVENT_NAMES))
+        for number, line in enumerate(_messages(plane, _PLANE_LINES)):
+            if on_device and _text(line, _LINE_NAME).startswith(_DERIVED):
+                continue
+            begins_us = _number(line, _LINE_AT_NS) / 1e3
+            for event in _messages(line, _LINE_EVENTS):
+                described = events.get(_number(event, _EVENT_NAME), {})
+                op = _op_of(described, event, stat_names, on_device=on_device)
+                if op is not None:
+                    start = begins_us + _number(event, _EVENT_OFFSET_PS) / 1e6
+                    yield OpSpan(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
 
 
 def _op_of(described: Message, event: Message, stat_names: dict[int, str], *, on_device: bool) -> str | None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gpuq.errors import Conflict
+from gpuq.home import write_private
 from gpuq.learn.memory.clusters import Cluster, ClusterMember
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.shelf import CorruptModel, Shelf
@@ -123,12 +124,14 @@ def test_a_crash_while_publishing_leaves_the_serving_version(shelf: Shelf, monke
     publish(shelf)
     calls = 0
 
-    def die(*_: object) -> None:
+    def die(path: Path, content: bytes) -> None:
         nonlocal calls
-        calls += 1
-        raise OSError(28, "No space left on device")
+        if path.name == "manifest.json":
+            calls += 1
+            raise OSError(28, "No space left on device")
+        write_private(path, content)
 
-    monkeypatch.setattr("gpuq.learn.serving.shelf._sync", die)
+    monkeypatch.setattr("gpuq.learn.serving.shelf.write_private", die)
     with pytest.raises(OSError, match="No space"):
         publish(shelf)
     assert calls == 1

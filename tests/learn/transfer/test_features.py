@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.transfer.names import distance, groups, place
+from gpuq.learn.transfer.features import distance, groups, place
 
 WORDS = st.text(alphabet="abAB_", max_size=8)
 

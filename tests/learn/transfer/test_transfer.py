@@ -10,7 +10,7 @@ from gpuq.learn.history.history import History
 from gpuq.learn.serving.model import from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training.train import fit
-from gpuq.learn.transfer.train import fit_transfer
+from gpuq.learn.transfer.fit import fit_transfer
 from gpuq.learn.transfer.transfer import Transfers
 from gpuq.settings import Learning
 from tests.learn.transfer.world import NEW, OLD, jobs
