@@ -54,8 +54,9 @@ def _entry(name: str, scheduling: Scheduling) -> CatalogueEntry:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken policy must not hide the others
         problem = f"it cannot be made: {type(error).__name__}: {error}"
     settings = {setting: getattr(scheduling, setting) for setting in sorted(recorder.read)}
-    claims = spec.work_conserving, spec.starvation_free
-    return CatalogueEntry(name, source, spec.summary, *claims, spec.extra, problem, settings)
+    return CatalogueEntry(
+        name, source, spec.summary, spec.work_conserving, spec.starvation_free, spec.extra, problem, settings
+    )
 
 
 class _ReadRecorder:

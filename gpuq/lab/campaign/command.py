@@ -87,9 +87,8 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
         cores = target.placement.cores
         others = os.sched_getaffinity(0) - set(cores or ())
         if cores is not None and others:
-            os.sched_setaffinity(
-                0, others
-            )  # this process polls many times a second, so not on the cores that it measures
+            # This process polls many times a second, so it leaves the cores that it measures.
+            os.sched_setaffinity(0, others)
         ledger.add(session(target.device, cores, words, time.time()))
         where = f"{local_name(target.device) or target.device.id} ({target.device.type}, {sharing})"
         say(f"Measuring on {where}: {describe_left(campaign.left())}.")

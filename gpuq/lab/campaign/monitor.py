@@ -32,8 +32,8 @@ from gpuq.lab.campaign.workload_list import WorkloadJob
 class Timing:
     """How long the phases of a run take, in seconds, and how precise its figures must be.
 
-    `tight`: the 95% half-width wanted, as a share of the rate or slowdown. `most_foreign_pct`: percent
-    of the device that other processes may use before a run counts as disturbed.
+    `tight`: the 95% half-width wanted, as a share of the rate or slowdown. `most_foreign_pct`: percent of the device that other
+    processes may use before a run counts as disturbed.
     """
 
     tight: float = 0.03

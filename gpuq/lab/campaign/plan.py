@@ -78,8 +78,10 @@ class CampaignPlan:
 
     def next(self) -> tuple[WorkloadJob, ...] | None:
         """The jobs of the next run, one or two; None when all is done."""
-        alone, again = self._unmeasured(), self._loose()
-        item = alone[0] if alone else self._next_pair() or max(again, default=(0.0, None))[1]
+        alone = self._unmeasured()
+        item = alone[0] if alone else self._next_pair()
+        if item is None:
+            item = max(self._loose(), default=(0.0, None))[1]
         return None if item is None else tuple(self._jobs[digest] for digest in item)
 
     def left(self) -> Left:

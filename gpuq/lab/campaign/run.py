@@ -130,11 +130,10 @@ class Bench:
         self._monitor.let_pass(timing.phase_s)
         while True:
             found = [rate_between(one.child.marks, begin, math.inf) for one in running]
-            rates = [rate for rate, steps in filter(None, found) if steps >= timing.least_steps]
-            if len(rates) == len(running):
-                return rates
+            slow = [one for one, rate in zip(running, found, strict=True) if not rate or rate[1] < timing.least_steps]
+            if not slow:
+                return [rate[0] for rate in found if rate]
             if time.monotonic() - begin > timing.most_s / 2:
                 few = f"fewer than {timing.least_steps} steps in {timing.most_s / 2:g} s"
-                enough = [each is not None and each[1] >= timing.least_steps for each in found]
-                raise Ended(FAILED, f"{running[enough.index(False)].child.job.name}: {few}")
+                raise Ended(FAILED, f"{slow[0].child.job.name}: {few}")
             self._monitor.let_pass(timing.poll_s)

@@ -206,8 +206,12 @@ def _alnair_table(path: Path) -> FeatureTable:
 
 def _seed_pairs(path: Path) -> Iterable[MeasuredPair]:
     for text, value in alnair.seed_pair_rows(path):
-        a, b = text["job_a"], text["job_b"]
-        saving = value["published_packing_saving_pct"]
+        a, b, saving = text["job_a"], text["job_b"], value["published_packing_saving_pct"]
+        both: dict[str, tuple[float, float] | None] = {}
+        for name in ("iso_s", "co_s", "published_slow_pct"):
+            one, other = value[f"{name}_a"], value[f"{name}_b"]
+            both[name] = None if one is None or other is None else (one, other)
+        printed = both["published_slow_pct"]
         yield MeasuredPair(
             device_type=alnair.SEED_PAIRS_DEVICE,
             sharing=None,
@@ -217,21 +221,12 @@ def _seed_pairs(path: Path) -> Iterable[MeasuredPair]:
             place_b=(alnair.seed_series(b), value["bs_b"]),
             slowdown_a=None,
             slowdown_b=None,
-            alone_s=_both(value, "iso_s"),
-            together_s=_both(value, "co_s"),
-            printed_slowdowns=_shares(_both(value, "published_slow_pct")),
+            alone_s=both["iso_s"],
+            together_s=both["co_s"],
+            printed_slowdowns=None if printed is None else (1 + printed[0] / 100, 1 + printed[1] / 100),
             printed_saving=None if saving is None else saving / 100,
             printed_clusters=(text["cluster_a"], text["cluster_b"]),
         )
-
-
-def _both(value: Mapping[str, float | None], name: str) -> tuple[float, float] | None:
-    a, b = value[f"{name}_a"], value[f"{name}_b"]
-    return None if a is None or b is None else (a, b)
-
-
-def _shares(percents: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if percents is None else (1 + percents[0] / 100, 1 + percents[1] / 100)
 
 
 def _is_number(text: str) -> bool:

@@ -138,7 +138,20 @@ def family_mean(
     """The family's mean, or that of all where no other of the family was measured."""
     of = family or family_of
     groups = _grouped(known, measured, of)
-    return _grouped_mean(known, measured, lambda single: groups.get(of(single), ()))
+    overall = float(measured.mean()) if len(known) else math.nan
+
+    def point(single: SingleMeasurement, leave_out: int | None = None) -> float:
+        values = [value for place, _, value in groups.get(of(single), ()) if place != leave_out]
+        return math.fsum(values) / len(values) if values else overall
+
+    left_out = np.array([point(single, place) for place, single in enumerate(known)])
+    bound = ratio_bound(left_out, measured)
+
+    def answer(questions: Sequence[SingleMeasurement]) -> Expected:
+        points = np.array([point(single) for single in questions])
+        return Expected(points, points * max(1.0, bound))
+
+    return answer
 
 
 def same_model(
@@ -184,43 +197,25 @@ def family_of(single: SingleMeasurement) -> str:
     return found[0].lower() if found else single.model
 
 
-Measured = tuple[int, float | None, float]
-
-
 def _grouped(
     known: Sequence[SingleMeasurement], measured: Numbers, of: Callable[[SingleMeasurement], str]
 ) -> dict[str, list[tuple[int, float | None, float]]]:
     """Group -> (index, log batch, value) of its members."""
-    groups: dict[str, list[Measured]] = defaultdict(list)
+    groups: dict[str, list[tuple[int, float | None, float]]] = defaultdict(list)
     for place, (single, value) in enumerate(zip(known, measured, strict=True)):
         groups[of(single)].append((place, _log_batch(single), float(value)))
     return groups
-
-
-def _grouped_mean(
-    known: Sequence[SingleMeasurement], measured: Numbers, members: Callable[[SingleMeasurement], Sequence[Measured]]
-) -> AnswerSingles:
-    overall = float(measured.mean()) if len(known) else math.nan
-
-    def point(single: SingleMeasurement, leave_out: int | None = None) -> float:
-        values = [value for place, _, value in members(single) if place != leave_out]
-        return math.fsum(values) / len(values) if values else overall
-
-    left_out = np.array([point(single, place) for place, single in enumerate(known)])
-    bound = ratio_bound(left_out, measured)
-
-    def answer(questions: Sequence[SingleMeasurement]) -> Expected:
-        points = np.array([point(single) for single in questions])
-        return Expected(points, points * max(1.0, bound))
-
-    return answer
 
 
 def _interpolated(at: float | None, own: Sequence[tuple[float | None, float]]) -> float:
     """The value at this log batch, from (log batch, value); the mean where a batch size is unknown, NaN with no values."""
     if not own:
         return math.nan
-    placed = _one_per_batch(own)
+    by_batch: dict[float, list[float]] = defaultdict(list)
+    for x, y in own:
+        if x is not None:
+            by_batch[x].append(y)
+    placed = [(x, math.fsum(values) / len(values)) for x, values in sorted(by_batch.items())]
     if at is None or not placed:
         return math.fsum(value for _, value in own) / len(own)
     if len(placed) == 1:
@@ -228,14 +223,6 @@ def _interpolated(at: float | None, own: Sequence[tuple[float | None, float]]) -
     after = min(max(1, sum(x <= at for x, _ in placed)), len(placed) - 1)
     (x0, y0), (x1, y1) = placed[after - 1], placed[after]
     return y0 + (y1 - y0) * (at - x0) / (x1 - x0)
-
-
-def _one_per_batch(own: Sequence[tuple[float | None, float]]) -> list[tuple[float, float]]:
-    values: dict[float, list[float]] = defaultdict(list)
-    for x, y in own:
-        if x is not None:
-            values[x].append(y)
-    return [(x, math.fsum(ys) / len(ys)) for x, ys in sorted(values.items())]
 
 
 def _log_batch(single: SingleMeasurement) -> float | None:
@@ -248,16 +235,9 @@ def _sums(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbe
 
 
 def _profiles(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbers:
-    return np.array([[*_profile(job), *_profile(beside)] for job, beside in pairs], dtype=float).reshape(len(pairs), 8)
-
-
-def _profile(single: SingleMeasurement) -> tuple[float, float, float, float]:
-    return (
-        _or_nan(single.utilization_pct),
-        _or_nan(single.memory_utilization_pct),
-        _or_nan(single.peak_memory_mib),
-        _or_nan(single.power_w),
-    )
+    names = ("utilization_pct", "memory_utilization_pct", "peak_memory_mib", "power_w")
+    rows = [[_or_nan(getattr(single, name)) for single in pair for name in names] for pair in pairs]
+    return np.array(rows, dtype=float).reshape(len(pairs), 2 * len(names))
 
 
 def _or_nan(value: float | None) -> float:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 from gpuq.lab.evaluate.answers import Directed
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
@@ -73,16 +74,17 @@ def clean(singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]
     """One spelling for each device type and model, percent for fractions, pairs with their jobs' profiles."""
     notes: list[str] = []
     device = _one_spelling([*(single.device_type for single in singles), *(pair.device_type for pair in pairs)])
-    named = [
-        replace(single, device_type=device(single.device_type), model=single.model or single.job) for single in singles
-    ]
     if blank := sum(not single.model for single in singles):
         notes.append(f"{_count(blank, 'single')} without a model: each counts as a model of its own, by its job's name")
-    model = _one_spelling([single.model for single in named])
     named = [replace(row, device_type=device(row.device_type), model=_model_of(row.model, row.job)) for row in singles]
     model = _one_spelling([single.model for single in named])
     named = [replace(single, model=model(single.model)) for single in named]
-    named = _in_percent(named, notes)
+    for column in ("utilization_pct", "memory_utilization_pct"):
+        known = [value for single in named if (value := getattr(single, column)) is not None]
+        if len(known) >= _ENOUGH and 0 < max(known) <= 1:
+            notes.append(f"{column} is nowhere above 1: read as fractions, times 100")
+            percents: list[dict[str, Any]] = [{column: _times_100(getattr(single, column))} for single in named]
+            named = [replace(single, **percent) for single, percent in zip(named, percents, strict=True)]
     if several := len({work(single) for single in named}) - len({_place(single) for single in named}):
         notes.append(
             f"{_count(several, 'single')} with another batch size or model under a name that is taken: pairs use the median"
@@ -103,7 +105,14 @@ def combined(
     groups: dict[Hashable, list[SingleMeasurement]] = defaultdict(list)
     for single in singles:
         groups[same(single)].append(single)
-    return [found[0] if len(found) == 1 else _median(found) for found in groups.values()]
+    columns = (
+        "batch_size", "utilization_pct", "memory_utilization_pct", "peak_memory_mib", "power_w", "steps_per_s",
+    )  # fmt: skip
+    one_each = []
+    for found in groups.values():
+        medians: dict[str, Any] = {name: _middle([getattr(single, name) for single in found]) for name in columns}
+        one_each.append(replace(found[0], **medians))
+    return one_each
 
 
 def combined_pairs(pairs: Iterable[JoinedPair]) -> list[JoinedPair]:
@@ -138,23 +147,6 @@ def _model_of(model: str, job: str) -> str:
 def _plain(name: str) -> str:
     parts = _BETWEEN_DIGITS.split(name.casefold())
     return ".".join(_JOINTS.sub("", part) for part in parts) or name
-
-
-def _in_percent(singles: list[SingleMeasurement], notes: list[str]) -> list[SingleMeasurement]:
-    if _are_fractions([single.utilization_pct for single in singles]):
-        notes.append("utilization_pct is nowhere above 1: read as fractions, times 100")
-        singles = [replace(single, utilization_pct=_times_100(single.utilization_pct)) for single in singles]
-    if _are_fractions([single.memory_utilization_pct for single in singles]):
-        notes.append("memory_utilization_pct is nowhere above 1: read as fractions, times 100")
-        singles = [
-            replace(single, memory_utilization_pct=_times_100(single.memory_utilization_pct)) for single in singles
-        ]
-    return singles
-
-
-def _are_fractions(values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None]
-    return len(known) >= _ENOUGH and 0 < max(known) <= 1
 
 
 def _placed(
@@ -214,18 +206,6 @@ def _note_pairs(placed: Sequence[JoinedPair], empty: int, missing: Sequence[str]
 
 def _place(single: SingleMeasurement) -> tuple[str, str]:
     return single.device_type, single.job
-
-
-def _median(found: Sequence[SingleMeasurement]) -> SingleMeasurement:
-    return replace(
-        found[0],
-        batch_size=_middle([single.batch_size for single in found]),
-        utilization_pct=_middle([single.utilization_pct for single in found]),
-        memory_utilization_pct=_middle([single.memory_utilization_pct for single in found]),
-        peak_memory_mib=_middle([single.peak_memory_mib for single in found]),
-        power_w=_middle([single.power_w for single in found]),
-        steps_per_s=_middle([single.steps_per_s for single in found]),
-    )
 
 
 def _middle(values: Sequence[float | None]) -> float | None:

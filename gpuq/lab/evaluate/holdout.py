@@ -10,7 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from gpuq.errors import BadInput
 from gpuq.lab.evaluate.clean import CleanTables, JoinedPair, work
@@ -31,19 +31,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class PairSplit:
-    """Pairs to learn from, and pairs to predict."""
+class Split(Generic[Row]):
+    """Pairs or singles to learn from, and those to predict."""
 
-    known: tuple[JoinedPair, ...]
-    asked: tuple[JoinedPair, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SingleSplit:
-    """Singles to learn from, and singles to predict."""
-
-    known: tuple[SingleMeasurement, ...]
-    asked: tuple[SingleMeasurement, ...]
+    known: tuple[Row, ...]
+    asked: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +44,8 @@ class Holdout:
 
     way: str
     how: str
-    pairs: tuple[PairSplit, ...]
-    singles: tuple[SingleSplit, ...]
+    pairs: tuple[Split[JoinedPair], ...]
+    singles: tuple[Split[SingleMeasurement], ...]
 
 
 def hold_out(table: CleanTables, way: str, seed: int = SEED) -> Holdout:
@@ -73,8 +65,8 @@ def by_model(table: CleanTables, seed: int = SEED) -> Holdout:
     return Holdout(
         "model",
         f"{how}; a pair of two models is asked with either held out",
-        tuple(_split_pairs(table.pairs, [not fold.isdisjoint(pair.models) for pair in table.pairs]) for fold in folds),
-        tuple(_split_singles(table.singles, [single.model in fold for single in table.singles]) for fold in folds),
+        tuple(_split(table.pairs, [not fold.isdisjoint(pair.models) for pair in table.pairs]) for fold in folds),
+        tuple(_split(table.singles, [single.model in fold for single in table.singles]) for fold in folds),
     )
 
 
@@ -86,8 +78,8 @@ def by_pair(table: CleanTables, seed: int = SEED) -> Holdout:
         "pair",
         f"a random fifth of the pairs in turn (seed {seed}), all directions and repeats together; of singles "
         f"{'one' if all(len(fold) == 1 for fold in works) else f'one of {len(works)} groups'} in turn",
-        tuple(_split_pairs(table.pairs, [pair.key in fold for pair in table.pairs]) for fold in pairs),
-        tuple(_split_singles(table.singles, [work(single) in fold for single in table.singles]) for fold in works),
+        tuple(_split(table.pairs, [pair.key in fold for pair in table.pairs]) for fold in pairs),
+        tuple(_split(table.singles, [work(single) in fold for single in table.singles]) for fold in works),
     )
 
 
@@ -101,8 +93,8 @@ def by_time(table: CleanTables, seed: int = SEED) -> Holdout:
     return Holdout(
         "time",
         "the later half by measured_at, predicted from the earlier half",
-        () if pairs_cut is None else (_split_pairs(pairs, [_at(pair) >= pairs_cut for pair in pairs]),),
-        () if singles_cut is None else (_split_singles(singles, [_at(single) >= singles_cut for single in singles]),),
+        () if pairs_cut is None else (_split(pairs, [_at(pair) >= pairs_cut for pair in pairs]),),
+        () if singles_cut is None else (_split(singles, [_at(single) >= singles_cut for single in singles]),),
     )
 
 
@@ -112,7 +104,7 @@ def few_pairs(table: CleanTables, seed: int = SEED) -> Holdout:
     folds = (
         [fold for draw in range(_DRAWS) for fold in _folds(keys, PAIR_FOLDS, seed + draw)[:1]] if len(keys) > 1 else []
     )
-    splits = tuple(_split_pairs(table.pairs, [pair.key not in fold for pair in table.pairs]) for fold in folds)
+    splits = tuple(_split(table.pairs, [pair.key not in fold for pair in table.pairs]) for fold in folds)
     return Holdout("pair", f"with 20% of the pairs known ({_DRAWS} draws)", splits, ())
 
 
@@ -127,7 +119,7 @@ def few_of_a_job(table: CleanTables, seed: int = SEED, count: int = 3) -> Holdou
     splits = []
     for chosen in sorted(draw.sample(jobs, min(_FEW_JOBS, len(jobs))), key=str):
         held = own[chosen] - set(draw.sample(sorted(own[chosen], key=str), count))
-        splits.append(_split_pairs(table.pairs, [pair.key in held for pair in table.pairs]))
+        splits.append(_split(table.pairs, [pair.key in held for pair in table.pairs]))
     how = f"one job held out with {count} of its pairs known ({len(splits)} jobs)"
     return Holdout("pair", how, tuple(splits), ())
 
@@ -158,14 +150,6 @@ def _folds(keys: Sequence[Key], most: int, seed: int) -> list[frozenset[Key]]:
     return [frozenset(dealt[start::count]) for start in range(count)]
 
 
-def _split_pairs(pairs: Sequence[JoinedPair], held: Sequence[bool]) -> PairSplit:
-    return PairSplit(*_parted(pairs, held))
-
-
-def _split_singles(singles: Sequence[SingleMeasurement], held: Sequence[bool]) -> SingleSplit:
-    return SingleSplit(*_parted(singles, held))
-
-
-def _parted(rows: Sequence[Row], held: Sequence[bool]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _split(rows: Sequence[Row], held: Sequence[bool]) -> Split[Row]:
     marked = list(zip(rows, held, strict=True))
-    return tuple(row for row, out in marked if not out), tuple(row for row, out in marked if out)
+    return Split(tuple(row for row, out in marked if not out), tuple(row for row, out in marked if out))

@@ -7,16 +7,16 @@ on questions to which it has no answer; `n` says how many it answered.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpuq.lab.evaluate import figures
-from gpuq.lab.evaluate.answers import BUDGET, Directed, FitPairs, FitSingles, Slowdowns
+from gpuq.lab.evaluate.answers import BUDGET, FitPairs, FitSingles, Slowdowns
 from gpuq.lab.evaluate.clean import JoinedPair, combined, combined_pairs
 from gpuq.lab.evaluate.figures import Flags, Numbers
-from gpuq.lab.evaluate.holdout import PairSplit, SingleSplit
+from gpuq.lab.evaluate.holdout import Split
 from gpuq.lab.measured import SingleMeasurement
 
 Group = tuple[str, str | None]
@@ -68,54 +68,60 @@ class PeakFigures:
     far_below_pct: float | None = None
 
 
-@dataclass
-class _Asked:
-    """Questions about pairs, two for each, and each method's answers, in one order."""
-
-    measured: list[float] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    answers: dict[str, list[Slowdowns]] = field(default_factory=lambda: defaultdict(list))
-
-
 def judge_pairs(
-    splits: Sequence[PairSplit], methods: Sequence[Method]
+    splits: Sequence[Split[JoinedPair]], methods: Sequence[Method]
 ) -> dict[Group | None, dict[str, SlowdownFigures]]:
     """Group -> method -> figures; the group None is all of them together."""
-    asked = _Asked()
+    truths: list[float] = []
+    groups: list[Group] = []
+    parts: dict[str, list[Slowdowns]] = defaultdict(list)
     for split in splits:
-        for group, known, questions in _groups(split):
-            _ask(asked, group, known, questions, methods)
-    measured = np.array(asked.measured, dtype=float)
-    places = {
-        group: np.array([found == group for found in asked.groups]) for group in sorted(set(asked.groups), key=str)
-    }
+        known = _grouped(split.known)
+        for group, asked in _grouped(split.asked).items():
+            evidence = [row for pair in combined_pairs(known.get(group, ())) for row in pair.directed()]
+            pairs = combined_pairs(asked)
+            # Two questions for each pair, one for each direction.
+            questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
+            values = [value for pair in pairs for value in (pair.slowdown_a, pair.slowdown_b)]
+            truths += [np.nan if value is None else value for value in values]
+            groups += [group] * len(questions)
+            for method in methods:
+                if method.pairs is not None:
+                    parts[method.name].append(method.pairs(evidence)(questions))
+    measured = np.array(truths, dtype=float)
+    places = {group: np.array([found == group for found in groups]) for group in sorted(set(groups), key=str)}
     everywhere = np.ones(len(measured), dtype=bool)
-    answers = {name: _joined(parts) for name, parts in asked.answers.items()}
+    answers = {name: _joined(of_method) for name, of_method in parts.items()}
     return {
         group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in answers.items()}
         for group, place in [(None, everywhere), *places.items()]
     }
 
 
-def judge_singles(splits: Sequence[SingleSplit], methods: Sequence[Method], target: str) -> dict[str, PeakFigures]:
+def judge_singles(
+    splits: Sequence[Split[SingleMeasurement]], methods: Sequence[Method], target: str
+) -> dict[str, PeakFigures]:
     """Method -> figures, for one of `TARGETS`. Methods are fitted per device type and judged over all of them."""
     measured: list[float] = []
     points: dict[str, list[Numbers]] = defaultdict(list)
     uppers: dict[str, list[Numbers]] = defaultdict(list)
     for split in splits:
-        for known, asked in _by_device(split, target):
-            measured += [_target(single, target) for single in asked]
-            values = np.array([_target(single, target) for single in known], dtype=float)
+        for device_type in sorted({single.device_type for single in split.asked}):
+            asked, truth = _known(split.asked, device_type, target)
+            if not asked:
+                continue
+            measured += truth
+            known, values = _known(split.known, device_type, target)
             questions = [before_it_runs(single) for single in asked]
             for method in methods:
                 fit = method.peaks(target)
                 if fit is not None:
-                    answer = fit(known, values)(questions)
+                    answer = fit(known, np.array(values, dtype=float))(questions)
                     points[method.name].append(answer.point)
                     uppers[method.name].append(answer.upper)
-    truth = np.array(measured, dtype=float)
     return {
-        name: peak_figures(np.concatenate(points[name]), np.concatenate(uppers[name]), truth, target) for name in points
+        name: peak_figures(np.concatenate(points[name]), np.concatenate(uppers[name]), np.array(measured), target)
+        for name in points
     }
 
 
@@ -162,12 +168,6 @@ def before_it_runs(single: SingleMeasurement) -> SingleMeasurement:
     return SingleMeasurement(single.device_type, single.job, single.model, single.batch_size, family=single.family)
 
 
-def _groups(split: PairSplit) -> Iterator[tuple[Group, list[JoinedPair], list[JoinedPair]]]:
-    known: Mapping[Group, list[JoinedPair]] = _grouped(split.known)
-    for group, asked in _grouped(split.asked).items():
-        yield group, combined_pairs(known.get(group, ())), combined_pairs(asked)
-
-
 def _grouped(pairs: Sequence[JoinedPair]) -> dict[Group, list[JoinedPair]]:
     groups: dict[Group, list[JoinedPair]] = defaultdict(list)
     for pair in pairs:
@@ -175,47 +175,21 @@ def _grouped(pairs: Sequence[JoinedPair]) -> dict[Group, list[JoinedPair]]:
     return groups
 
 
-def _ask(
-    asked: _Asked, group: Group, known: Sequence[JoinedPair], pairs: Sequence[JoinedPair], methods: Sequence[Method]
-) -> None:
-    evidence: list[Directed] = [row for pair in known for row in pair.directed()]
-    questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
-    for pair in pairs:
-        asked.measured += [np.nan if value is None else value for value in (pair.slowdown_a, pair.slowdown_b)]
-    asked.groups += [group] * len(questions)
-    for method in methods:
-        if method.pairs is not None:
-            asked.answers[method.name].append(method.pairs(evidence)(questions))
-
-
-def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[SingleMeasurement], list[SingleMeasurement]]]:
-    def of(rows: Sequence[SingleMeasurement], device_type: str) -> list[SingleMeasurement]:
-        here = [row for row in rows if row.device_type == device_type]
-        return [row for row in combined(here) if _measured(row, target) is not None]
-
-    for device_type in sorted({single.device_type for single in split.asked}):
-        asked = of(split.asked, device_type)
-        if asked:
-            yield of(split.known, device_type), asked
-
-
-def _measured(single: SingleMeasurement, target: str) -> float | None:
-    return single.utilization_pct if target == "utilization" else single.peak_memory_mib
-
-
-def _target(single: SingleMeasurement, target: str) -> float:
-    found = _measured(single, target)
-    assert found is not None
-    return found
+def _known(
+    rows: Sequence[SingleMeasurement], device_type: str, target: str
+) -> tuple[list[SingleMeasurement], list[float]]:
+    """The singles of this type of device of which the target was measured, and its values."""
+    column = "utilization_pct" if target == "utilization" else "peak_memory_mib"
+    here = combined(row for row in rows if row.device_type == device_type)
+    singles = [single for single in here if getattr(single, column) is not None]
+    return singles, [getattr(single, column) for single in singles]
 
 
 def _joined(parts: Sequence[Slowdowns]) -> Slowdowns:
-    return Slowdowns(
-        np.concatenate([part.point for part in parts]),
-        np.concatenate([part.upper for part in parts]),
-        np.concatenate([part.risk for part in parts]),
-        np.concatenate([part.admits for part in parts]),
+    point, upper, risk = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("point", "upper", "risk")
     )
+    return Slowdowns(point, upper, risk, np.concatenate([part.admits for part in parts]))
 
 
 def _part(answer: Slowdowns, place: Flags) -> Slowdowns:

@@ -67,7 +67,11 @@ def evaluate(
         "singles": len(table.singles),
         "pairs": len(table.pairs),
         **_of_each(methods, by_group.get(None, {}), peaks),
-        "groups": list(_groups(methods, by_group)),
+        "groups": [
+            {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
+            for group, found in by_group.items()
+            if group is not None
+        ],
         "sparse": list(_sparse(methods, table, seed)) if way == "pair" else [],
         "notes": [*table.notes, *_not_judged(table, by_group.get(None, {}))],
     }
@@ -109,8 +113,10 @@ def lines(result: Plain) -> list[str]:
     text = [
         f"{result['singles']} singles, {result['pairs']} pairs. Held out: {result['holdout']['how']}.",
         "The best of each column is marked *. The bound is the 95% bound.",
-        *_sections(result),
     ]
+    for part, title in TITLES.items():
+        if result[part]["n"] or any(found[part]["n"] for found in result["baselines"].values()):
+            text += ["", title, *_table(result, part, SLOWDOWN if part == "slowdown" else PEAKS)]
     if len(result["groups"]) > 1:
         for group in result["groups"]:
             text += ["", f"slowdown on {group['device_type']}, {group['sharing'] or 'sharing mode unknown'}"]
@@ -141,12 +147,6 @@ def _of_each(
     return {**ours, "baselines": found}
 
 
-def _groups(methods: Sequence[Method], by_group: Mapping[Any, Mapping[str, SlowdownFigures]]) -> Iterator[Plain]:
-    for group, found in by_group.items():
-        if group is not None:
-            yield {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
-
-
 def _sparse(methods: Sequence[Method], table: CleanTables, seed: int) -> Iterator[Plain]:
     """Figures with few pairs known: a fifth of all, and three of one job."""
     for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
@@ -166,14 +166,6 @@ def _not_judged(table: CleanTables, pairs: Mapping[str, SlowdownFigures]) -> Ite
         yield "no single has utilization_pct: peak utilisation is not judged"
     if not any(single.peak_memory_mib is not None for single in table.singles):
         yield "no single has peak_memory_mib: peak memory is not judged"
-
-
-def _sections(result: Plain) -> Iterator[str]:
-    for part, title in TITLES.items():
-        if result[part]["n"] or any(found[part]["n"] for found in result["baselines"].values()):
-            yield ""
-            yield title
-            yield from _table(result, part, SLOWDOWN if part == "slowdown" else PEAKS)
 
 
 def _table(result: Plain, part: str, columns: Mapping[str, tuple[str, bool | None]]) -> list[str]:

@@ -96,7 +96,10 @@ def workload_outcomes(path: Path) -> list[Outcome]:
     """
     found = []
     for place, row in enumerate(workload_rows(path)):
-        kind, signature, features = describe(_command(row), "alnair")
+        script, model, dataset = f"{row['family']}.py", row["Model"].replace(" ", "-"), row["Dataset"].replace(" ", "-")
+        words = ("--model", model, "--epochs", row["Epoch"], "--batch-size", row["BS"], dataset.lower())
+        submission = Submission(command=("python", script, *words), cwd="/workloads", script=script)
+        kind, signature, features = describe(submission, "alnair")
         features |= _stated(row["Model"])
         utilization, memory = number(row["MGUP"]), number(row["MGMAP"])
         found.append(
@@ -109,12 +112,6 @@ def workload_outcomes(path: Path) -> list[Outcome]:
             )
         )  # fmt: skip
     return found
-
-
-def _command(row: dict[str, str]) -> Submission:
-    script, model, dataset = f"{row['family']}.py", row["Model"].replace(" ", "-"), row["Dataset"].replace(" ", "-")
-    sizes = ("--model", model, "--epochs", row["Epoch"], "--batch-size", row["BS"])
-    return Submission(command=("python", script, *sizes, dataset.lower()), cwd="/workloads", script=script)
 
 
 def _stated(model: str) -> dict[str, float]:

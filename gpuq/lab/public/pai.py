@@ -25,20 +25,20 @@ def instance_outcomes(path: Path) -> list[Outcome]:
     The group is the code that ran, and stands for the script; the workload is the family; requests are tokens.
     Instances of the same user, group and requests are runs of one kind.
     """
-    ordered = sorted(rows(path), key=lambda row: float(row["start_s"]))
-    return [_outcome(place, row) for place, row in enumerate(ordered)]
-
-
-def _outcome(place: int, row: dict[str, str]) -> Outcome:
-    asked = [f"option:{name}={row[name] or 'none'}" for name in _REQUESTED]
-    tokens = [f"owner:{row['user']}", f"script:{row['group']}", f"family:{row['workload']}", *asked]
-    kind = f"{row['user']}:{row['group']} {' '.join(word.removeprefix('option:') for word in asked)}"
-    start, duration, memory = float(row["start_s"]), number(row["duration_s"]), number(row["max_gpu_wrk_mem_gb"])
-    return Outcome(
-        kind=kind, signature=f"{kind}#", script_sha256=None, device_type=DEVICE,
-        features={"owner": row["user"], "script": row["group"], "tokens": tokens, "batch_log2": None},
-        peak_utilization_pct=number(row["gpu_wrk_util"]),
-        peak_memory_bytes=None if not memory else round(memory * _GB),
-        duration_s=duration, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
-        ended_at=start + (duration or 0.0), attempt=(place, 1),
-    )  # fmt: skip
+    found = []
+    for place, row in enumerate(sorted(rows(path), key=lambda row: float(row["start_s"]))):
+        asked = [f"option:{name}={row[name] or 'none'}" for name in _REQUESTED]
+        tokens = [f"owner:{row['user']}", f"script:{row['group']}", f"family:{row['workload']}", *asked]
+        kind = f"{row['user']}:{row['group']} {' '.join(word.removeprefix('option:') for word in asked)}"
+        start, duration, memory = float(row["start_s"]), number(row["duration_s"]), number(row["max_gpu_wrk_mem_gb"])
+        found.append(
+            Outcome(
+                kind=kind, signature=f"{kind}#", script_sha256=None, device_type=DEVICE,
+                features={"owner": row["user"], "script": row["group"], "tokens": tokens, "batch_log2": None},
+                peak_utilization_pct=number(row["gpu_wrk_util"]),
+                peak_memory_bytes=None if not memory else round(memory * _GB),
+                duration_s=duration, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
+                ended_at=start + (duration or 0.0), attempt=(place, 1),
+            )
+        )  # fmt: skip
+    return found

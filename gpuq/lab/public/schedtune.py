@@ -46,16 +46,17 @@ def trained(data: Path) -> list[TrainedNetwork]:
 
 def outcomes(data: Path) -> list[Outcome]:
     """The same rows as finished attempts, each described as the command that would have started it."""
-    return [_outcome(place, row) for place, row in enumerate(trained(data))]
-
-
-def _outcome(place: int, row: TrainedNetwork) -> Outcome:
-    sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
-    submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
-    kind, signature, features = describe(submission, "schedtune")
-    return Outcome(
-        kind=kind, signature=signature, script_sha256=None, device_type=row.device_type, features=features,
-        peak_utilization_pct=None, peak_memory_bytes=round(row.peak_memory_mib * 2**20),
-        duration_s=None, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
-        ended_at=float(place), attempt=(place, 1),
-    )  # fmt: skip
+    found = []
+    for place, row in enumerate(trained(data)):
+        sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
+        submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
+        kind, signature, features = describe(submission, "schedtune")
+        found.append(
+            Outcome(
+                kind=kind, signature=signature, script_sha256=None, device_type=row.device_type, features=features,
+                peak_utilization_pct=None, peak_memory_bytes=round(row.peak_memory_mib * 2**20),
+                duration_s=None, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
+                ended_at=float(place), attempt=(place, 1),
+            )
+        )  # fmt: skip
+    return found

@@ -143,7 +143,17 @@ def _findings(spec: PolicySpec, exercise: Exercise, clock: Clock) -> Iterator[st
         again = _play(replace(spec, work_conserving=False), exercise, clock)[1]
         if again is None or _starts(run) != _starts(again):
             yield "the same seed does not give the same starts"
-    yield from _unfinished(spec, exercise, run)
+    for job in run.jobs:
+        name = job.arrival.job
+        if name in exercise.never:
+            if job.first_started_at is not None:
+                yield f"job {name} fits nowhere and was started"
+        elif job.ended_at is None:
+            yield f"job {name} fits and never ended although all others did"
+        elif name in exercise.victims and spec.starvation_free:
+            waited = (job.first_started_at or 0.0) - job.arrival.submit_s
+            if waited > BOUND * exercise.limits.patience_s:
+                yield f"it claims to be starvation free, and job {name} waited {waited:.0f} s while others went first"
 
 
 def _play(
@@ -158,20 +168,6 @@ def _play(
     except AssertionError as error:
         observer.find(f"the state does not hold: {error}")
     return observer, None
-
-
-def _unfinished(spec: PolicySpec, exercise: Exercise, run: SimulationRun) -> Iterator[str]:
-    for job in run.jobs:
-        name = job.arrival.job
-        if name in exercise.never:
-            if job.first_started_at is not None:
-                yield f"job {name} fits nowhere and was started"
-        elif job.ended_at is None:
-            yield f"job {name} fits and never ended although all others did"
-        elif name in exercise.victims and spec.starvation_free:
-            waited = (job.first_started_at or 0.0) - job.arrival.submit_s
-            if waited > BOUND * exercise.limits.patience_s:
-                yield f"it claims to be starvation free, and job {name} waited {waited:.0f} s while others went first"
 
 
 def _starts(run: SimulationRun) -> list[tuple[object, ...]]:

@@ -37,7 +37,10 @@ class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc
         """Draw a batch that has something to decide."""
         super().reset(seed=seed, options=options)
         while True:
-            batch = self._batch(int(self.np_random.choice(self._seeds)))
+            drawn = int(self.np_random.choice(self._seeds))
+            if drawn not in self._batches:
+                self._batches[drawn] = self._make(drawn)
+            batch = self._batches[drawn]
             self._game = Game(batch)
             if not self._game.over:
                 break
@@ -53,8 +56,3 @@ class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc
 
     def _info(self) -> Info:
         return {"action_mask": self._game.allowed(), "worth": self._worth, "greedy": self._greedy}
-
-    def _batch(self, seed: int) -> Batch:
-        if seed not in self._batches:
-            self._batches[seed] = self._make(seed)
-        return self._batches[seed]

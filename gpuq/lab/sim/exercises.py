@@ -54,9 +54,7 @@ def _mixtures() -> Iterator[Exercise]:
     yield known
     yield replace(known, name="a mixture of unknown jobs", forecaster=Cold)
     yield replace(known, name="a mixture half of which is unknown", forecaster=lambda: _half_known(world))
-    yield replace(
-        known, name="a mixture with preemption", scheduling=replace(_SCHEDULING, preemption=True)
-    )  # fmt: skip
+    yield replace(known, name="a mixture with preemption", scheduling=replace(_SCHEDULING, preemption=True))
     yield replace(known, name="a mixture, one job on a device", limits=replace(_LIMITS, residents_per_device=1))
 
 

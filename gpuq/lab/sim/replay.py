@@ -9,7 +9,6 @@ runs, beside which others, how fast, and when all is done. No judged job's start
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,7 +23,6 @@ from gpuq.lab.sim.record_forecaster import RecordForecaster
 from gpuq.policies.registry import make
 from gpuq.settings import Learning, Scheduling
 from gpuq.sim.candidate import Candidate
-from gpuq.sim.record import SimulatedJob, SimulationRun
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.traces.history import site_history
@@ -92,8 +90,14 @@ class Replay:
 
 def replay(recording: Recording) -> Replay:
     """Simulate the judged jobs. Each must have run once, from start to end, and be of a kind that was measured before."""
-    known = site_history(recording.devices, recording.ended(judged=False))
-    alone = _alone(recording.ended(judged=False))
+    before = recording.ended(judged=False)
+    known = site_history(recording.devices, before)
+    # Each kind's median seconds from start to end, over attempts that had no partner and ended with exit code 0.
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for job, attempt in before:
+        if attempt.exit_code == 0 and not (attempt.actual and attempt.actual.partners):
+            seconds[job.record.kind].append(_seconds(attempt))
+    alone = {kind: median(found) for kind, found in seconds.items()}
     judged = sorted(recording.ended(judged=True), key=lambda row: row[0].record.submitted_at)
     start = judged[0][0].record.submitted_at
     arrivals = tuple(
@@ -108,7 +112,14 @@ def replay(recording: Recording) -> Replay:
         Trace("recorded", arrivals), world, RecordForecaster(known.outcomes, Learning()),
         Candidate(recording.policy, policy, recording.limits),
     )  # fmt: skip
-    return Replay(tuple(_compared(job, attempt, start, alone, run) for job, attempt in judged))
+    played = {job.arrival.job: job for job in run.jobs}
+    jobs = []
+    for job, attempt in judged:
+        kind, simulated = job.record.kind, played[job.id]
+        busy_s = sum((attempt.ended_at or 0.0) - attempt.started_at for attempt in simulated.attempts)
+        real = Fate((attempt.ended_at or 0.0) - start, _seconds(attempt) / alone[kind])
+        jobs.append(ReplayedJob(job.id, kind, real, Fate(simulated.ended_at or 0.0, busy_s / alone[kind])))
+    return Replay(tuple(jobs))
 
 
 def keep(recording: Recording, path: Path) -> None:
@@ -121,30 +132,5 @@ def read(path: Path) -> Recording:
     return msgspec.json.decode(path.read_bytes(), type=Recording)
 
 
-def _alone(ended: Sequence[tuple[JobRow, AttemptRow]]) -> Mapping[str, float]:
-    """Each kind's median seconds from start to end, over attempts that had no partner and ended with exit code 0."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for job, attempt in ended:
-        if attempt.exit_code == 0 and not (attempt.actual and attempt.actual.partners):
-            found[job.record.kind].append(_seconds(attempt))
-    return {kind: median(seconds) for kind, seconds in found.items()}
-
-
-def _compared(
-    job: JobRow, attempt: AttemptRow, start: float, alone: Mapping[str, float], run: SimulationRun
-) -> ReplayedJob:
-    kind = job.record.kind
-    played = next(played for played in run.jobs if played.arrival.job == job.id)
-    return ReplayedJob(
-        job.id, kind,
-        Fate((attempt.ended_at or 0.0) - start, _seconds(attempt) / alone[kind]),
-        Fate(played.ended_at or 0.0, _simulated_seconds(played) / alone[kind]),
-    )  # fmt: skip
-
-
 def _seconds(attempt: AttemptRow) -> float:
     return (attempt.ended_at or 0.0) - (attempt.started_at or 0.0)
-
-
-def _simulated_seconds(played: SimulatedJob) -> float:
-    return sum((attempt.ended_at or 0.0) - attempt.started_at for attempt in played.attempts)

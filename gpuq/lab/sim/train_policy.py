@@ -55,7 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[PolicyNetwork, str]:
     """(the network that did best on the worlds held out, all results in words). Raises BadInput without the library."""
-    _require_library()
+    try:
+        import stable_baselines3  # noqa: F401
+    except ImportError as error:
+        raise BadInput(
+            f"training needs Stable-Baselines3: {error}.", fix="Install it: `pip install 'gpuq-daemon[reinforcement]'`."
+        ) from None
     batches = [made_up(held_out) for held_out in HELD_OUT]
     with ProcessPoolExecutor(len(methods), get_context("spawn")) as pool:
         networks = pool.map(partial(train, steps=steps, seed=seed), methods)
@@ -119,15 +124,6 @@ def _model(method: str, seed: int) -> Any:
         "MlpPolicy", world, learning_rate=5e-4, buffer_size=100_000, learning_starts=2_000, batch_size=128, train_freq=4,
         target_update_interval=1_000, exploration_fraction=0.3, exploration_final_eps=0.05, **how,
     )  # fmt: skip
-
-
-def _require_library() -> None:
-    try:
-        import stable_baselines3  # noqa: F401
-    except ImportError as error:
-        raise BadInput(
-            f"training needs Stable-Baselines3: {error}.", fix="Install it: `pip install 'gpuq-daemon[reinforcement]'`."
-        ) from None
 
 
 if __name__ == "__main__":

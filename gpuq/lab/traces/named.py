@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuq.errors import BadInput
-from gpuq.lab.public import folder
+from gpuq.lab.public import require_folder
 from gpuq.lab.traces import alibaba, muri, philly
 from gpuq.sim.scenario import PUBLIC_GPUS, PUBLIC_JOBS, PUBLIC_LOAD, find_workloads
 from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
@@ -42,10 +41,5 @@ def philly_scenario(  # noqa: PLR0913 - what people choose
 
 
 def _data(source: str, environ: Mapping[str, str]) -> Path:
-    data = folder(environ)
-    if data is None:
-        raise BadInput(
-            f"The trace `{source.partition(':')[0]}` is measured public data, which is not here.",
-            fix="Set GPUQ_DATA to the folder that holds it, or play your own: `history`, or a CSV file.",
-        )
-    return data
+    what = f"The trace `{source.partition(':')[0]}` is"
+    return require_folder(environ, what, "play your own: `history`, or a CSV file")

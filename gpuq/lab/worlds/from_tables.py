@@ -29,7 +29,7 @@ def measured_workloads(
     table = clean(singles, pairs)
     measured = combined_pairs(table.pairs)
     device_type, sharing = _one_group(name, measured)
-    slowdowns, sides = _directed(measured, never_fit)
+    slowdowns, jobs = _directed(measured, never_fit)
     closed = _closed(slowdowns)
     if not closed:
         raise BadInput(
@@ -38,12 +38,14 @@ def measured_workloads(
         )
     profiles = {single.job: single for single in combined(table.singles) if single.device_type == device_type}
     utilizations, notes = _utilizations(closed, profiles, slowdowns)
-    names = sorted(utilizations)
+    names, missing = sorted(utilizations), [job for job in jobs if job not in closed]
+    coverage = f"{len(closed)} of {len(jobs)} jobs have every pair measured in both directions"
+    coverage += f"; left out: {', '.join(missing)}" if missing else ""
     return WorkloadSet(
         name, device_type, sharing,
         {job: _workload(job, profiles.get(job), utilizations[job]) for job in names},
         {(job, beside): slowdowns[job, beside] for job in names for beside in names},
-        (*_left_out(sides, closed), *notes),
+        (coverage, *notes),
     )  # fmt: skip
 
 
@@ -90,22 +92,15 @@ def _closed(slowdowns: Directed) -> list[str]:
     return jobs
 
 
-def _left_out(jobs: Sequence[str], closed: Collection[str]) -> list[str]:
-    missing = [job for job in jobs if job not in closed]
-    said = f"{len(closed)} of {len(jobs)} jobs have every pair measured in both directions"
-    return [f"{said}; left out: {', '.join(missing)}" if missing else said]
-
-
 def _utilizations(
     jobs: Sequence[str], profiles: Mapping[str, SingleMeasurement], slowdowns: Directed
 ) -> tuple[dict[str, float], list[str]]:
     """Measured, or from the slowdowns where it was not; see `_by_law`."""
-    measured = {
-        job: profiles[job].utilization_pct
+    found = {
+        job: profile.utilization_pct
         for job in jobs
-        if job in profiles and profiles[job].utilization_pct is not None
+        if (profile := profiles.get(job)) is not None and profile.utilization_pct is not None
     }
-    found = {job: value for job, value in measured.items() if value is not None}
     unknown = [job for job in jobs if job not in found]
     if not unknown:
         return found, []

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from gpuq.lab.public import rows, schedtune
-from gpuq.sim.world import Workload
 from gpuq.sim.worlds.workload_set import WorkloadSet
 
 _MIB, _GIB = 2**20, 2**30
@@ -63,9 +62,15 @@ def agreed(workload_set: WorkloadSet, data: Path, device_memory: int) -> Workloa
     jobs by the same amount, until none does (projections onto the pairs' half spaces). The workload set as it is where none
     agree.
     """
-    line = {name: _line(_schedtune(data, model)) for name, model in _SCHEDTUNE.items()}
+    lines = {}
+    for name, model in _SCHEDTUNE.items():
+        same = [row for row in schedtune.trained(data) if row.model == model and row.device_type == _SCHEDTUNE_GPU]
+        lines[name] = _line([(row.batch_size, row.peak_memory_mib * _MIB) for row in same])
     names = sorted(workload_set.workloads)
-    start = [_prior(workload_set.workloads[name], line) for name in names]
+    start = []
+    for workload in (workload_set.workloads[name] for name in names):
+        at = _at(lines[workload.model], workload.batch_size) if workload.model in lines else None
+        start.append(_DEFAULT if at is None else at)
     found = _projected(names, start, workload_set.pairs, device_memory)
     if found is None:
         return replace(
@@ -95,20 +100,6 @@ def _projected(
         if settled:
             return {name: math.floor(value) for name, value in zip(names, found, strict=True)}
     return None
-
-
-def _prior(workload: Workload, lines: Mapping[str, Line]) -> float:
-    line = lines.get(workload.model)
-    at = None if line is None else _at(line, workload.batch_size)
-    return _DEFAULT if at is None else at
-
-
-def _schedtune(data: Path, model: str) -> list[tuple[float, float]]:
-    return [
-        (row.batch_size, row.peak_memory_mib * _MIB)
-        for row in schedtune.trained(data)
-        if row.model == model and row.device_type == _SCHEDTUNE_GPU
-    ]
 
 
 def _line(points: Sequence[tuple[float, float]]) -> Line:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuq.errors import BadInput
 from gpuq.lab.measured import read_pairs, read_singles
-from gpuq.lab.public import alnair_mps, folder, gavel
+from gpuq.lab.public import alnair_mps, gavel, require_folder
 from gpuq.lab.worlds.from_tables import measured_workloads
 from gpuq.lab.worlds.memory import agreed, from_carma
 from gpuq.sim.worlds.workload_set import WorkloadSet
@@ -51,10 +50,4 @@ def open_folder(name: str, environ: Mapping[str, str]) -> WorkloadSet:  # noqa: 
 
 
 def _data(name: str, environ: Mapping[str, str]) -> Path:
-    data = folder(environ)
-    if data is None:
-        raise BadInput(
-            f"The world `{name}` is made of measured public data, which is not here.",
-            fix="Set GPUQ_DATA to the folder that holds it, or take the world `law`.",
-        )
-    return data
+    return require_folder(environ, f"The world `{name}` is made of", "take the world `law`")

@@ -116,18 +116,14 @@ def _notes(count: int) -> tuple[str, ...]:
 
 def _rate(trainings: Mapping[str, _Training], networks: list[str], gpus: int, load: float) -> float:
     """Arrivals per second: a job's mean GPU-seconds on the average GPU here, against what the GPUs have to give."""
-    by_network = []
-    for network in networks:
-        found = [t for name, t in trainings.items() if name.split(" ")[0] == network]
-        by_network.append(fmean(_gpu_seconds(training) for training in found))
-    return load * gpus / fmean(by_network)
-
-
-def _gpu_seconds(training: _Training) -> float:
-    alone = fmean(training.epochs) * training.epoch_s / fmean(training.workload.speeds.values())
-    measured = training.workload.speedups
-    counts = {asked: min(asked, max(measured)) for asked in ASKED}
-    return alone * sum(share * counts[asked] / measured[counts[asked]] for asked, share in ASKED.items())
+    by_network: dict[str, list[float]] = defaultdict(list)
+    for name, training in trainings.items():
+        alone = fmean(training.epochs) * training.epoch_s / fmean(training.workload.speeds.values())
+        measured = training.workload.speedups
+        counts = {asked: min(asked, max(measured)) for asked in ASKED}
+        devices_s = sum(share * counts[asked] / measured[counts[asked]] for asked, share in ASKED.items())
+        by_network[name.split(" ")[0]].append(alone * devices_s)
+    return load * gpus / fmean(fmean(by_network[network]) for network in networks)
 
 
 def _world(trainings: Mapping[str, _Training], kinds: Mapping[str, str], gpus: int) -> World:
