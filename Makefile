@@ -20,9 +20,11 @@ demo: setup
 demo-gpu: setup
 	$(BIN)/python -m workloads.demo --emulated-gpus
 
+# Tests marked `quiet` measure contention, so they run alone after the others. Only their files are named: collecting the whole
+# suite again would take longer than each of these tests.
 test: setup lint
 	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal
-	$(BIN)/python -m pytest -m quiet
+	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
 # three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.
