@@ -20,11 +20,11 @@ demo: setup
 demo-gpu: setup
 	$(BIN)/python -m workloads.demo --emulated-gpus
 
-# Three workers keep two cores busy: a third of their time is waiting for processes. Only the files with quiet tests are collected
-# for these, as the collection of all takes ten seconds.
+# Three workers keep two cores busy: a third of their time is waiting for processes. Tests marked `quiet` measure contention, so
+# they run alone afterwards; only their files are named, because collecting the whole suite again takes ten seconds.
 test: setup lint
 	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 3 --dist worksteal
-	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='*.py' pytest.mark.quiet tests)
+	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
 # three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.

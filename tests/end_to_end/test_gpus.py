@@ -136,7 +136,7 @@ def two_on_one_gpu(machine: Machine) -> None:
     for job in pairs.values():
         machine.where(job)
     wait_for(lambda: {round(truth, 4) for truth in pairs} <= {round(value, 4) for value in gpus.slowed()}, 10)
-    too_large = machine.train("heavier", (73, 70_000), 2, max_slowdown=1.4)
+    too_large = machine.train("heavier", (73, 70_000), 4, max_slowdown=1.4)
     wait_for(lambda: [one for one in site.job(too_large)["attempts"] if one["ended_at"]], 20)
     site.request("POST", f"/api/v1/jobs/{rest}/cancel")  # so that there is a GPU to start again on
 
