@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gpuq.core.state.attempt import Ending
-from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+from tests.workers.conftest import SHIM, Attempt, gone, python, quick_shim, wait_for
 from tests.workers.printed import SUMMARY, TORCH, traceback
 
 OOM, HOST, DRIVER, DEVICE = "out of memory", "host out of memory", "driver error", "device failed"
@@ -251,11 +251,8 @@ def test_the_kernels_counter_tells_its_kill_from_anybodys(attempt: Attempt) -> N
     events = attempt.folder / "memory.events"
     events.write_text("oom_kill 0\n")
     attempt.order("sh", "-c", f"echo 'oom_kill 1' > {events}; kill -9 $$")
-    code = (
-        f"import sys; sys.path.insert(0, {str(SHIM.parents[2])!r})\nfrom gpuq_workers.shim import main as shim, oom as shim_oom\n"
-        f"shim_oom._events_file = lambda: {str(events)!r}\nshim.main([{str(attempt.folder)!r}])"
-    )
-    attempt.shim = subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True)
+    counter = f"shim.oom._events_file = lambda: {str(events)!r}"
+    attempt.shim = subprocess.Popen(quick_shim(attempt.folder, counter), start_new_session=True)
     end = attempt.end()
     assert (end["ending"], end["exit_code"]) == (HOST, 137)
 

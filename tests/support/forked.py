@@ -26,7 +26,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 PROGRAM = str(Path(sys.executable).with_name("gpuq"))
 _STATUS = struct.Struct("!i")
@@ -97,28 +97,71 @@ class Forks:
 
         Raises subprocess.TimeoutExpired, and then the process was killed.
         """
-        request = pickle.dumps((code, [os.fsdecode(word) for word in words], dict(env), os.fspath(cwd)))
-        with (
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-            _input(stdin) as given,
-            socket.socket(socket.AF_UNIX) as connection,
-        ):
-            connection.connect(self._address)
-            socket.send_fds(connection, [b"x"], [given.fileno(), out.fileno(), err.fileno()])
-            given.close()
-            connection.sendall(request)
-            connection.shutdown(socket.SHUT_WR)
-            process = _STATUS.unpack(_receive(connection, timeout_s))[0]
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = self.start(code, words, out, err, env=env, cwd=cwd, stdin=stdin)
             try:
-                status = _STATUS.unpack(_receive(connection, timeout_s))[0]
-            except TimeoutError:
-                os.kill(process, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(list(words), timeout_s) from None
+                returncode = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
             out.seek(0)
             err.seek(0)
-            code = os.waitstatus_to_exitcode(status)
-            return subprocess.CompletedProcess(list(words), code, out.read(), err.read())
+            return subprocess.CompletedProcess(list(words), returncode, out.read(), err.read())
+
+    def start(
+        self,
+        code: str,
+        words: Sequence[str | bytes],
+        out: IO[Any],
+        err: IO[Any],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | str = "/",
+        stdin: bytes | None = None,
+    ) -> Fork:
+        """As `run`, but returns while the process runs; it writes to these files."""
+        request = pickle.dumps((code, [os.fsdecode(word) for word in words], dict(env), os.fspath(cwd)))
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._address)
+        with _input(stdin) as given:
+            socket.send_fds(connection, [b"x"], [given.fileno(), out.fileno(), err.fileno()])
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        return Fork(connection, words)
+
+
+class Fork:
+    """A started run, with the part of subprocess.Popen that tests use."""
+
+    def __init__(self, connection: socket.socket, words: Sequence[str | bytes]) -> None:
+        self._connection = connection
+        self._words = words
+        self.pid = _STATUS.unpack(_receive(connection, 60.0))[0]
+        self.returncode: int | None = None
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code, as of subprocess.Popen. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            try:
+                status = _STATUS.unpack(_receive(self._connection, timeout_s))[0]
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(list(self._words), timeout_s) from None
+            self.returncode = os.waitstatus_to_exitcode(status)
+            self._connection.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, None while the process runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def _input(stdin: bytes | None) -> Any:

@@ -35,9 +35,12 @@ MODULES = {
 
 
 class Site:
-    """`with Site() as site:` starts it; the end of the block leaves nothing running."""
+    """`with Site() as site:` starts it; the end of the block leaves nothing running.
 
-    def __init__(self, **settings: object) -> None:
+    `quick_restarts` is for tests that kill services again and again: see tests/support/quick_restarts.py.
+    """
+
+    def __init__(self, *, quick_restarts: bool = False, **settings: object) -> None:
         # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
         self.home = Path(tempfile.mkdtemp(prefix="gq-"))
         self.env = {
@@ -46,6 +49,9 @@ class Site:
             "GPUQ_DEVICES_BACKEND": "cpu",
             **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
         }
+        self.program = ["-m", MODULES["up"]]
+        if quick_restarts:
+            self.program = [str(Path(__file__).with_name("quick_restarts.py")), MODULES["up"]]
         self.output = self.home / "up.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -64,7 +70,7 @@ class Site:
             # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
             make_record(self.home / "gpuq.db")
         with self.output.open("ab") as output:
-            argv = [sys.executable, "-P", "-m", "gpuq.programs.up", "--port", "0", *arguments]
+            argv = [sys.executable, "-P", *self.program, "--port", "0", *arguments]
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )

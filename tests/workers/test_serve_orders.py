@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from gpuq.messages import wire
+from tests.support.forked import Forks
 from tests.workers.conftest import wait_for
 from tests.workers.twins import KEY, order
 
@@ -75,13 +77,20 @@ serve_orders.OrderService(sys.argv[1], 'alpha', follow).run()
 """
 
 
+@cache
+def services() -> Forks:
+    """The order service as processes whose imports are done once: its start is what takes time."""
+    return Forks("gpuq_workers.serve_orders")
+
+
 class Worker:
     """The order service as a process, noting every order it follows."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server, self.notes, self.errors = server, folder / "followed", folder / "said"
         with self.errors.open("ab") as errors:
-            self.process = subprocess.Popen([sys.executable, "-c", RUNNER, server.url, str(self.notes)], stderr=errors)
+            words = ["orders", server.url, str(self.notes)]
+            self.process = services().start(RUNNER, words, errors, errors, env=os.environ)
         self.queue = Queue(QUEUE, connection=server.client, serializer=JSONSerializer)
 
     def followed(self) -> list[Any]:
@@ -110,7 +119,7 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """One for the tests that leave it as they found it: its start is what takes time."""
+    """One for the tests that leave it as they found it."""
     server = Server(tmp_path_factory.mktemp("orders"))
     made = Worker(server, tmp_path_factory.mktemp("notes"))
     yield made
@@ -218,14 +227,14 @@ def test_the_worker_survives_a_lost_redis(worker: Worker) -> None:
 
 
 def test_a_worker_without_redis_waits_and_can_be_ended(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", RUNNER, f"unix://{tmp_path}/none.sock", str(tmp_path / "followed")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert "orders wait" in process.stderr.readline()
+    said = tmp_path / "said"
+    with said.open("wb") as errors:
+        words = ["orders", f"unix://{tmp_path}/none.sock", str(tmp_path / "followed")]
+        process = services().start(RUNNER, words, errors, errors, env=os.environ)
+    wait_for(lambda: "orders wait" in said.read_text(), what="the warning")
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=5)
-    assert process.returncode == 0
+    assert process.wait(5) == 0
 
 
 def test_sigterm_finishes_the_current_order_first(worker: Worker) -> None:
@@ -244,7 +253,7 @@ def test_the_name_and_message_of_a_killed_worker_are_removed(server: Server, tmp
         cleanup.callback(first.end)
         first.prove_alive()
         first.process.kill()
-        first.process.wait()
+        first.process.wait(10)
         server.client.rpush(f"rq:queue:{QUEUE}:intermediate", "left-over")
         second = Worker(server, tmp_path)
         cleanup.callback(second.end)

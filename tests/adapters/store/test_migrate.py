@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,15 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobState
 from gpuq.errors import SchemaMismatch
 from tests.adapters.store.samples import a_change, a_record, launched
+from tests.support.forked import Forks
 
 ROOT = Path(gpuq.__file__).parent.parent
+
+
+@cache
+def programs() -> Forks:
+    """Alembic's command and ours as processes whose imports are done once."""
+    return Forks("alembic.config", "gpuq.adapters.store.migrate")
 
 
 def change(url: str, statement: str) -> None:
@@ -61,11 +67,15 @@ def test_upgrading_again_changes_nothing(database_url: str, store_of: Callable[[
 
 
 def test_two_processes_upgrade_at_once(empty_url: str) -> None:
-    code = [sys.executable, "-W", "error", "-m", "gpuq.adapters.store.migrate", empty_url]
-    running = [subprocess.Popen(code, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
-    for process in running:
-        _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (0, b"")
+    code = (
+        "import sys, warnings; warnings.simplefilter('error')\n"
+        "from gpuq.adapters.store.migrate import main; sys.exit(main())"
+    )
+    with ThreadPoolExecutor(2) as threads:
+        running = [
+            threads.submit(programs().run, code, ["migrate", empty_url], env=os.environ, cwd=ROOT) for _ in range(2)
+        ]
+    assert [(each.result().returncode, each.result().stderr) for each in running] == [(0, b"")] * 2
     check(empty_url)
 
 
@@ -114,11 +124,9 @@ def test_stops_under_way_during_the_upgrade_get_the_reason_that_was_inferred_bef
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:
     environment = {**os.environ, "GPUQ_DATABASE_URL": database_url}
-    program = Path(sys.executable).parent / "alembic"
-    done = subprocess.run(
-        [program, "check"], cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "No new upgrade operations detected."), done.stderr
+    code = "import sys; from alembic.config import main; sys.exit(main())"
+    done = programs().run(code, ["alembic", "check"], env=environment, cwd=ROOT)
+    assert (done.returncode, done.stdout.strip()) == (0, b"No new upgrade operations detected."), done.stderr
 
 
 def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:

@@ -278,7 +278,9 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(
     store = store_of(database_url)
     for _ in range(25):
         launched(store)
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+    clean = multiprocessing.get_context("forkserver")  # forks of a process that has only imported this module
+    clean.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(2, mp_context=clean) as processes:
         running = [processes.submit(work_like_a_process, database_url, who) for who in range(2)]
         seq = 0
         while wait(running, timeout=0.005).not_done:

@@ -16,7 +16,7 @@ from gpuq_workers.shim.blink import EARN, Blinks, earned_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workers.conftest import Attempt, gone, python, wait_for
+from tests.workers.conftest import Attempt, gone, python, quick_shim, wait_for
 
 # One process that counts, and below it a session of its own that counts too; both say where.
 FAMILY = """
@@ -33,9 +33,6 @@ signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
 print(os.getpid(), flush=True)
 while True: time.sleep(0.01)
 """
-ROOT = Path(__file__).parents[3]
-# The shim with nothing to be earned first, so that tests need not wait for a hundred times a pause.
-GENEROUS = "import sys; from gpuq_workers.shim import main as shim, blink; blink.EARN = 0.0; sys.exit(shim.main([sys.argv[1]]))"
 
 
 class Blinked(Attempt):
@@ -96,9 +93,12 @@ def attempt(tmp_path: Path) -> Any:
 
 
 def generous(attempt: Blinked, *command: str, **changes: Any) -> Blinked:
-    """The command under a shim that lets pauses follow each other; it runs and has said so."""
+    """The command under a shim that lets pauses follow each other, where tests would wait for a hundred times a pause.
+
+    It runs and has said so.
+    """
     attempt.order(*command, blink=True, **changes)
-    attempt.shim = subprocess.Popen([*python(GENEROUS), str(attempt.folder)], start_new_session=True, cwd=ROOT)
+    attempt.shim = subprocess.Popen(quick_shim(attempt.folder, "shim.blink.EARN = 0.0"), start_new_session=True)
     return attempt
 
 
