@@ -61,7 +61,11 @@ class Delivery:
                 "acknowledged events cannot be removed from the spool: %s", error, extra={"action": "clear_spool"}
             )
         self._sent = {seq: at for seq, at in self._sent.items() if seq > acknowledged}
-        for message in self._due():
+        pending, now = self._spool.unacknowledged(), self._monotonic()
+        ages = (now - self._sent.get(message.seq, float("-inf")) for message in pending)
+        due = next((index for index, age in enumerate(ages) if age >= RESEND_AFTER_S), len(pending))
+        # The dispatcher would refuse those behind the first that is due, so they are sent again with it.
+        for message in pending[due : due + _AT_ONCE]:
             await self._inbox.add(wire.seal(message, self._key))
             self._sent[message.seq] = self._monotonic()
 
@@ -83,12 +87,3 @@ class Delivery:
             if not self._reachable:
                 log.info("the dispatcher's inbox is reachable again", extra={"action": "deliver"})
             self._reachable = True
-
-    def _due(self) -> list[wire.Spooled]:
-        pending = self._spool.unacknowledged()
-        now = self._monotonic()
-        for index, message in enumerate(pending):
-            if now - self._sent.get(message.seq, float("-inf")) >= RESEND_AFTER_S:
-                # The dispatcher would refuse those behind the first that is due, so they are sent again with it.
-                return pending[index : index + _AT_ONCE]
-        return []

@@ -33,6 +33,9 @@ def read_vitals(handle: object, parent: object | None, activity: Activity, bus_b
     milliwatts = ask_or_none(pynvml.nvmlDeviceGetPowerUsage, handle) if parent is None else None
     millijoules = ask_or_none(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) if parent is None else None
     temperature = ask_or_none(pynvml.nvmlDeviceGetTemperature, whole, pynvml.NVML_TEMPERATURE_GPU)
+    reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksEventReasons, whole)
+    if reasons is None:  # an old driver, which has the call under its former name
+        reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, whole)
     bandwidth = activity.memory_bandwidth_pct
     return Vitals(
         power_watts=None if milliwatts is None else milliwatts / 1000,
@@ -40,13 +43,5 @@ def read_vitals(handle: object, parent: object | None, activity: Activity, bus_b
         temperature_c=None if temperature is None else float(temperature),
         sm_activity_pct=activity.sm_activity_pct,
         memory_bandwidth_pct=bandwidth if bandwidth is not None else bus_busy_pct,
-        throttling=_throttling(whole),
+        throttling=None if reasons is None else tuple(name for bit, name in THROTTLING.items() if reasons & bit),
     )
-
-
-def _throttling(handle: object) -> tuple[str, ...] | None:
-    """The reasons why clocks are lowered; None if unknown. Old drivers only know the call by its former name."""
-    reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
-    if reasons is None:
-        reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-    return None if reasons is None else tuple(name for bit, name in THROTTLING.items() if reasons & bit)

@@ -85,7 +85,10 @@ _POSTGRESQL: dict[str, _Meaning] = {
 def translate(error: SQLAlchemyError, label: str) -> GpuqError:
     """The gpuq error for `error` of the database that messages call `label`."""
     meaning = _meaning(error)
-    return meaning.cls(meaning.sentence.format(label=label, detail=_detail(error)), fix=meaning.fix)
+    # The first line of the driver's message, without the statement and its values.
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__]
+    detail = lines[0].rsplit("failed: ", 1)[-1].strip().rstrip(".")
+    return meaning.cls(meaning.sentence.format(label=label, detail=detail), fix=meaning.fix)
 
 
 def _meaning(error: SQLAlchemyError) -> _Meaning:
@@ -99,9 +102,3 @@ def _meaning(error: SQLAlchemyError) -> _Meaning:
             return next((meaning for prefix, meaning in table.items() if code.startswith(prefix)), _OTHER)
     # PostgreSQL's driver gives no code for errors of the connection.
     return _GONE if error.connection_invalidated or isinstance(error, OperationalError) else _OTHER
-
-
-def _detail(error: SQLAlchemyError) -> str:
-    """The first line of the driver's message, without the statement and its values."""
-    lines = str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rsplit("failed: ", 1)[-1].strip().rstrip(".")
