@@ -164,7 +164,7 @@ def forgeries(done: int, held: int, key: str, command: str) -> list[tuple[str, A
     return [
         ("os.system", command),
         ("subprocess.getoutput", command),
-        ("gpuq_workers.run_job.configure", command),
+        ("gpuq_workers.run_job.environment", command),
         (wire.TASK, command),
         (wire.TASK, unsigned),
         (wire.TASK, with_command),

@@ -77,17 +77,16 @@ def run(tmp_path: Path) -> Run:
         env = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **env}
         store = twins.OneClaim(twins.spec(command, attempt, env=env))
         places = twins.Places({"CUDA_VISIBLE_DEVICES": ""})
-        twins.context(replace(settings, worker=replace(settings.worker, hook=counted)), store, places)
+        context = twins.context(replace(settings, worker=replace(settings.worker, hook=counted)), store, places)
         folder = AttemptFolder(home.attempt(*attempt), attempt)
         try:
-            run_job.run(twins.order(Verb.LAUNCH, attempt.job, attempt.number))
+            run_job.run(context, twins.order(Verb.LAUNCH, attempt.job, attempt.number))
             end = wait_for(folder.ended, WITHIN_S, "the end of the job")
         finally:
-            shims = run_job._contexts[0].shims
-            shims.close()
+            context.shims.close()
             if folder.shim() is not None and folder.ended() is None:
                 process.kill_tree(folder.shim())
-            wait_for(lambda: all(shim.is_gone() for shim in shims._serving), what="the end of the shims")
+            wait_for(lambda: all(shim.is_gone() for shim in context.shims._serving), what="the end of the shims")
         log = folder.log_path.read_text() if folder.log_path.exists() else ""  # it may have said nothing
         return Done(end.exit_code, log, folder.path / "progress")
 

@@ -35,7 +35,7 @@ def folder(settings: Settings) -> Iterator[AttemptFolder]:
 @pytest.fixture(autouse=True)
 def _dismiss() -> Iterator[None]:
     yield
-    for context in run_job._contexts:
+    for context in twins.contexts:
         context.shims.close()
         wait_for(
             lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
@@ -48,8 +48,8 @@ def ended(folder: AttemptFolder) -> None:
 
 def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) -> None:
     store = OneClaim(spec(["sh", "-c", "echo $GPUQ_JOB_ID; exit 4"]))
-    twins.context(settings, store)
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, store)
+    run_job.run(context, order(Verb.LAUNCH))
     ended(folder)
     assert folder.ended().exit_code == 4  # type: ignore[union-attr]
     assert folder.log_path.read_text() == "1\n"
@@ -59,8 +59,8 @@ def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) 
 
 
 def test_only_jobs_submitted_with_blink_may_be_paused(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim(spec(["true"], blink=True)))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(["true"], blink=True)))
+    run_job.run(context, order(Verb.LAUNCH))
     ended(folder)
     assert folder.order().blink  # type: ignore[union-attr]
     assert not Submission(command=("true",), cwd="/").blink
@@ -69,17 +69,17 @@ def test_only_jobs_submitted_with_blink_may_be_paused(settings: Settings, folder
 def test_every_attempt_of_a_job_reads_its_standard_input(settings: Settings, folder: AttemptFolder) -> None:
     command, script = [sys.executable, "-", "7"], "import sys\nprint(sys.argv)\n"
     again = AttemptFolder(settings.home.attempt(1, 2), attempt_id(1, 2))
-    twins.context(settings, OneClaim(*(spec(command, one.attempt, stdin=script) for one in (folder, again))))
+    context = twins.context(settings, OneClaim(*(spec(command, one.attempt, stdin=script) for one in (folder, again))))
     for one in (folder, again):
-        run_job.run(order(Verb.LAUNCH, number=one.attempt.number))
+        run_job.run(context, order(Verb.LAUNCH, number=one.attempt.number))
         ended(one)
         assert one.log_path.read_text() == "['-', '7']\n"
         assert one.stdin_path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_job_without_standard_input_reads_nothing(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim(spec(["sh", "-c", "wc -c; readlink /proc/self/fd/0"])))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(["sh", "-c", "wc -c; readlink /proc/self/fd/0"])))
+    run_job.run(context, order(Verb.LAUNCH))
     ended(folder)
     assert folder.log_path.read_text() == "0\n/dev/null\n"
 
@@ -87,48 +87,48 @@ def test_a_job_without_standard_input_reads_nothing(settings: Settings, folder: 
 def test_a_repeated_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:
     ran = settings.home.root / "ran"
     store = OneClaim(spec(["sh", "-c", f"echo once >> {ran}"]))
-    twins.context(settings, store)
+    context = twins.context(settings, store)
     for ring in (1, 1, 2):
-        run_job.run(order(Verb.LAUNCH, ring=ring))
+        run_job.run(context, order(Verb.LAUNCH, ring=ring))
     ended(folder)
     assert ran.read_text() == "once\n"
     assert len(store.claims) == 1
 
 
 def test_a_lost_claim_leaves_no_folder(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim())
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim())
+    run_job.run(context, order(Verb.LAUNCH))
     assert not folder.path.exists()
 
 
 def test_a_stop_before_the_launch_closes_the_fence(settings: Settings, folder: AttemptFolder) -> None:
     store = OneClaim(spec(["true"]))
-    twins.context(settings, store)
-    run_job.run(order(Verb.STOP))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, store)
+    run_job.run(context, order(Verb.STOP))
+    run_job.run(context, order(Verb.LAUNCH))
     assert folder.ended().ending == "never started"  # type: ignore[union-attr]
     assert store.claims == []
     assert folder.started() is None
 
 
 def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim(spec(["sleep", "60"])))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
     wait_for(folder.started)
-    run_job.run(order(Verb.VOID))
+    run_job.run(context, order(Verb.VOID))
     assert shim_lives(folder)
     assert not (folder.path / "stop.json").exists()
-    run_job.run(order(Verb.VOID, job=9))
+    run_job.run(context, order(Verb.VOID, job=9))
     other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
     assert other.ended().ending == "never started"  # type: ignore[union-attr]
 
 
 def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim(spec(["sleep", "60"])))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
     wait_for(folder.started)
-    run_job.run(order(Verb.STOP))
-    run_job.run(order(Verb.STOP, ring=2))
+    run_job.run(context, order(Verb.STOP))
+    run_job.run(context, order(Verb.STOP, ring=2))
     ended(folder)
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
 
@@ -142,10 +142,10 @@ def test_a_preempted_job_gets_its_own_signal_and_may_save(
         f"signal.signal(signal.{reported}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
         "print('ready', flush=True)\ntime.sleep(60)"
     )
-    twins.context(settings, OneClaim(spec([sys.executable, "-c", code], preemptible=True, signal=asked)))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec([sys.executable, "-c", code], preemptible=True, signal=asked)))
+    run_job.run(context, order(Verb.LAUNCH))
     wait_for(lambda: folder.log_path.exists() and "ready" in folder.log_path.read_text(), what="ready")
-    run_job.run(order(Verb.PREEMPT))
+    run_job.run(context, order(Verb.PREEMPT))
     ended(folder)
     assert "saved" in folder.log_path.read_text()
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
@@ -153,17 +153,17 @@ def test_a_preempted_job_gets_its_own_signal_and_may_save(
 
 
 def test_a_preemption_before_the_launch_closes_the_fence(settings: Settings, folder: AttemptFolder) -> None:
-    twins.context(settings, OneClaim(spec(["true"])))
-    run_job.run(order(Verb.PREEMPT))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    run_job.run(context, order(Verb.PREEMPT))
+    run_job.run(context, order(Verb.LAUNCH))
     assert folder.ended().ending == "never started"  # type: ignore[union-attr]
 
 
 def test_a_stop_directly_after_the_launch_ends_it(settings: Settings, folder: AttemptFolder) -> None:
     """The shim may not have read its order yet; then it dies of the signal, and the worker service closes the attempt."""
-    twins.context(settings, OneClaim(spec(["sleep", "60"])))
-    run_job.run(order(Verb.LAUNCH))
-    run_job.run(order(Verb.STOP))
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    run_job.run(context, order(Verb.STOP))
     wait_for(lambda: folder.ended() or not shim_lives(folder), what="an end")
     wait_for(
         lambda: process.with_environment({"GPUQ_PROGRESS": str(folder.path / "progress")}) == [], what="no process"
@@ -175,14 +175,14 @@ def test_a_forged_order_is_refused(
     settings: Settings, folder: AttemptFolder, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
     store = OneClaim(spec(["true"]))
-    twins.context(settings, store)
+    context = twins.context(settings, store)
     signed = {
         "signature": {**order(Verb.LAUNCH), "order": {**order(Verb.LAUNCH)["order"], "job": 1, "ring": 77}},
         "host": order(Verb.LAUNCH, host="beta"),
         "shape": {"order": ["rm", "-rf"]},
         "key": {**order(Verb.LAUNCH), "signature": "0" * 64},
     }[fault]
-    run_job.run(signed)
+    run_job.run(context, signed)
     assert store.claims == []
     assert not folder.path.exists()
     assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
@@ -192,11 +192,11 @@ def test_a_forged_order_is_refused(
 def test_an_unreachable_database_drops_the_order(settings: Settings, folder: AttemptFolder) -> None:
     store = OneClaim(spec(["true"]))
     store.down = True
-    twins.context(settings, store)
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, store)
+    run_job.run(context, order(Verb.LAUNCH))
     assert not folder.path.exists()
     store.down = False
-    run_job.run(order(Verb.LAUNCH, ring=2))
+    run_job.run(context, order(Verb.LAUNCH, ring=2))
     ended(folder)
 
 
@@ -209,7 +209,7 @@ def test_a_job_that_cannot_be_placed_never_starts(settings: Settings, folder: At
         raise Unreachable("The driver does not answer.")
 
     context.backend.placement = fails  # type: ignore[method-assign,assignment]
-    run_job.run(order(Verb.LAUNCH))
+    run_job.run(context, order(Verb.LAUNCH))
     end = folder.ended()
     assert end is not None
     assert end.ending == "never started"
@@ -223,7 +223,7 @@ def test_a_dead_waiting_shim_is_replaced(settings: Settings, folder: AttemptFold
     waiting = context.shims._waiting
     waiting._process.kill()
     waiting._process.wait()
-    run_job.run(order(Verb.LAUNCH))
+    run_job.run(context, order(Verb.LAUNCH))
     ended(folder)
     waiting.dismiss()
 

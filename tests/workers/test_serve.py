@@ -39,7 +39,7 @@ def _no_job_outlives_its_test(settings: Settings) -> Iterator[None]:
         shim = AttemptFolder(path, attempt_id()).shim()
         if shim is not None:
             process.kill_tree(shim)
-    for context in run_job._contexts:
+    for context in twins.contexts:
         context.shims.close()
         wait_for(
             lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
@@ -70,8 +70,8 @@ async def until(condition: Callable[[], Any], what: str, within_s: float = 10.0)
 
 
 def launch(settings: Settings, *command: str) -> None:
-    twins.context(settings, OneClaim(spec(command)))
-    run_job.run(order(Verb.LAUNCH))
+    context = twins.context(settings, OneClaim(spec(command)))
+    run_job.run(context, order(Verb.LAUNCH))
 
 
 def committed(inbox: Inbox) -> list[Any]:

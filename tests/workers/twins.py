@@ -128,9 +128,13 @@ class Inbox:
         return [message for message in self.messages if isinstance(message, wire.HostReport)]
 
 
+contexts: list[run_job.OrderContext] = []
+"""The one that `context` made last: a fixture ends its shims."""
+
+
 def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.OrderContext:
     made = run_job.OrderContext(settings, KEY, store, places or Places(), ShimPool(settings.home.logs / "shims.log"))
-    run_job.configure(made)
+    contexts[:] = [made]
     return made
 
 

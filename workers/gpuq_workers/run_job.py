@@ -34,7 +34,7 @@ log = logging.getLogger("gpuq.run_job")
 
 @dataclass(frozen=True)
 class OrderContext:
-    """What the task needs besides the order; `serve_orders` sets it once per process."""
+    """What the task needs besides the order; `serve_orders` makes it once per process."""
 
     settings: Settings
     key: str
@@ -44,17 +44,8 @@ class OrderContext:
     clock: Callable[[], float] = time.time
 
 
-_contexts: list[OrderContext] = []
-
-
-def configure(context: OrderContext) -> None:
-    """Set what `run` works with in this process."""
-    _contexts[:] = [context]
-
-
-def run(signed: Any) -> None:
+def run(context: OrderContext, signed: Any) -> None:
     """Follow one signed order. Never raises for an order that is merely to be dropped."""
-    context = _contexts[0]
     try:
         order = wire.verify(signed, context.key, context.settings.worker.host)
     except wire.BadOrderError as error:

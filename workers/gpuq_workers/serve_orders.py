@@ -20,6 +20,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -231,9 +232,8 @@ def main() -> int:
             backend=open_backend(settings),
             shims=ShimPool(settings.home.logs / "shims.log"),
         )
-        run_job.configure(context)
         context.shims.warm()
-        OrderService(settings.effective_redis_url, settings.worker.host, run_job.run).run()
+        OrderService(settings.effective_redis_url, settings.worker.host, partial(run_job.run, context)).run()
         context.shims.close()
     except GpuqError as error:
         return report(error)
