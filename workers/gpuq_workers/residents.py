@@ -197,7 +197,7 @@ class Residents:
         return (shim is None or not is_alive(shim)) and live.folder.ended() is None
 
     def _sweep(self, live: _Live) -> None:
-        """End what is left of an attempt without a shim, politely first; once nothing is left, write down its end."""
+        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
             return

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -46,17 +46,13 @@ class Database:
         """The SQLite file."""
         return Path(self.url.database or "")
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that only reads. Raises Unreachable or Failure."""
-        with self._transaction(writes=False) as connection:
-            yield connection
+        return self._transaction(writes=False)
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that writes: kept whole when the block ends, undone when it raises. Raises Unreachable or Failure."""
-        with self._transaction(writes=True) as connection:
-            yield connection
+        return self._transaction(writes=True)
 
     def close(self) -> None:
         """Close all connections."""
