@@ -51,7 +51,7 @@ class BadInput(GpuqError):
 class BadSettings(BadInput):
     """The settings are wrong."""
 
-    fix = "Correct or remove the named setting; docs/operations.md lists them all."
+    fix = "Correct or remove the named setting; docs/settings.md lists them all."
 
 
 class NotFound(GpuqError):

@@ -2,7 +2,7 @@
 
 They come from `$GPUQ_HOME/config.toml`, one table per group. An environment variable `GPUQ_GROUP_FIELD`, such as
 `GPUQ_ADMISSION_MAX_SLOWDOWN`, overrides the file. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
-docs/operations.md lists each setting with its default; a test compares the two.
+docs/settings.md lists each setting with its default; a test compares the two.
 
 The allowed values of a setting stand beside its type and `load` refuses all others, so every service and `gpuq doctor`
 refuse the same values with the same message. A field marked `NOT_A_SETTING` is a constant of the scheduler: only simulations and

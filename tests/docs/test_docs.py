@@ -32,6 +32,7 @@ FILES = [
 ]
 DOCUMENTS = [path for path in FILES if path.suffix == ".md" and path.exists()]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\bGPUQ_[A-Z][A-Z_]*[A-Z]\b")
 
@@ -45,8 +46,8 @@ def name_of(path: Path) -> str:
 
 def documented_settings(group: str) -> dict[str, tuple[str, str]]:
     """name -> (default, what it must be), as the table of one group has it."""
-    section = re.search(rf"^### `\[{group}\]`.*?\n(.*?)(?=^##)", OPERATIONS, re.MULTILINE | re.DOTALL)
-    assert section, f"docs/operations.md has no section [{group}]"
+    section = re.search(rf"^## `\[{group}\]`.*?\n(.*?)(?=^##)", SETTINGS, re.MULTILINE | re.DOTALL)
+    assert section, f"docs/settings.md has no section [{group}]"
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", section[1], re.MULTILINE)
     return {name: (default, allowed) for name, default, allowed in rows}
 
@@ -84,9 +85,9 @@ def variables_in_code() -> set[str]:
     return {name for path in sources for pair in quoted.findall(path.read_text()) for name in pair if name} - {"GPUQ_"}
 
 
-def test_every_variable_that_the_program_reads_or_sets_is_in_operations():
+def test_every_variable_that_the_program_reads_or_sets_is_in_settings():
     assert {"GPUQ_HOME", "GPUQ_JOB_ID"} <= variables_in_code()
-    missing = variables_in_code() - variables_of_settings() - set(VARIABLE.findall(OPERATIONS))
+    missing = variables_in_code() - variables_of_settings() - set(VARIABLE.findall(SETTINGS))
     assert not missing
 
 

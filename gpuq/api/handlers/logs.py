@@ -58,7 +58,7 @@ async def _check_there(context: ApiContext, row: JobRow, attempts: list[AttemptR
     if started[0].host == context.settings.worker.host:
         raise NotFound(
             f"The log of job {row.id}, attempt {number}, was deleted: {started[0].log_path or 'its file'} is gone.",
-            fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/operations.md).",
+            fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/settings.md).",
         )
     raise NotFound(
         f"The log of job {row.id}, attempt {number}, is not here.",

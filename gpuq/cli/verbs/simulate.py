@@ -58,7 +58,7 @@ def run(words: list[str]) -> int:
         action="append",
         default=[],
         metavar="GROUP.SETTING=VALUE",
-        help="try a setting, as docs/operations.md has it",
+        help="try a setting, as docs/settings.md has it",
     )
     options = parser.parse_args(words)
     if options.host is not None:
