@@ -87,7 +87,7 @@ def test_malformed_lines_of_the_xid_file_are_skipped(tmp_path: Path) -> None:
 def test_a_failure_on_a_device_without_reading_is_device_failed(tmp_path: Path) -> None:
     other = Device(DeviceId("GPU-2"), GPU.host, "nvml", GPU.type, GPU.total_memory)
     reading = Reading(999.0, None, None, None)
-    lost, well = (HostObservation((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
+    lost, well = (HostObservation(Sample((GPU, other), ((one.id, reading),), ()), {}) for one in (other, GPU))
     failed = classify_exit(end(), US, order(), tmp_path, lost)
     assert (failed.ending, failed.unwell) == (Ending.DEVICE_FAILED, True)
     assert failed.reason == "the driver did not answer for GPU-1; ended with exit code 1"
@@ -108,7 +108,7 @@ def cause(
         for who, memory in ((US, own), (PARTNER, partner))
     )
     reading = Reading(999.0, None, None, foreign)
-    seen = HostObservation((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
+    seen = HostObservation(Sample((GPU,), ((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
     return classify_exit(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
 
 
@@ -138,7 +138,7 @@ def test_memory_cause_is_none_without_readings() -> None:
 def test_host_memory_has_a_cause_on_cpu_devices_only() -> None:
     assert cause(45 * GIB, 30 * GIB, on=Ending.HOST_OUT_OF_MEMORY) is None
     rows = (ResidentReport(attempt=US, memory_bytes=45 * GIB, started_at=None),)
-    seen = HostObservation((GPU,), Sample((), rows), {US: 40 * GIB})
+    seen = HostObservation(Sample((GPU,), (), rows), {US: 40 * GIB})
     settled = classify_exit(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
     assert (settled.memory_cause, settled.reason) == (MemoryCause.OWN, "ended with exit code 1; own growth")
 

@@ -191,7 +191,7 @@ def test_a_device_failure_in_the_output_holds_the_device_for_10_minutes(host: Ho
 
 def test_the_memory_cause_comes_from_the_last_sample(host: Host) -> None:
     rows = tuple(ResidentReport(attempt=attempt_id(job), memory_bytes=3 * GIB, started_at=None) for job in (1, 2))
-    host.residents.looked = lambda: (StillSampler().devices(), Sample((), rows))
+    host.residents.sample = lambda: Sample(StillSampler().devices(), (), rows)
     host.run("sleep", "60", job=2, GPUQ_GPU_MEM_BUDGET=str(2 * GIB))
     host.run("sh", "-c", "echo 'error: cudaErrorMemoryAllocation'; exit 1", GPUQ_GPU_MEM_BUDGET=str(4 * GIB))
     (exited,) = (event for event in host.settle(3) if isinstance(event, Exited))

@@ -87,7 +87,7 @@ class StillSampler:
             )
             for r in residents
         )
-        return Sample(readings=((DeviceId("cpu-0"), reading),), residents=rows)
+        return Sample(devices=self.devices(), readings=((DeviceId("cpu-0"), reading),), residents=rows)
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         return Measurement(peak_memory_bytes=GIB, steps=7)

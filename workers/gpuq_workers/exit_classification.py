@@ -7,14 +7,13 @@ devices while it ran.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuq.adapters.nvml.faults import FATAL
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
-from gpuq.core.state.device import Device
 from gpuq_workers.attempts import EndFile, OrderFile
 from gpuq_workers.measuring.sample import Sample
 
@@ -33,7 +32,6 @@ _UNITS = {"bytes": 0, "B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 class HostObservation:
     """The latest sample of this host, and the bytes promised to each attempt on each of its devices."""
 
-    devices: Sequence[Device]
     sample: Sample
     promised: Mapping[AttemptId, int]
 
@@ -89,7 +87,7 @@ def _silent_devices(order: OrderFile | None, seen: HostObservation | None) -> li
     """The attempt's devices without a reading in the latest sample."""
     if order is None or seen is None:
         return []
-    known, read = {device.id for device in seen.devices}, dict(seen.sample.readings)
+    known, read = {device.id for device in seen.sample.devices}, dict(seen.sample.readings)
     return [device for device in order.devices if device in known and device not in read]
 
 
@@ -112,7 +110,7 @@ def _memory_cause(
     promised = sum(seen.promised.values())
     foreign_holds_promised = any(
         (readings[device.id].foreign_memory or 0) > max(0, device.total_memory - promised)
-        for device in seen.devices
+        for device in seen.sample.devices
         if device.id in order.devices and device.id in readings
     )
     return MemoryCause.FOREIGN if foreign_holds_promised else None

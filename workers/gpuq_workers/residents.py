@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
-from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
 from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
@@ -63,7 +63,7 @@ class Residents:
     grace_s: float
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
-    looked: Callable[[], tuple[Sequence[Device], Sample] | None] = lambda: None
+    sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
     _done: set[AttemptId] = field(default_factory=set)
@@ -162,9 +162,9 @@ class Residents:
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
     def _seen(self, live: _Live) -> HostObservation | None:
-        """The last look, and what was promised to the attempt and its partners."""
-        looked = self.looked()
-        if looked is None or live.order is None:
+        """The latest sample, and what was promised to the attempt and its partners."""
+        sample = self.sample()
+        if sample is None or live.order is None:
             return None
         promised = {}
         for other in self._live.values():
@@ -172,11 +172,11 @@ class Residents:
                 promise = promised_bytes(other.order)
                 if promise is not None:
                     promised[other.folder.attempt] = promise
-        return HostObservation(*looked, promised)
+        return HostObservation(sample, promised)
 
     def _hold(self, order: OrderFile, reason: str) -> None:
-        looked = self.looked()
-        labels = {device.id: label(device) for device in looked[0]} if looked else {}
+        sample = self.sample()
+        labels = {device.id: label(device) for device in sample.devices} if sample else {}
         which = ", ".join(labels.get(DeviceId(device), device) for device in order.devices)
         log.error("%s held for %g minutes: job %s: %s", which, _HELD_FOR_S / 60, order.job, reason)
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")

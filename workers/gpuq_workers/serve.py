@@ -55,7 +55,11 @@ class WorkerService:
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
-            settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s, looked=self._watch.looked
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(
             settings.worker.blink,

@@ -59,6 +59,7 @@ class AloneSteps:
 class Sample:
     """One look at this host; the fields are those of `HostReported`."""
 
+    devices: tuple[Device, ...]
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
 
@@ -98,7 +99,8 @@ class Sampler:
         for resident in residents:
             self._watch(resident)
         self._note_faults(now)
-        memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
+        devices = self._backend.devices()
+        memory = {device.id: device.total_memory for device in devices if device.backend == "nvml"}
         snapshot = self._backend.read(now, residents)
         reports = []
         for resident in residents:
@@ -124,7 +126,7 @@ class Sampler:
                     rates=rates(meter.measurement(), look.partners) if look.partners else None,
                 )
             )
-        return Sample(tuple(snapshot.readings.items()), tuple(reports))
+        return Sample(devices, tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
         """Count nothing of these attempts until `resume`: one of them is about to be paused."""

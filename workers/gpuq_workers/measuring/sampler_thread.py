@@ -41,11 +41,6 @@ class SamplerThread:
         taken, sample = self._newest
         return sample if time.monotonic() - taken < max(_SAMPLES_A_READING_LIVES * self._every_s, 1.0) else None
 
-    def looked(self) -> tuple[Sequence[Device], Sample] | None:
-        """The devices and the newest sample; None as for `sample`."""
-        sample = self.sample
-        return None if sample is None else (self.devices, sample)
-
     async def look(self, residents: Sequence[WatchedResident]) -> None:
         """Take one sample; returns when it is taken."""
         loop = asyncio.get_running_loop()
