@@ -261,7 +261,7 @@ async def _blinking(a: str, b: str, longer: float) -> Blinked:
     sampler = Sampler(_NoUsage(), window_s=_WINDOW_S)
     watch = SamplerThread(sampler, 0.2)
     await watch.look([])
-    blinker = blink.Blinker(True, lambda: [j.watched() for j in here], lambda: _DEVICES, watch, random.Random(1))
+    blinker = blink.Blinker(True, lambda: [j.watched() for j in here], watch, random.Random(1))
     blinking = asyncio.Event()
     looks = [asyncio.create_task(_look(watch, here)), asyncio.create_task(_blink(blinker, blinking))]
     try:

@@ -61,13 +61,7 @@ class WorkerService:
             settings.worker.grace_s,
             sample=lambda: self._watch.sample,
         )
-        self._blinker = Blinker(
-            settings.worker.blink,
-            self._residents.watched,
-            lambda: self._watch.devices,
-            self._watch,
-            random.SystemRandom(),
-        )
+        self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
         key = private_secret(settings.home.order_key_file)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 

@@ -48,6 +48,10 @@ class World:
         self.peers: str | None = None
         self.during: Callable[[], None] = lambda: None
 
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return (self.device,)
+
     def job(self, root: Path, attempt: AttemptId) -> WatchedResident:
         folder = root / str(attempt)
         folder.mkdir()
@@ -58,7 +62,6 @@ class World:
         return Blinker(
             allowed,
             lambda: self.residents,
-            lambda: [self.device],
             self,
             random.Random(seed),
             clock=lambda: self.now,

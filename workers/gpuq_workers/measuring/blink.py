@@ -24,7 +24,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.device import Device
 from gpuq_workers.attempts import AttemptFolder, BlinkAnswer
 from gpuq_workers.measuring.peers import why_not_alone
 from gpuq_workers.measuring.progress import Progress, read_progress
@@ -65,7 +64,6 @@ class Blinker:
 
     allowed: bool
     residents: Callable[[], Sequence[WatchedResident]]
-    devices: Callable[[], Sequence[Device]]
     meters: SamplerThread
     chance: random.Random
     clock: Callable[[], float] = time.monotonic
@@ -108,7 +106,7 @@ class Blinker:
         several = next((one for one in (measured, partner) if len(one.devices) > 1), None)
         if several is not None:
             return f"job {several.attempt.job} runs on several devices"
-        device = next((one for one in self.devices() if one.id == measured.devices[0]), None)
+        device = next((one for one in self.meters.devices if one.id == measured.devices[0]), None)
         if device is None or (device.sharing == "mps" and not _VOLTA_OR_LATER.search(device.type)):
             return "one client of MPS that stands still may hold up the other on such a device"
         return PausedPair(partner, measured)
