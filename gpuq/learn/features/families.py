@@ -20,21 +20,9 @@ _FAMILIES = (
     *("clip", "vit", "distilbert", "roberta", "albert", "deberta", "electra", "xlnet", "bert", "distilgpt2", "gpt_neo"),
     *("gpt2", "gpt", "llama", "mistral", "mixtral", "qwen", "gemma", "phi", "opt", "bloom", "falcon", "mamba"),
     *("flan_t5", "t5", "bart", "pegasus", "marian", "whisper", "wav2vec2", "hubert", "conformer", "deepspeech"),
-    *(
-        "tacotron",
-        "stable_diffusion",
-        "sdxl",
-        "ddpm",
-        "diffusion",
-        "dcgan",
-        "stylegan",
-        "cyclegan",
-        "gan",
-        "vae",
-        "autoencoder",
-    ),
-    *("graphsage", "gcn", "gat", "gnn", "schnet", "lstm", "gru", "rnn", "transformer", "dlrm", "ncf", "deepfm", "dqn"),
-    *("ppo", "mlp", "cnn"),
+    *("tacotron", "stable_diffusion", "sdxl", "ddpm", "diffusion", "dcgan", "stylegan", "cyclegan", "gan", "vae"),
+    *("autoencoder", "graphsage", "gcn", "gat", "gnn", "schnet", "lstm", "gru", "rnn", "transformer", "dlrm", "ncf"),
+    *("deepfm", "dqn", "ppo", "mlp", "cnn"),
 )
 # (a spelling, its family) in the order of the families.
 _SPELLINGS = tuple((spelling, name) for name in _FAMILIES for spelling in {name, name.replace("_", "")})

@@ -142,7 +142,11 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
     partner_kinds = tuple(sorted({kind for kind in listed if isinstance(kind, str)}))
     shared = bool(actual.partners) or bool(partner_kinds)
     joules, first_step = _positive(actual.energy_joules), _positive((attempt.measurement or {}).get("first_step_at"))
-    metered = joules is not None and lasted is not None and lasted >= _LEAST_METERED_S and not (shared or disturbed)
+    power_w, first_step_s = None, None
+    if joules and lasted and lasted >= _LEAST_METERED_S and attempt.devices and not (shared or disturbed):
+        power_w = joules / lasted / len(attempt.devices)
+    if first_step and started is not None and started < first_step <= ended:
+        first_step_s = first_step - started
     found = Outcome(
         kind=job.record.kind,
         signature=job.record.signature,
@@ -165,10 +169,8 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.sharing),
         memory_cause=_text(actual.memory_cause),
-        power_w=joules / lasted / len(attempt.devices) if metered and joules and lasted and attempt.devices else None,
-        first_step_s=first_step - started
-        if first_step and started is not None and started < first_step <= ended
-        else None,
+        power_w=power_w,
+        first_step_s=first_step_s,
         utilization_at_most=utilization if utilization_is_bound else None,
         disturbed=disturbed,
     )

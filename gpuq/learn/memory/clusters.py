@@ -77,8 +77,7 @@ class ClusterIndex:
         self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
 
     def place(self, known: JobFeatures) -> tuple[Cluster, ClusterMember] | None:
-        """The cluster with the most similarity among the nearest kinds, and its nearest member; None where none is near
-        enough."""
+        """The cluster with the most similarity among the nearest kinds, and its nearest member; None if none is near enough."""
         near = self._near(known, NEIGHBOURS)
         votes: dict[int, float] = defaultdict(float)
         for i, similarity in near:

@@ -41,6 +41,7 @@ from gpuq.settings import Learning
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = JobFeatures()
+# Without a model the history alone answers.
 _NO_MODEL = Model(trained_until=0.0, attempts=0, quantile=0.0, clusters={})
 # The settings along which the regressions of a model extrapolate.
 _REGRESSED = frozenset({"batch-size", "model"})

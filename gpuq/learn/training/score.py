@@ -312,7 +312,7 @@ def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
         memory_answered=len(answered),
         memory_under_share=_mean([bool(_memory_failed(row)) for row in answered]),
         memory_overshoot=_mean(
-            [(row.forecast.upper_memory_bytes or 0) / max((row.outcome.peak_memory_bytes or 0), 1) for row in answered]
+            [(row.forecast.upper_memory_bytes or 0) / max(row.outcome.peak_memory_bytes or 0, 1) for row in answered]
         ),
         utilization_error=_mean([_utilization_error(row) or 0.0 for row in answered]),
         slowdowns=len(slowdowns),
