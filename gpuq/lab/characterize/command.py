@@ -11,7 +11,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpuq.errors import BadInput, Failure, GpuqError
@@ -57,18 +58,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write(report: CharacterizationReport, folder: Path) -> list[Path]:
     """Write JSON, plots and page into this folder, which is created. The same report gives the same bytes. Raises Failure."""
+    with _writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)  # before the plots are drawn, which takes seconds
     drawn = plots(report)
     files = {f"{_NAME}.json": to_json(report) + b"\n", f"{_NAME}.html": page(report, drawn).encode()}
     files |= {f"{plot.name}.png": plot.png for plot in drawn}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writing_to(folder):
         for name, content in files.items():
             (folder / name).write_bytes(content)
+    return [folder / name for name in files]
+
+
+@contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    """Raises Failure for an OSError of the block."""
+    try:
+        yield
     except OSError as error:
         raise Failure(
             f"{folder} cannot be written to: {error.strerror or error}.", fix="Name another folder with --out."
         ) from error
-    return [folder / name for name in files]
 
 
 def _record() -> Data:

@@ -39,13 +39,13 @@ def measured_workloads(
     profiles = {single.job: single for single in combined(table.singles) if single.device_type == device_type}
     utilizations, notes = _utilizations(closed, profiles, slowdowns)
     names, missing = sorted(utilizations), [job for job in jobs if job not in closed]
-    said = f"{len(closed)} of {len(jobs)} jobs have every pair measured in both directions"
-    said += f"; left out: {', '.join(missing)}" if missing else ""
+    coverage = f"{len(closed)} of {len(jobs)} jobs have every pair measured in both directions"
+    coverage += f"; left out: {', '.join(missing)}" if missing else ""
     return WorkloadSet(
         name, device_type, sharing,
         {job: _workload(job, profiles.get(job), utilizations[job]) for job in names},
         {(job, beside): slowdowns[job, beside] for job in names for beside in names},
-        (said, *notes),
+        (coverage, *notes),
     )  # fmt: skip
 
 

@@ -5,16 +5,8 @@ This is what task queues without forecasts do, and the baseline of the compariso
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
-
-def make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - the signature of `PolicySpec.make`
-    """The policy; no setting changes it."""
-    return list_scheduler(order.ARRIVAL, backfill.strict)
-
-
-SPEC = PolicySpec("first come, first served, strictly", make)
+SPEC = PolicySpec("first come, first served, strictly", lambda _: list_scheduler(order.ARRIVAL, backfill.strict))

@@ -5,18 +5,16 @@ With `preemption`, preemptible jobs of a lower priority are stopped where that l
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.preemption import for_priority
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
-
-def make(scheduling: Scheduling) -> Policy:
-    """The policy, with `ageing_s` and `preemption`."""
-    first = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
-    return list_scheduler(first, backfill.easy, preemption=for_priority(scheduling.preemption))
-
-
-SPEC = PolicySpec("the highest priority first, raised by waiting; can stop preemptible jobs", make)
+SPEC = PolicySpec(
+    "the highest priority first, raised by waiting; can stop preemptible jobs",
+    lambda scheduling: list_scheduler(
+        order.priority_first(order.ARRIVAL, scheduling.ageing_s),
+        backfill.easy,
+        preemption=for_priority(scheduling.preemption),
+    ),
+)

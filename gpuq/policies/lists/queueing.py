@@ -14,13 +14,12 @@ from dataclasses import replace
 from math import isfinite
 
 from gpuq.core.scheduling.context import SchedulingContext
-from gpuq.core.scheduling.policy import Policy, Proposal
+from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.estimates.estimator import StartTimeEstimator
 from gpuq.policies.lists.placement import try_each
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
 # A deferred job is admitted when its wait would be within this share of the limit. Less than 1, because jobs that it would
 # delay may have been submitted meanwhile.
@@ -93,13 +92,9 @@ def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
             yield from try_each(context, job, context.choices(job))
 
 
-def _make(scheduling: Scheduling) -> Policy:
-    return Queueing(scheduling.wait_limit_s)
-
-
 SPEC = PolicySpec(
     "defers jobs that would wait too long, so that the others start in time",
-    _make,
+    lambda scheduling: Queueing(scheduling.wait_limit_s),
     work_conserving=True,
     starvation_free=False,
 )

@@ -16,7 +16,7 @@ from statistics import fmean, median
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.context import SchedulingContext
-from gpuq.core.scheduling.policy import Policy, Proposal
+from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.forecast import Forecast
@@ -32,7 +32,6 @@ from gpuq.policies.planners.andreas_plan import (
     randomized_greedy,
 )
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
 
 # Waiting jobs in one plan, those that are due first. The others are planned once these have started.
 _PLANNED = 96
@@ -197,8 +196,7 @@ def _propose(context: SchedulingContext, start: PlannedStart, idle: Sequence[Dev
             yield from try_each(context, job, context.choices(job))
 
 
-def _make(scheduling: Scheduling) -> Policy:
-    return Andreas(Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour))
-
-
-SPEC = PolicySpec("the least cost of energy and lateness, over GPU types and counts", _make)
+SPEC = PolicySpec(
+    "the least cost of energy and lateness, over GPU types and counts",
+    lambda scheduling: Andreas(Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour)),
+)
