@@ -66,8 +66,8 @@ class _Breeder:
     def parents(self, population: list[_Individual]) -> tuple[_Genes, _Genes]:
         """Two parents by binary tournament: each is the better of two drawn at random. `population` is sorted, the best
         first."""
-        one, other = self._rng.integers(len(population), size=(2, 2)).tolist()
-        return population[min(one)][1], population[min(other)][1]
+        a, b, c, d = self._rng.integers(len(population), size=4).tolist()
+        return population[min(a, b)][1], population[min(c, d)][1]
 
     def child(self, one: _Genes, other: _Genes) -> _Individual:
         """A child of these parents, with its value."""
