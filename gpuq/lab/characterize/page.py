@@ -79,8 +79,8 @@ def _ranking(ranking: Ranking) -> str:
     rows = []
     for one in ranking.ranked:
         figures = [(f"{test.value:+.3f}", f"{test.p:.2g}") for test in (one.pearson, one.spearman, one.kendall)]
-        known, why_not = "yes" if one.known_before_run else "no", "chosen" if one.chosen else one.why_not or ""
-        rows.append((one.feature, *chain.from_iterable(figures), str(one.n), known, why_not))
+        known, verdict = "yes" if one.known_before_run else "no", "chosen" if one.chosen else one.why_not or ""
+        rows.append((one.feature, *chain.from_iterable(figures), str(one.n), known, verdict))
     shut_out = [(one.feature, one.reason) for one in ranking.shut_out]
     return _rows(f"Relevance to {ranking.target}", head, rows, [one.chosen for one in ranking.ranked]) + _rows(
         f"Shut out for {ranking.target}", ("column", "why"), shut_out
