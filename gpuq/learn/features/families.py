@@ -51,8 +51,10 @@ _FAMILIES = (
     ),
     *("mlp", "cnn"),
 )
+# Family -> the spellings by which a name contains it.
+_SPELLINGS = {name: {name, name.replace("_", "")} for name in _FAMILIES}
 # Short names count only as whole words: `opt` is also in `options`, `gat` in `aggregate`, `vit` in `activity`.
-_SHORT = frozenset(name for name in _FAMILIES if len(name) <= 4)
+_SHORT = {name: re.compile(rf"(?<![a-z]){name}(?![a-z])") for name in _FAMILIES if len(name) <= 4}
 _SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d+)?)(b|m)(?![a-z\d])")
 # Layers that identify a design where no name does; the first row with a match counts.
 _BY_LAYERS = (
@@ -71,10 +73,10 @@ def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
     """The family of the first name that has one, in lower case; else the design that its layers suggest; else None."""
     for name in names:
         plain = _plain(name)
-        for known in _FAMILIES:
-            if known in _SHORT and not re.search(rf"(?<![a-z]){known}(?![a-z])", plain):
-                continue
-            if known in plain or known.replace("_", "") in plain:
+        for known, spellings in _SPELLINGS.items():
+            if any(spelling in plain for spelling in spellings) and (
+                known not in _SHORT or _SHORT[known].search(plain)
+            ):
                 return known
     present = {name.lower() for name in layers}
     return next((found for telling, found in _BY_LAYERS if present.intersection(telling)), None)
