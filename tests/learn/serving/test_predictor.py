@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -200,6 +201,7 @@ def test_measured_pair_replaces_the_earlier_answer():
     assert forecast(of, RESNET, "bert").expected_slowdown == 1.2
 
 
+@cache
 def trained() -> tuple[list[Outcome], Model]:
     small = [Work(f"mobilenet{i}", 32, 20.0 + i, 1 * GIB) for i in range(4)]
     large = [Work(f"bert{i}", 32, 90.0 + i, 12 * GIB) for i in range(4)]
@@ -317,13 +319,11 @@ def histories(draw: st.DrawFn) -> list[Outcome]:
     ]
 
 
-OUTCOMES, MODEL = trained()
-
-
 @hypothesis_settings(deadline=None, max_examples=40)
 @given(histories(), st.booleans())
 def test_bounds_are_ordered_and_more_history_keeps_answers(outcomes: list[Outcome], with_model: bool):
-    of = predictor(*OUTCOMES, model=MODEL if with_model else None)
+    earlier, model = trained()
+    of = predictor(*earlier, model=model if with_model else None)
     known = forecast(of, RESNET).known
     for outcome in outcomes:
         of.learn(outcome)
