@@ -155,6 +155,7 @@ _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTER
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A name in lower case with dashes, from any style: `batchSize`, `BATCH_SIZE`, `--batch_size`, `data.batch_size`.
 

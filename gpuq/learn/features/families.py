@@ -51,8 +51,8 @@ _FAMILIES = (
     ),
     *("mlp", "cnn"),
 )
-# Family -> the spellings by which a name contains it.
-_SPELLINGS = {name: {name, name.replace("_", "")} for name in _FAMILIES}
+# (a spelling, its family) in the order of the families.
+_SPELLINGS = tuple((spelling, name) for name in _FAMILIES for spelling in {name, name.replace("_", "")})
 # Short names count only as whole words: `opt` is also in `options`, `gat` in `aggregate`, `vit` in `activity`.
 _SHORT = {name: re.compile(rf"(?<![a-z]){name}(?![a-z])") for name in _FAMILIES if len(name) <= 4}
 _SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d+)?)(b|m)(?![a-z\d])")
@@ -73,10 +73,8 @@ def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
     """The family of the first name that has one, in lower case; else the design that its layers suggest; else None."""
     for name in names:
         plain = _plain(name)
-        for known, spellings in _SPELLINGS.items():
-            if any(spelling in plain for spelling in spellings) and (
-                known not in _SHORT or _SHORT[known].search(plain)
-            ):
+        for spelling, known in _SPELLINGS:
+            if spelling in plain and (known not in _SHORT or _SHORT[known].search(plain)):
                 return known
     present = {name.lower() for name in layers}
     return next((found for telling, found in _BY_LAYERS if present.intersection(telling)), None)
