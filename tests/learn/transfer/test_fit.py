@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import msgspec
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from gpuq.learn.transfer import fit
 from gpuq.learn.transfer.carrier import Carrier
 from tests.learn.transfer.world import NEW, jobs, measured
 
-pytest.importorskip("sklearn")
+# Not `importorskip`: the import takes two seconds, in each process that collects tests.
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is in the extra `train`")
 
 
 @pytest.fixture(scope="module")

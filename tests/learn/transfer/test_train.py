@@ -1,6 +1,7 @@
 """From attempts on two types of device to a duration on one where the kind never ran."""
 
 import random
+from importlib.util import find_spec
 
 import msgspec
 import pytest
@@ -15,7 +16,8 @@ from gpuq.settings import Learning
 from tests.learn.transfer.world import NEW, OLD, jobs
 from tests.learn.world import Work, run
 
-pytest.importorskip("sklearn")
+# Not `importorskip`: the import takes two seconds, in each process that collects tests.
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is in the extra `train`")
 OTHER = Work("resnet18", 32, 40.0, 2**31)
 MINE = Work("bert", 8, 90.0, 2**33)
 
