@@ -258,7 +258,9 @@ def test_forecasts_that_are_replaced_end_what_was_concluded_from_the_old_ones() 
 def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end() -> None:
     play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()))
     for number in range(1, 1500):
-        play.happen(Submitted(a_job(number, kind=f"kind{number}")), CancelRequested(JobId(number), "ada"))
+        apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
+        apply(play.state, CancelRequested(JobId(number), "ada"), play.now)
+    validate(play.state)
     play.decide()
     for number in range(2000, 2600):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)

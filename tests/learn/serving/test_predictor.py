@@ -359,8 +359,12 @@ def test_ten_thousand_questions_are_answered_and_cached():
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     questions = []
     for i in range(10_000):
-        work = replace(works[i % 600], script_sha256=f"{i:064x}") if i % 2 else Work(f"new{i}", 2 ** (i % 8), 1.0, 1)
-        kind, signature, features = work.described()
+        if i % 2:
+            known = outcomes[i % 600]
+            kind, features = known.kind, {**known.features, "script_sha256": f"{i:064x}"}
+            signature = f"{kind}#{i}"
+        else:
+            kind, signature, features = Work(f"new{i}", 2 ** (i % 8), 1.0, 1).described()
         of.register(signature, features, kind)
         questions.append(Question(signature, KindId(kind), DEVICE))
     answers = of.answer(questions)
