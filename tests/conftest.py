@@ -14,6 +14,10 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
+# It limits the threads of the linear algebra library, and can do so only before numpy is imported, which some modules of tests
+# do before any of gpuq. Threads that waited for each other took half of the processor time of tests of learning.
+import gpuq.learn  # noqa: F401
+
 settings.register_profile("gpuq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gpuq")
 
