@@ -9,6 +9,7 @@ there is nothing to save, so the default action of the signal applies. This modu
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import json
 import math
@@ -101,6 +102,7 @@ def start(options: argparse.Namespace) -> None:
         raise SystemExit(
             _NO_FRAMEWORK.format(error=error, backend=os.environ.get("KERAS_BACKEND", "tensorflow"))
         ) from error
+    gc.freeze()  # the framework stays to the end; otherwise the last collection looks through all of it, for a second
     if options.threads > 0:
         device.limit_threads(keras.backend.backend(), options.threads)
     keras.utils.set_random_seed(options.seed)

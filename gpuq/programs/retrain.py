@@ -11,6 +11,7 @@ The work is done in a child process with limits on memory and time, so that this
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import resource
 import signal
@@ -20,24 +21,23 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gpuq.adapters.lock import take_lock
-from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
 from gpuq.errors import Failure, GpuqError
-from gpuq.learn.history.quarantine import TrainingSet, select_training_set
-from gpuq.learn.serving.model import Model
-from gpuq.learn.serving.shelf import Shelf
-from gpuq.learn.training import nightly
-from gpuq.learn.training.card import card, card_files
-from gpuq.learn.training.score import Judgement
-from gpuq.learn.transfer.profile import read_folder
 from gpuq.programs.user import user_name
 from gpuq.settings import Learning, Settings, load
+
+# The process that only waits for its child needs no record and no numpy: what does is imported in the functions that use it.
+if TYPE_CHECKING:
+    from gpuq.adapters.store.contract import Store
+    from gpuq.learn.history.quarantine import TrainingSet
+    from gpuq.learn.serving.model import Model
+    from gpuq.learn.serving.shelf import Shelf
+    from gpuq.learn.training.score import Judgement
 
 MODULE = "gpuq.programs.retrain"
 
@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_error(summary(result))
     sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
     sys.stdout.flush()
+    gc.freeze()  # otherwise the last collection looks through all of scikit-learn and matplotlib
     return 0
 
 
@@ -93,6 +94,8 @@ def _supervise(learning: Learning, arguments: Sequence[str]) -> int:
 
 def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
     """Train or roll back in this process. Every error is raised as a GpuqError."""
+    from gpuq.adapters.store import open_store
+
     try:
         store = open_store(settings.database_url)
         try:
@@ -116,6 +119,11 @@ def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
 
 def train(settings: Settings, store: Store, now: float, *, draw: bool = True) -> dict[str, Any]:
     """Train a candidate, judge it, and publish it if it is better. `now` is Unix seconds; `draw`: add plots to its card."""
+    from gpuq.learn.serving.shelf import Shelf
+    from gpuq.learn.training import nightly
+    from gpuq.learn.training.card import card, card_files
+    from gpuq.learn.transfer.profile import read_folder
+
     lock = take_lock(settings.home.run / "retrain.lock")
     if lock is None:
         return _result(None, "another training is under way")
@@ -157,6 +165,8 @@ def _publish(
 
 def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
     """Make the version before the current one current. Raises Conflict where none is current."""
+    from gpuq.learn.serving.shelf import Shelf
+
     shelf = Shelf(settings.home.models)
     previous = shelf.current()
     lock = take_lock(settings.home.run / "retrain.lock")
@@ -172,6 +182,8 @@ def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
 
 def read_attempts(store: Store, now: float) -> TrainingSet:
     """The record's finished attempts that training may use, each once, in the order of their ends."""
+    from gpuq.learn.history.quarantine import select_training_set
+
     devices = store.devices()
     memory: dict[str, int] = {}
     for device in devices:

@@ -210,7 +210,9 @@ def test_a_database_that_is_not_set_up_is_a_failure_with_its_fix(settings: Setti
 def test_tensorflow_is_not_loaded_and_serving_needs_no_scikit_learn():
     code = (
         "import sys, gpuq.learn.serving.predictor, gpuq.learn.serving.shelf, gpuq.learn.features.kind;"
-        "assert 'sklearn' not in sys.modules; import gpuq.programs.retrain; assert 'tensorflow' not in sys.modules;"
+        "assert 'sklearn' not in sys.modules;"
+        "import gpuq.programs.retrain, gpuq.learn.training.nightly, gpuq.learn.training.card;"
+        "assert 'tensorflow' not in sys.modules;"
         "assert 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
