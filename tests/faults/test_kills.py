@@ -43,7 +43,7 @@ class Run:
     def break_things(self, times: int) -> None:
         """So many faults and more, until each part was killed."""
         while sum(self.kills.values()) < times or not set(+self.kills) >= set(PARTS):
-            assert self.site.runs(), self.site.output.read_text()
+            assert self.site.is_up(), self.site.output.read_text()
             self.due.release(2)
             part = self.chance.choice((*PARTS, "flush"))
             if part == "flush":
