@@ -103,6 +103,7 @@ class Forks:
                 returncode = process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait(10)
                 raise
             out.seek(0)
             err.seek(0)
@@ -131,7 +132,7 @@ class Forks:
 
 
 class Fork:
-    """A started run, with the part of subprocess.Popen that tests use."""
+    """A started run, with the part of subprocess.Popen that tests use. `wait` must see its end."""
 
     def __init__(self, connection: socket.socket, words: Sequence[str | bytes]) -> None:
         self._connection = connection
