@@ -1,7 +1,7 @@
 """The groups of job states."""
 
 from gpuq.core.state.job import JobState
-from gpuq.core.state.transitions import Step, allows
+from gpuq.core.state.transitions import Step, next_state
 from gpuq.states import ACTIVE, ENDED, MAY_REQUEUE, WAITING
 
 
@@ -11,4 +11,4 @@ def test_each_state_is_in_exactly_one_group():
 
 
 def test_the_states_that_may_wait_again_are_those_of_the_transitions():
-    assert {state for state in ENDED if allows(state, Step.REQUEUE)} == MAY_REQUEUE
+    assert {state for state in ENDED if next_state(state, Step.REQUEUE) is JobState.PENDING} == MAY_REQUEUE
