@@ -45,6 +45,18 @@ def test_a_slowdown_counts_as_measured_only_with_its_interval():
     assert not report.measured(job(4, actual=UNMEASURED))
 
 
+def test_a_slowdown_without_an_interval_gives_way_to_one_with_it():
+    otherwise = [
+        {"value": 1.02, "low": None, "high": None, "basis": "kind"},
+        {"value": 1.03, "low": 1.0, "high": 1.06, "basis": "beside foreign load"},
+    ]
+    mixed = job(4, actual={**job(4)["actual"], "slowdown_low": None, "slowdown_otherwise": otherwise})
+
+    assert report.measured(mixed)
+    said = text(report.shared([mixed, SHARED[1]]))
+    assert "3.0% (95% interval 0.0 to 6.0%): 6.0 steps/s beside other processes" in said
+
+
 def test_what_was_lost_is_in_percent_and_never_minus_nothing():
     assert [report.lost(value) for value in (1.0, 0.9999, 1.041, 0.95)] == ["0.0%", "0.0%", "4.1%", "-5.0%"]
 

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.measuring.slowdown import slowdown
 from gpuq.core.scheduling.admit import load_limit
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
@@ -91,9 +92,10 @@ def measurement(*segments):
     return Measurement(segments=tuple(segments))
 
 
-def windows(partners, *rates):
+def windows(partners, *rates, **foreign):
     count = len(rates)
-    return Segment(partners, 5.0 * count, int(5 * sum(rates)), count, sum(rates), sum(rate * rate for rate in rates))
+    square_sum = sum(rate * rate for rate in rates)
+    return Segment(partners, 5.0 * count, int(5 * sum(rates)), count, sum(rates), square_sum, **foreign)
 
 
 def test_the_width_is_known_once_both_sides_have_two_windows():
@@ -104,6 +106,17 @@ def test_the_width_is_known_once_both_sides_have_two_windows():
     assert story.half_width(measurement(windows(beside, 19.0, 19.2)), Measurement()) is None
     own = measurement(windows((), 20.0, 20.1), windows(beside, 19.0, 19.2))
     assert story.half_width(own, Measurement()) is not None
+
+
+def test_a_single_window_without_foreign_load_does_not_hide_the_interval_of_all_windows():
+    beside = (AttemptId(JobId(5), 1),)
+    taken = {"foreign": True, "held_back_s": 2.0}
+    now = measurement(
+        windows((), 20.0, 20.1), windows(beside, 19.0), windows(beside, 19.2, 19.1, **taken), windows((), 20.2, **taken)
+    )
+
+    assert slowdown(now).low is None
+    assert story.half_width(now, Measurement()) < 0.1
 
 
 @pytest.mark.parametrize(

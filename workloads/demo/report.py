@@ -33,10 +33,24 @@ def share_saved(slowdowns: Sequence[float | None]) -> float | None:
     return 1 - 1 / sum(1 / value for value in known)
 
 
+def cost(job: Json) -> Json | None:
+    """What its partner cost the job: `value`, `low`, `high` and `basis` of the best slowdown that has an interval, else of the
+    best one; None where none was measured.
+
+    On a machine with other work the best one may rest on a single window without that work, and so have no interval.
+    """
+    actual = job["actual"]
+    if actual.get("slowdown") is None:
+        return None
+    best = {"value": actual["slowdown"], **{key: actual.get(f"slowdown_{key}") for key in ("low", "high", "basis")}}
+    found = [best, *(actual.get("slowdown_otherwise") or [])]
+    return next((one for one in found if one["low"] is not None and one["high"] is not None), best)
+
+
 def measured(job: Json) -> bool:
     """Whether the job has a slowdown with its interval."""
-    actual = job["actual"]
-    return all(actual.get(key) is not None for key in ("slowdown", "slowdown_low", "slowdown_high"))
+    found = cost(job)
+    return found is not None and found["low"] is not None and found["high"] is not None
 
 
 def foreign_load(verdict: Json, beside: Iterable[Json]) -> float | None:
@@ -67,7 +81,7 @@ def shared(jobs: Sequence[Json], on: str | None = None) -> list[str]:
         f"{percent(forecast.get('peak_utilization_pct'))} forecast ({evidence}) + "
         f"{_committed(verdict, foreign_load(verdict, [first]))} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
     )
-    saving = share_saved([job["actual"].get("slowdown") for job in jobs])
+    saving = share_saved([None if (found := cost(job)) is None else found["value"] for job in jobs])
     saved = "not known, since not both slowdowns were measured"
     if saving is not None:
         saved = (
@@ -113,16 +127,16 @@ def _first_run(job: Json) -> str:
 
 
 def _lost(job: Json) -> str:
-    actual, name = job["actual"], f"{_name(job):<10}"
-    if actual.get("slowdown") is None:
+    actual, name, found = job["actual"], f"{_name(job):<10}", cost(job)
+    if found is None:
         return f"{name} {UNKNOWN}, not measured{_disturbed(actual)}"
     rate = f"{number(actual.get('shared_rate') or actual.get('disturbed_rate'))} steps/s"
-    if actual.get("slowdown_basis") == "beside foreign load":
+    if found["basis"] == "beside foreign load":
         rate += " beside other processes"
     if not measured(job):
-        return f"{name} {lost(actual['slowdown'])}, no interval: {rate}"
-    between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"
-    return f"{name} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
+        return f"{name} {lost(found['value'])}, no interval: {rate}"
+    between = f"{100 * (found['low'] - 1):.1f} to {100 * (found['high'] - 1):.1f}%"
+    return f"{name} {lost(found['value'])} (95% interval {between}): {rate}"
 
 
 def _disturbed(actual: Json) -> str:

@@ -281,11 +281,11 @@ def _half_width(home: Path, number: int, first: int) -> float | None:
 
 
 def half_width(now: Measurement, first: Measurement) -> float | None:
-    """The same, from the two measurements."""
-    found = slowdown_math.slowdown(now, slowdown_math.rates(first).alone)
-    if found is None or found.low is None or found.high is None:
-        return None
-    return (found.high - found.low) / (2 * found.value)
+    """The same, from the two measurements: of the slowdown that `report.cost` will choose once the job has ended."""
+    for found in slowdown_math.slowdowns(now, slowdown_math.rates(first).alone):
+        if found.low is not None and found.high is not None:
+            return (found.high - found.low) / (2 * found.value)
+    return None
 
 
 def _beside_each_other(jobs: Sequence[Json]) -> bool:
