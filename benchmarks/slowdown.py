@@ -30,7 +30,7 @@ from statistics import fmean
 from gpuq_workers.measuring import blink
 from gpuq_workers.measuring.progress import Progress, hook_environment, read_progress
 from gpuq_workers.measuring.sample import Sampler, WatchedResident
-from gpuq_workers.measuring.watch import SamplerThread
+from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.shim.blink import EARN
 
 from benchmarks.site import ROOT
@@ -285,9 +285,12 @@ async def _blinking(a: str, b: str, longer: float) -> Blinked:
             await asyncio.sleep(_WARM_S + longer * EDGE_S)
             other = sampler.finish(second.attempt)
     finally:
+        failed = next((task for task in looks if task.done()), None)
         for task in looks:
             task.cancel()
         watch.close()
+    if failed is not None:
+        failed.result()  # raises what ended it
     pauses = [sum(s.windows for s in measured.segments if s.blink) for measured in (other, one)]
     return Blinked((one, other), (pauses[0], pauses[1]), lasted)
 
@@ -301,7 +304,7 @@ async def _look(watch: SamplerThread, here: Sequence[Job]) -> None:
 async def _blink(blinker: blink.Blinker, wanted: asyncio.Event) -> None:
     while True:
         await wanted.wait()
-        await blinker.turn()
+        await blinker.poll()
         await asyncio.sleep(0.05)
 
 
