@@ -245,16 +245,7 @@ def device_views(
                 for row in attempts.values()
                 if device.id in row.devices
             )
-            devices[device.id] = DeviceStatus(
-                id=device.id,
-                host=device.host,
-                backend=device.backend,
-                type=device.type,
-                total_memory_bytes=device.total_memory,
-                sharing=device.sharing,
-                index=device.index,
-                residents=residents,
-            )
+            devices[device.id] = DeviceStatus.of(device, residents=residents)
     views = [_device_view(device, names, job_names, attempts) for device in devices.values()]
     return sorted(views, key=lambda view: (view.host, view.backend, natural_order(view.index), view.id))
 

@@ -79,14 +79,8 @@ class View:
         if reading is not None and now - reading.at > self._stale_after_s:
             reading = None
         snapshot = DeviceSnapshot(device, state.residents_of(device.id), reading)
-        status = DeviceStatus(
-            id=device.id,
-            host=device.host,
-            backend=device.backend,
-            type=device.type,
-            total_memory_bytes=device.total_memory,
-            sharing=device.sharing,
-            index=device.index,
+        status = DeviceStatus.of(
+            device,
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             reserved=reserved,
             residents=tuple(self._resident(state, device, attempt) for attempt in state.residents.get(device.id, ())),

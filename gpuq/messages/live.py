@@ -7,10 +7,11 @@ a default, so that an API and a dispatcher of neighbouring versions understand e
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import msgspec
 
-from gpuq.core.state.device import Vitals
+from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.events import ResidentNumbers
 
 
@@ -66,6 +67,20 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     processes_visible: bool | None = None
     read_at: float | None = None
     residents: tuple[ResidentStatus, ...] = ()
+
+    @classmethod
+    def of(cls, device: Device, **others: Any) -> DeviceStatus:
+        """The status of this device, with these of the other fields."""
+        return cls(
+            id=device.id,
+            host=device.host,
+            backend=device.backend,
+            type=device.type,
+            total_memory_bytes=device.total_memory,
+            sharing=device.sharing,
+            index=device.index,
+            **others,
+        )
 
 
 class PolicyReplacement(msgspec.Struct, frozen=True):
