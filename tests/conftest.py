@@ -4,12 +4,6 @@ How long Hypothesis may take says something about the machine, and nothing about
 """
 
 import os
-
-# As `gpuq.learn` sets it, which must happen before numpy is imported: some modules of tests import numpy before any of gpuq.
-# Threads that wait for each other in the linear algebra library took half of the processor time of those tests.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import os
 import sys
 
 from hypothesis import HealthCheck, settings

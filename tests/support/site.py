@@ -47,7 +47,7 @@ class Site:
             **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
             "GPUQ_HOME": str(self.home),
             "GPUQ_DEVICES_BACKEND": "cpu",
-            # aiohttp reads all the system's certificates at its import, 0.08 s, and nothing here speaks TLS.
+            # aiohttp reads all the system's certificates at its import, 0.08 s; no test of a Site uses TLS.
             "SSL_CERT_FILE": os.devnull,
             **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
         }

@@ -9,8 +9,8 @@ A value that is filtered or sorted by has a column; the rest is JSON as text. Th
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
   every entry names one job and is found by an index; a Hold may name thousands and is still one row.
 
-An index with a `where` has rows for which that holds only. It is said in `info` and not in SQLAlchemy's `postgresql_where`, which
-imports PostgreSQL's dialect into every process: a sixth of what SQLAlchemy takes to import.
+Partial indexes have their condition in `info["where"]` and not in SQLAlchemy's `postgresql_where`: that imports PostgreSQL's
+dialect into every process, a sixth of what SQLAlchemy takes to import. So `create_all` alone would make them without it.
 """
 
 from __future__ import annotations
