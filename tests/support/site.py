@@ -192,9 +192,12 @@ class Site:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether the process is gone, or a zombie that its parent has not yet waited for."""
+    """Whether the process has ended, with all its threads: the last of them closes its files and sockets."""
+    process = Path(f"/proc/{pid}")
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+        is_zombie = (process / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+        # A first thread that has ended is a zombie while the others, killed by the same signal, still have to end.
+        return is_zombie and len(list((process / "task").iterdir())) == 1
     except OSError:
         return True
 
