@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gpuq.cli import console
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
-from gpuq.home import Home
+from gpuq.home import SHARED_SOCKET, Home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
@@ -84,7 +84,7 @@ class Client:
         values = dict(os.environ if environ is None else environ)
         self._away_s = away_s
         self._warned = False
-        self.address = host or values.get("GPUQ_HOST") or f"unix://{Home.from_environment(values).api_socket}"
+        self.address = host or values.get("GPUQ_HOST") or f"unix://{_nearest_socket(values)}"
         self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
         self._connection = self._open(values)
 
@@ -263,6 +263,13 @@ class Client:
         if scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S)
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _nearest_socket(environ: dict[str, str]) -> Path:
+    """The socket of the user's own home; for a user without one, that of the gpuq which this machine's users share."""
+    home = Home.from_environment(environ)
+    alone = environ.get("GPUQ_HOME") or home.root.exists() or not SHARED_SOCKET.exists()
+    return home.api_socket if alone else SHARED_SOCKET
 
 
 def is_held(lock: Path) -> bool:

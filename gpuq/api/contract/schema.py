@@ -89,7 +89,10 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others."""
+    """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others.
+
+    In the summary of another user's job, `name`, `project`, `kind` and `log_path` are null and `command` is empty.
+    """
 
     id: int
     name: str | None
@@ -97,7 +100,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     owner: str
     project: str | None
-    kind: str
+    kind: str | None
     command: list[str]
     priority: int
     share: str
@@ -131,9 +134,12 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(JobLine, frozen=True, kw_only=True):
-    """One job with all that is known of it. Of its environment only the names of the variables are given."""
+    """One job with all that is known of it. Of its environment only the names of the variables are given.
 
-    cwd: str
+    In the summary of another user's job, `cwd` and what is known of its script are null and `environment` is empty.
+    """
+
+    cwd: str | None
     script: str | None
     script_sha256: str | None
     git_sha: str | None

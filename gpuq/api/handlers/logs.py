@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.api import logs
+from gpuq.api import logs, visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
@@ -30,6 +30,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the requested one."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
+    visibility.check_sees(request, row.id, row.record.owner)
     query = params.query(request, params.LogsQuery)
     number = params.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:

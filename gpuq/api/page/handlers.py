@@ -5,13 +5,14 @@ After the exchange the browser leaves the address with the token at once, so tha
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Unauthenticated
 from gpuq.api.contract.schema import JobLine
@@ -35,7 +36,7 @@ async def show(request: web.Request) -> web.StreamResponse:
     """The page, or the exchange of the token in its address."""
     context = context_of(request)
     if not is_exchange(request):
-        return web.Response(text=render(await _collect(context)), content_type="text/html")
+        return web.Response(text=render(await _collect(request)), content_type="text/html")
     given = request.query.getall("token")
     if len(given) != 1 or not token_matches(given[0], context.token):
         raise Unauthenticated("The token in the address is not this gpuq's.")
@@ -73,7 +74,8 @@ def _with_cookie(answer: web.Response, token: str) -> web.Response:
     return answer
 
 
-async def _collect(context: ApiContext) -> Page:
+async def _collect(request: web.Request) -> Page:
+    context = context_of(request)
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
     names = await device_names(context, live.view)
@@ -82,9 +84,12 @@ async def _collect(context: ApiContext) -> Page:
         now=context.now(),
         live=live,
         counts=counts,
-        devices=await device_list(context, live.view),
-        waiting=[Waiting(job_line(row, None, None, names), reason_in_words(row, names)) for row in waiting],
-        recent=recent,
+        devices=await device_list(context, live.view, partial(visibility.sees, request)),
+        waiting=[
+            Waiting(visibility.job(request, job_line(row, None, None, names)), reason_in_words(row, names))
+            for row in waiting
+        ],
+        recent=[visibility.job(request, line) for line in recent],
     )
 
 
