@@ -49,6 +49,19 @@ def test_the_host_may_come_from_the_environment(gpuq: Command, api: FakeApi, por
     assert gpuq("gpus", GPUQ_HOST=f"http://127.0.0.1:{port}", GPUQ_HOME="/nonexistent").code == 0
 
 
+def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared.sock"
+    monkeypatch.setattr("gpuq.cli.client.SHARED_SOCKET", shared)
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    own = f"unix://{tmp_path}/state/gpuq/run/api.sock"
+    assert Client(None, environ).address == own
+    shared.touch()
+    assert Client(None, environ).address == f"unix://{shared}"
+    (tmp_path / "state" / "gpuq").mkdir(parents=True)
+    assert Client(None, environ).address == own
+    assert Client(None, {"GPUQ_HOME": "/nonexistent"}).address == "unix:///nonexistent/run/api.sock"
+
+
 def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/gpus", samples.DEVICES)
     (api.home / "token").write_text("secret")

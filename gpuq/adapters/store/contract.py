@@ -132,6 +132,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that it is about, for the event stream; empty for reports and wake-ups."""
 
 
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands for a user over TCP. Of its secret only the SHA-256 (hex) is kept."""
+
+    id: str
+    user: str
+    role: str
+    """`user`, `operator` or `admin`: the most that it may do; the user's own role limits it further."""
+    digest: str
+    note: str | None
+    made_at: float
+    expires_at: float | None
+    """None: it does not expire."""
+    revoked_at: float | None = None
+
+
 class JobChange(msgspec.Struct, frozen=True):
     """A job as it is from now on. The row takes the fields of it that the dispatcher owns; `verdict` is a plain Verdict."""
 
@@ -214,6 +229,22 @@ class Store(Protocol):
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
+        ...
+
+    def add_token(self, token: Token) -> None:
+        """Commit a new token."""
+        ...
+
+    def token(self, token_id: str) -> Token | None:
+        """One token, revoked ones included, or None."""
+        ...
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        """All tokens, or those of one user, oldest first."""
+        ...
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        """Mark a token as revoked from `at` on; one that was revoked keeps its time."""
         ...
 
     # For the dispatcher: one process.

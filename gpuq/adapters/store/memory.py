@@ -14,8 +14,20 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Request,
+    Selection,
+    Service,
+    Store,
+    Token,
+)
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -39,6 +51,7 @@ class MemoryStore(Store):
         self.host_rows: dict[str, tuple[str, int]] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
+        self.token_rows: dict[str, Token] = {}
         self.entries: list[Entry] = []
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
         self._last_request = 0
@@ -131,6 +144,25 @@ class MemoryStore(Store):
                 if entry.seq > after and (entry.jobs or not only_jobs) and (job is None or job in entry.jobs)
             )
             return list(islice(found, limit))
+
+    def add_token(self, token: Token) -> None:
+        with self._lock:
+            self.token_rows[token.id] = token
+
+    def token(self, token_id: str) -> Token | None:
+        with self._lock:
+            return self.token_rows.get(token_id)
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        with self._lock:
+            found = (token for token in self.token_rows.values() if user in (None, token.user))
+            return sorted(found, key=lambda token: (token.made_at, token.id))
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        with self._lock:
+            token = self.token_rows.get(token_id)
+            if token is not None and token.revoked_at is None:
+                self.token_rows[token_id] = structs.replace(token, revoked_at=at)
 
     # --- for the dispatcher
 

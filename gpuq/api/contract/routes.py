@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system
+from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
@@ -110,5 +110,8 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any], role=Role.OPERATOR),
     _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any], role=Role.ADMIN),
     _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any], role=Role.ADMIN),
+    _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
+    _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, params.TokenBody),
+    _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),
     _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
 )

@@ -288,6 +288,30 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's token, without its secret. `role` is the most that it may do; a time that is null has not come and will not."""
+
+    id: str
+    user: str
+    role: str
+    note: str | None
+    made_at: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class NewToken(TokenView, frozen=True, kw_only=True):
+    """A token that was just made. `token` is its text, which is shown this once."""
+
+    token: str
+
+
+class TokenList(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, oldest first."""
+
+    tokens: list[TokenView]
+
+
 class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):
     """Why the chosen policy was replaced by the default; `at` is null where it was so from the start."""
 
