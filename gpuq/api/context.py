@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
 from gpuq.api.live import DispatcherLink, LiveReader
@@ -37,6 +38,14 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 READ_THREADS = 4
 _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
+
+
+class HostLogs(Protocol):
+    """The logs of attempts that ran on other hosts."""
+
+    async def read(self, host: str, job: int, attempt: int, offset: int, limit: int) -> Chunk | None:
+        """As `job_log.read`, on that host. Raises Unreachable if it does not answer."""
+        ...
 
 
 class Models(Protocol):
@@ -69,6 +78,7 @@ class ApiContext:
     token: str
     """The secret that TCP callers must send."""
     models: Models | None = None
+    host_logs: HostLogs | None = None
     clock: Callable[[], float] = time.time
     openapi: bytes = field(default=b"", init=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,6 +32,16 @@ def queue_name(host: str) -> str:
 def acknowledged_key(host: str) -> str:
     """The Redis key that holds the highest spool number of this host that is committed."""
     return f"gpuq:acknowledged:{host}"
+
+
+def log_requests_key(host: str) -> str:
+    """The Redis list of requests for the logs of this host."""
+    return f"gpuq:log-requests:{host}"
+
+
+def log_answer_key(request: str) -> str:
+    """The Redis list on which the request with this id is answered."""
+    return f"gpuq:log-answer:{request}"
 
 
 class Verb(StrEnum):
@@ -123,21 +133,45 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     signature: str = ""
 
 
+class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
+    """Asks a host for bytes of an attempt's log. `id` is random and used once; `offset` and `limit` are as in `job_log.read`."""
+
+    host: str
+    id: str
+    job: int
+    attempt: int
+    offset: int
+    limit: int
+    signature: str = ""
+
+
+class LogAnswer(msgspec.Struct, frozen=True, tag="log answer"):
+    """What the host has at that place: the fields of a `job_log.Chunk`. `data` is None if it has no such log."""
+
+    host: str
+    id: str
+    data: bytes | None
+    next_offset: int = 0
+    dropped: int = 0
+    signature: str = ""
+
+
 Message = WakeUp | Spooled | HostReport
+Signed = TypeVar("Signed", Spooled, HostReport, LogRequest, LogAnswer)
 _decoder = msgspec.json.Decoder(Message)
 
 
-def seal(message: Spooled | HostReport, key: str) -> Spooled | HostReport:
-    """The host's message, signed: write access to Redis alone is not enough to end a job that runs."""
+def seal(message: Signed, key: str) -> Signed:
+    """The message, signed: write access to Redis alone is not enough to end a job that runs."""
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | HostReport, key: str) -> bool:
+def is_genuine(message: Spooled | HostReport | LogRequest | LogAnswer, key: str) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message | LogRequest | LogAnswer) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
 
@@ -149,3 +183,12 @@ def decode(raw: bytes) -> Message:
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a message: {error}") from error
     return message
+
+
+def genuine_log_message(raw: bytes, kind: type[Signed], host: str, key: str) -> Signed | None:
+    """The log request to, or the log answer from, `host` in `raw`; None unless it was signed with `key`."""
+    try:
+        message = msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError:
+        return None
+    return message if message.host == host and is_genuine(message, key) else None

@@ -1,0 +1,63 @@
+"""A second host with a home of its own, which shares Redis, the record and the order key with the first."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.site import Site, wait_for
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site(devices_cpu_count=1, devices_cpu_cores=1) as site:
+        yield site
+
+
+@pytest.fixture
+def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker service of the host `node2`, on one device."""
+    home = Path(tempfile.mkdtemp(prefix="gq-"))
+    shutil.copy(site.home / "order.key", home)
+    env = {
+        **site.env,
+        "GPUQ_HOME": str(home),
+        "GPUQ_WORKER_HOST": "node2",
+        "GPUQ_REDIS_URL": f"unix://{site.home}/run/redis.sock",
+        "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db",
+    }
+    with (site.home / "node2.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-P", "-m", "gpuq_workers"], env=env, stdout=log, stderr=log)
+    wait_for(lambda: len(site.get("/api/v1/gpus")[1]) == 2, 30, (site.home / "node2.log").read_text)
+    yield process
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    shutil.rmtree(home)
+
+
+def test_a_job_of_another_host_is_read_and_followed_through_the_api(
+    site: Site, second: subprocess.Popen[bytes]
+) -> None:
+    jobs = [site.submit("/bin/sh", "-c", "echo began; sleep 3; echo ended", share="never") for _ in range(2)]
+    placed = {site.wait(job, "RUNNING")["host"]: job for job in jobs}
+    assert "node2" in placed
+    job = placed["node2"]
+    assert wait_for(lambda: site.get(f"/api/v1/jobs/{job}/logs")[1], 10) == b"began\n"
+    # One request that stays open until the job has ended.
+    assert site.get(f"/api/v1/jobs/{job}/logs?follow=1") == (200, b"began\nended\n")
+    # A host that is away is named; the log is there again when the host is.
+    wait_for(lambda: site.job(job)["state"] == "COMPLETED", 10)
+    second.send_signal(signal.SIGSTOP)
+    try:
+        status, problem = site.get(f"/api/v1/jobs/{job}/logs")
+        assert (status, "Host node2 does not answer" in problem["detail"]) == (503, True)
+    finally:
+        second.send_signal(signal.SIGCONT)
+    assert site.get(f"/api/v1/jobs/{job}/logs") == (200, b"began\nended\n")
