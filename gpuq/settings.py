@@ -114,6 +114,8 @@ class Api:
     """Users who may hold, release and cancel the jobs of all users, and read their output and the metrics."""
     admins: Annotated[tuple[str, ...], USER_NAMES] = ()
     """Users who may do what operators may, and train and choose models. Root and the user who runs gpuq are admins."""
+    fence_command: tuple[str, ...] = ()
+    """Run by `gpuq host lost` to switch the host off, with `{host}` replaced by its name. If it fails, nothing else is done."""
     others_jobs: Literal["full", "summary"] = "summary"
     """What users see of the jobs of others: all of them, or neither name, command and folder nor output."""
 

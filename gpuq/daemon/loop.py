@@ -27,7 +27,7 @@ from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, ends_on_lost_host, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
@@ -161,6 +161,10 @@ class Dispatcher:
             self._cycle_again = len(cycle.handled) == REQUESTS_AT_ONCE
             if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
+            for request in cycle.handled:
+                if request.verb == "lost":
+                    silent_since = cycle.now - self.parts.limits.stale_after_s
+                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now)
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             cycle.events += events
@@ -219,7 +223,7 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, cycle: Cycle) -> None:

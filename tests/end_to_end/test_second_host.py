@@ -15,13 +15,13 @@ import pytest
 from tests.support.site import Site, wait_for
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     with Site(devices_cpu_count=1, devices_cpu_cores=1) as site:
         yield site
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
     """The worker service of the host `node2`, on one device."""
     home = Path(tempfile.mkdtemp(prefix="gq-"))
@@ -52,7 +52,7 @@ def test_a_job_of_another_host_is_read_and_followed_through_the_api(
     assert wait_for(lambda: site.get(f"/api/v1/jobs/{job}/logs")[1], 10) == b"began\n"
     # One request that stays open until the job has ended.
     assert site.get(f"/api/v1/jobs/{job}/logs?follow=1") == (200, b"began\nended\n")
-    # A host that is away is named; the log is there again when the host is.
+    # A host that is away is named; its log is there again when the host is.
     wait_for(lambda: site.job(job)["state"] == "COMPLETED", 10)
     second.send_signal(signal.SIGSTOP)
     try:
@@ -61,3 +61,13 @@ def test_a_job_of_another_host_is_read_and_followed_through_the_api(
     finally:
         second.send_signal(signal.SIGCONT)
     assert site.get(f"/api/v1/jobs/{job}/logs") == (200, b"began\nended\n")
+
+
+def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: subprocess.Popen[bytes]) -> None:
+    assert site.request("POST", "/api/v1/hosts/node2/drain", {"why": "new driver"})[0] == 202
+    wait_for(lambda: "drained" in {host["state"] for host in site.get("/api/v1/hosts")[1]}, 10)
+    first, waits = (site.submit("/bin/sleep", "60", share="never") for _ in range(2))
+    assert site.wait(first, "RUNNING")["host"] != "node2"
+    wait_for(lambda: site.job(waits)["state"] == "PENDING" and site.job(waits)["verdict"], 10)
+    assert site.request("POST", "/api/v1/hosts/node2/resume")[0] == 202
+    assert site.wait(waits, "RUNNING")["host"] == "node2"

@@ -171,6 +171,8 @@ class Commit(msgspec.Struct, kw_only=True):
     devices: list[Device] = []
     hosts: dict[str, tuple[str, int]] = {}
     """host -> (boot_id, highest spool number committed)."""
+    drained: dict[str, str | None] = {}
+    """host -> why it is drained from now on; None: it is not any more."""
     handled: list[int] = []
     """Ids of requests."""
     chances: list[Chance] = []
@@ -262,6 +264,10 @@ class Store(Protocol):
 
     def hosts(self) -> dict[str, tuple[str, int]]:
         """host -> (boot_id, highest spool number committed)."""
+        ...
+
+    def drained(self) -> dict[str, str]:
+        """Drained host -> why."""
         ...
 
     def last_seq(self) -> int:

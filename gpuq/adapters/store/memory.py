@@ -51,6 +51,7 @@ class MemoryStore(Store):
         self.host_rows: dict[str, tuple[str, int]] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
+        self.drained_rows: dict[str, str] = {}
         self.token_rows: dict[str, Token] = {}
         self.entries: list[Entry] = []
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
@@ -184,6 +185,10 @@ class MemoryStore(Store):
         with self._lock:
             return dict(self.host_rows)
 
+    def drained(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self.drained_rows)
+
     def last_seq(self) -> int:
         with self._lock:
             return self.entries[-1].seq if self.entries else 0
@@ -313,6 +318,8 @@ class MemoryStore(Store):
             )
         self.device_rows.update({device.id: device for device in commit.devices})
         self.host_rows.update(commit.hosts)
+        drained = {**self.drained_rows, **commit.drained}
+        self.drained_rows = {host: why for host, why in drained.items() if why is not None}
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0006"
+HEAD = "0007"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -167,6 +167,13 @@ hosts = Table(
     Column("host", Text, primary_key=True),
     Column("boot_id", Text, nullable=False),
     Column("spooled", Number, nullable=False),
+)
+
+drained_hosts = Table(
+    "drained_hosts",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("why", Text, nullable=False),
 )
 
 devices = Table(

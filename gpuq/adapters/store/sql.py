@@ -40,7 +40,17 @@ from gpuq.adapters.store.rows import (
     request_row,
     to_json,
 )
-from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests, tokens
+from gpuq.adapters.store.schema import (
+    attempts,
+    chances,
+    devices,
+    drained_hosts,
+    hosts,
+    job_records,
+    jobs,
+    requests,
+    tokens,
+)
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
@@ -205,6 +215,9 @@ class SqlStore(Store):
 
     def hosts(self) -> dict[str, tuple[str, int]]:
         return {row.host: (row.boot_id, row.spooled) for row in self._rows(select(hosts))}
+
+    def drained(self) -> dict[str, str]:
+        return {row.host: row.why for row in self._rows(select(drained_hosts))}
 
     def last_seq(self) -> int:
         with self._database.reading() as connection:

@@ -154,6 +154,12 @@ class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class DrainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a host is drained, for the users whose jobs wait."""
+
+    why: Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+
+
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A token to be made. Without `user` it is the caller's; without `lasts_s` it does not expire."""
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system, tokens
+from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
@@ -24,6 +24,7 @@ from gpuq.api.page import handlers as page
 from gpuq.messages.submission import Submission
 
 API = "/api/v1"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Route:
 
     method: str
     path: str
-    handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    handler: Handler
     text: str
     gives: Any = None
     status: int = 200
@@ -68,6 +69,11 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
         ),
         _post(one, control.one(verb), f"{does} a job.", schema.RequestTaken, also=_LATER, query=wait),
     )
+
+
+def _host(verb: str, text: str, handler: Handler, **others: Any) -> Route:
+    """The route for `verb` on one host."""
+    return _post(f"{API}/hosts/{{id}}/{verb}", handler, text, schema.HostRequestTaken, 202, **others)
 
 
 _get, _post = partial(Route, "GET"), partial(Route, "POST")
@@ -110,6 +116,10 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any], role=Role.OPERATOR),
     _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any], role=Role.ADMIN),
     _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any], role=Role.ADMIN),
+    _get(f"{API}/hosts", hosts.hosts, "Hosts and their states.", list[schema.HostView]),
+    _host("drain", "Keep new jobs off a host.", hosts.drain, body=params.DrainBody, role=Role.OPERATOR),
+    _host("resume", "Put a host back into service.", hosts.resume, role=Role.OPERATOR),
+    _host("lost", "End what ran on a host that will not come back.", hosts.lost, role=Role.ADMIN),
     _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
     _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, params.TokenBody),
     _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),

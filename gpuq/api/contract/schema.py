@@ -252,7 +252,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
     what the command shows and its options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    device that is well; `drained` why an operator keeps new jobs off its host. `processes_visible`: whether its driver shows the
+    processes of jobs, null where no job has shown it yet.
     `energy_joules` counts since the driver was loaded.
     """
 
@@ -269,6 +270,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    drained: str | None
     processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
@@ -279,6 +281,28 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     xids: dict[str, int] | None
     read_at: str | None
     residents: list[ResidentView]
+
+
+class HostView(msgspec.Struct, frozen=True, kw_only=True):
+    """A host with its devices. `state` is `ok`, `drained`, or `silent` for one that has not reported for `stale_after_s`.
+
+    `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began.
+    """
+
+    name: str
+    state: str
+    drained: str | None
+    reported_at: str | None
+    devices: int
+    jobs: list[int]
+
+
+class HostRequestTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about a host was committed; the dispatcher carries it out within a second. `jobs` are those on the host now."""
+
+    host: str
+    asked: str
+    jobs: list[int]
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

@@ -262,7 +262,7 @@ def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnaps
         total_memory=device.total_memory_bytes,
         sharing=device.sharing,
     )
-    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
+    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved, drained=device.drained)
 
 
 def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:

@@ -350,3 +350,9 @@ def test_tokens_are_kept_and_revoked_once(store: Store) -> None:
         store.revoke_token("c", at)
     assert store.token("b") == msgspec.structs.replace(one, revoked_at=5.0)
     assert store.token("a") == other
+
+
+def test_drained_hosts_are_kept_until_they_are_resumed(store: Store) -> None:
+    store.commit(Commit(drained={"node1": "new driver", "node2": "fan"}))
+    store.commit(Commit(drained={"node1": None, "node2": "fan is loud", "node3": None}))
+    assert store.drained() == {"node2": "fan is loud"}
