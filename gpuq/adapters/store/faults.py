@@ -27,6 +27,7 @@ class _Meaning(NamedTuple):
 
 _FULL = _Meaning(Failure, "The disk that holds {label} is full: nothing was recorded.", _SPACE)
 _BUSY = _Meaning(Unreachable, "{label} is kept busy by another process.", _AGAIN)
+_SLOW = _Meaning(Unreachable, "{label} was too slow: {detail}.", _AGAIN)
 _GONE = _Meaning(Unreachable, "{label} does not answer: {detail}.", _START)
 _READ_ONLY = _Meaning(
     Failure, "{label} cannot be written to: {detail}.", "Make it writable for the user that runs gpuq."
@@ -62,10 +63,12 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "53": _GONE,
     "08": _GONE,
     "57P": _GONE,
+    "57014": _SLOW,
     "57": _BUSY,
     "55P03": _BUSY,
     "40": _BUSY,
     "25P03": _BUSY,
+    "25P04": _SLOW,
     "25006": _Meaning(
         Failure, "{label} is read-only.", "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode."
     ),

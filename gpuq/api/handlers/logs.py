@@ -41,7 +41,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     last = number or row.attempt
     await _check_there(context, row, attempts, last)
     if offset < 0:
-        end = await context.read(logs.length, context.settings.home.attempts, row.id, last)
+        end = await context.run(logs.length, context.settings.home.attempts, row.id, last)
         offset = max(0, end + offset)
     if query.follow or limit is None:
         only = number is not None
@@ -52,7 +52,7 @@ async def output(request: web.Request) -> web.StreamResponse:
 async def _check_there(context: ApiContext, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
     """A job that started on this host has a log, if only an empty one. Raises NotFound if it is deleted or on another host."""
     started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
-    if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
+    if not started or await context.run(logs.exists, context.settings.home.attempts, row.id, number):
         return
     if started[0].host == context.settings.worker.host:
         raise NotFound(
@@ -69,7 +69,7 @@ async def _piece(context: ApiContext, job: int, number: int, offset: int, limit:
     parts: list[bytes] = []
     position, left = offset, limit
     while left > 0:
-        chunk = await context.read(logs.read, context.settings.home.attempts, job, number, position, min(left, _CHUNK))
+        chunk = await context.run(logs.read, context.settings.home.attempts, job, number, position, min(left, _CHUNK))
         if not chunk.data:
             break
         parts.append(chunk.marked)
@@ -128,7 +128,7 @@ class _Sender:
     async def _drain(self, answer: web.StreamResponse) -> None:
         attempts = self.context.settings.home.attempts
         while self.number and self._wanted():
-            chunk = await self.context.read(logs.read, attempts, self.job, self.number, self.offset, _CHUNK)
+            chunk = await self.context.run(logs.read, attempts, self.job, self.number, self.offset, _CHUNK)
             if not chunk.data:
                 return
             await answer.write(chunk.marked)

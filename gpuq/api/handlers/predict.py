@@ -52,7 +52,7 @@ async def predict(request: web.Request) -> web.Response:
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
     beside, device_type = params.given(query.beside), params.given(query.device_type)
-    return reply(await context.read(_prediction, context, record, live, beside, device_type))
+    return reply(await context.analyse(_prediction, context, record, live, beside, device_type))
 
 
 def _prediction(

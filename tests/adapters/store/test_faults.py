@@ -8,11 +8,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import event
 
 import gpuq
 from gpuq.adapters.store import database, open_store
@@ -22,6 +24,8 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import Failure, GpuqError, Unreachable
 from tests.adapters.store.postgresql import Server
 from tests.adapters.store.samples import a_record, an_entry
+from tests.support.silent_proxy import SilentProxy
+from tests.support.site import wait_for
 
 ROOT = Path(gpuq.__file__).parent.parent
 
@@ -217,6 +221,25 @@ def test_a_server_that_goes_away_and_comes_back(server: Server) -> None:
         assert sound(error.value)
         assert store.add_jobs([a_record()]) == [2]
         assert [row.id for row in store.jobs()] == [1, 2]
+
+
+def test_a_commit_whose_answer_was_lost_is_found_again_by_its_key(server: Server) -> None:
+    url = server.create_database()
+    upgrade(url)
+    proxy = SilentProxy(server.socket)
+    with (
+        closing(open_store(proxy.url(url))) as store,
+        closing(open_store(url)) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        event.listen(store._database._engine, "commit", lambda _: proxy.cut(only_answers=True))  # type: ignore[attr-defined]
+        submission = thread.submit(store.add_jobs, [a_record("key")])
+        wait_for(other.jobs, 10)
+        proxy.close()
+        with pytest.raises(Unreachable) as error:
+            submission.result(10)
+        assert sound(error.value)
+        assert other.add_jobs([a_record("key"), a_record("another")]) == [1, 2]
 
 
 def test_a_record_changed_by_hand_is_a_failure(sqlite_url: str, store_of: Callable[[str], Store]) -> None:
