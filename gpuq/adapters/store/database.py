@@ -19,10 +19,10 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from gpuq.adapters.store.faults import translate
+from gpuq.adapters.store.faults import READ_ONLY_SERVER, translate
 from gpuq.errors import BadSettings
 
 PATIENCE_S = 3.0
@@ -192,6 +192,12 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         _set_up_session(connection, upgrading)
+
+    @event.listens_for(engine, "handle_error")
+    def _failed(context: ExceptionContext) -> None:
+        # The connection may stay read-only. A new one may reach the primary: the address may move, or name several hosts.
+        if getattr(context.original_exception, "sqlstate", None) == READ_ONLY_SERVER:
+            context.is_disconnect = True
 
     return engine
 

@@ -13,6 +13,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gpuq.errors import Failure, GpuqError, SchemaMismatch, Unreachable
 
+READ_ONLY_SERVER = "25006"
+"""PostgreSQL's SQLSTATE for a write to a standby, which may take over at any moment, or to a server that was made read-only."""
+
 _AGAIN = "Run the command again; if it stays so, look for a process that keeps the database busy."
 _SPACE = "Free some space there; nothing that was answered with yes is lost."
 _UPGRADE = "Run `gpuq db upgrade`."
@@ -69,8 +72,10 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "40": _BUSY,
     "25P03": _BUSY,
     "25P04": _SLOW,
-    "25006": _Meaning(
-        Failure, "{label} is read-only.", "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode."
+    READ_ONLY_SERVER: _Meaning(
+        Unreachable,
+        "{label} is read-only.",
+        "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode.",
     ),
     "42501": _READ_ONLY,
     "28": _Meaning(
