@@ -177,7 +177,7 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
             pool_size=8,
-            connect_args=connection,
+            connect_args={**connection, "client_encoding": "utf8"},
         )
     except ImportError as error:
         # The driver is not installed, or it cannot load its libpq, which is an ImportError as well.
@@ -189,8 +189,11 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             f"The driver for PostgreSQL cannot be loaded: {why}.",
             fix=f"Mend what it names, or reinstall it: {install}.",
         ) from error
+    label = describe(url)
+
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
+        _check_encoding(connection, label)
         _set_up_session(connection, upgrading)
 
     @event.listens_for(engine, "handle_error")
@@ -200,6 +203,17 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             context.is_disconnect = True
 
     return engine
+
+
+def _check_encoding(connection: Any, label: str) -> None:
+    """Raises BadSettings unless the database stores UTF-8: SQL_ASCII returns bytes for texts, others cannot store every text."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        connection.close()
+        raise BadSettings(
+            f"{label} has the encoding {encoding}; gpuq needs UTF8.",
+            fix="Make a new one, `createdb -E UTF8 -T template0 NAME`, and name it in GPUQ_DATABASE_URL.",
+        )
 
 
 def _set_up_session(connection: DBAPIConnection, upgrading: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.adapters.store import open_store
 from gpuq.adapters.store.database import Database, describe, parse
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadSettings
@@ -109,6 +110,19 @@ def test_an_address_may_choose_how_long_to_wait_for_a_slow_network(server: Serve
         with socket.socket(fileno=os.dup(driver.fileno())) as ours:
             assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
     proxy.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_refused(server: Server, encoding: str) -> None:
+    name = f"gpuq_{encoding.lower()}"
+    server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING {encoding} LOCALE 'C'")
+    for attempt in (open_store, upgrade):
+        with pytest.raises(BadSettings) as error:
+            attempt(server.url(name))
+        assert error.value.message == (
+            f"The PostgreSQL database {name} at {server.folder} has the encoding {encoding}; gpuq needs UTF8."
+        )
+        assert "createdb -E UTF8 -T template0" in error.value.fix
 
 
 def test_the_store_loads_neither_an_orm_nor_alembic() -> None:
