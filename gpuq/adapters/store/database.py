@@ -3,8 +3,8 @@
 SQLite runs in WAL mode and syncs every commit. A writer takes the write lock at its begin and waits up to three seconds for it,
 so that several processes can write. PostgreSQL runs at READ COMMITTED with the same timeout. No table is known here.
 
-If the network to PostgreSQL drops every packet, a connection in use breaks after SILENCE_S. All idle ones are then closed too, so
-that the next call connects anew. A server that is only slow breaks none.
+If the network to PostgreSQL drops every packet, a connection breaks after SILENCE_S. The idle ones are then closed too, so that the
+next call makes a new one. A server that is only slow breaks none.
 """
 
 from __future__ import annotations
