@@ -3,8 +3,8 @@
 SQLite runs in WAL mode and syncs every commit. A writer takes the write lock at its begin and waits up to three seconds for it,
 so that several processes can write. PostgreSQL runs at READ COMMITTED with the same timeout. No table is known here.
 
-If the network to PostgreSQL drops every packet, a connection breaks after SILENCE_S. The idle ones are then closed too, so that the
-next call makes a new one. A server that is only slow breaks none.
+If the network to PostgreSQL drops every packet, a connection breaks after SILENCE_S. The idle ones are then closed too, so that
+the next call makes a new one. A server that is only slow breaks none.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ holds locks. No statement of ours takes a minute, except in an upgrade."""
 SILENCE_S = 4
 """How long either end keeps a TCP connection whose other end acknowledges nothing. Linux alone waits for a quarter of an hour,
 and until then the server keeps the locks of a client that is gone."""
-CONNECT_WITHIN_S = 2
-"""How long a new connection may take, for each host of the address. The driver allows no less."""
+CONNECT_WITHIN_S = 3
+"""How long a new connection may take, for each host of the address. Linux repeats a lost first packet after one second and then
+after ever longer pauses, so that a longer wait would outlast the cut of a network."""
 _PROBE_AFTER_S, _PROBE_EVERY_S = 2, 1
 """When the kernel probes an idle connection. Without probes, SILENCE_S would not apply while a reply is awaited."""
 _WRITES = "gpuq_writes"
