@@ -154,9 +154,7 @@ def test_daemons_are_watched(units, service):
 
 
 RESTARTED = sorted(
-    path.relative_to(ROOT / "systemd")
-    for path in (ROOT / "systemd").rglob("*.service")
-    if "Restart" in settings(path)
+    path.relative_to(ROOT / "systemd") for path in (ROOT / "systemd").rglob("*.service") if "Restart" in settings(path)
 )
 
 
