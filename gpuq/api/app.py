@@ -66,4 +66,5 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     waking.cancel()
     with suppress(asyncio.CancelledError):
         await waking
-    context.readers.shutdown(wait=False, cancel_futures=True)
+    for threads in (context.readers, context.analysts):
+        threads.shutdown(wait=False, cancel_futures=True)

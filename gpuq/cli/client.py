@@ -47,7 +47,7 @@ _SOCKET_PATH_BYTES = 107
 
 
 class Lost(Unreachable):
-    """The connection broke after the request was sent, so it is unknown whether it was carried out."""
+    """It is unknown whether the request was carried out: the connection broke after it was sent, or the answer was 503."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -113,7 +113,7 @@ class Client:
             return None
 
     def post(self, path: str, body: object = None, *, key: str | None = None, patient: bool = False) -> Any:
-        """The JSON answer to a POST. With an idempotency `key` it is repeated for up to ten seconds if the answer is lost.
+        """The JSON answer to a POST. With an idempotency `key` it is repeated for up to ten seconds if it may not have been done.
 
         `patient`: without a timeout, because the answer may take minutes.
         """
@@ -125,18 +125,22 @@ class Client:
             return self._call("POST", path, payload, headers)
         # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
         headers["Idempotency-Key"] = key
+        started, noted = time.monotonic(), False
         deadline: float | None = None
         while True:
             try:
                 return self._call("POST", path, payload, headers)
-            except Lost:
-                deadline = deadline or time.monotonic() + RETRY_S
-                if time.monotonic() > deadline:
-                    raise
-            except Unreachable:
+            except Unreachable as error:
                 # Repeated only after a request was sent. Before that nothing has happened, and the user learns it at once.
-                if deadline is None or time.monotonic() > deadline:
+                if deadline is None and not isinstance(error, Lost):
                     raise
+                now = time.monotonic()
+                deadline = deadline or now + RETRY_S
+                if now > deadline:
+                    raise
+                if now - started >= _NOTE_AFTER_S and not noted:
+                    noted = True
+                    console.note(f"gpuq: {error.message} Trying again for up to {RETRY_S:.0f} s.")
             time.sleep(0.2)
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
@@ -232,6 +236,8 @@ class Client:
         if cls is None:
             by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
             cls = Failure if "exit_code" in problem else by_status
+        if cls is Unreachable:
+            cls = Lost
         detail = problem.get("detail") or problem.get("title")
         raise cls(str(detail or f"The daemon answered with HTTP status {response.status}."), fix=problem.get("hint"))
 

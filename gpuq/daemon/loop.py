@@ -288,11 +288,19 @@ class Dispatcher:
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """The result of blocking work in the database thread; while the database is away, wait and try again."""
+        away_since: float | None = None
         while True:
             try:
                 result: T = await self.parts.run_blocking(work)
             except Unreachable as error:
-                log.warning("record: %s", error.message, extra={"action": "retry"})
+                # Waiting is no reason for the watchdog to end this process.
+                self.beat = self.parts.clock()
+                if away_since is None:
+                    away_since = self.beat
+                    log.warning("record: %s Trying again until it answers.", error.message, extra={"action": "retry"})
                 await asyncio.sleep(_RETRY_S)
             else:
+                if away_since is not None:
+                    away_s = self.parts.clock() - away_since
+                    log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result

@@ -17,7 +17,7 @@ import pytest
 from gpuq.cli.client import Client, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi, Reply, _handler, serve
+from tests.cli.conftest import Command, FakeApi, Reply, _handler, problem, serve
 
 
 @pytest.fixture
@@ -202,6 +202,26 @@ def test_calls_wait_for_an_absent_endpoint_at_most_away_s(home: Path) -> None:
             Client(environ={"GPUQ_HOME": str(home)}, away_s=0.3).get("/api/v1/gpus")
     finally:
         os.close(lock)
+
+
+def test_a_database_that_stays_away_is_reported_after_the_last_try(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpuq.cli.client.RETRY_S", 0.5)
+    monkeypatch.setattr("gpuq.cli.client._NOTE_AFTER_S", 0.0)
+    away = problem(503, 4, "The database has not answered for 4 s.", "See `gpuq queue`.")
+    api.on("POST", "/api/v1/jobs", away)
+    api.on("POST", "/api/v1/jobs/1/cancel", away)
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        with pytest.raises(Unreachable, match="not answered") as error:
+            client.post("/api/v1/jobs", {}, key="k")
+        assert error.value.fix == "See `gpuq queue`."
+        assert len(api.requests) > 1
+        assert capsys.readouterr().err.count("The database has not answered for 4 s. Trying again") == 1
+        asked = len(api.requests)
+        with pytest.raises(Unreachable):
+            client.post("/api/v1/jobs/1/cancel")
+        assert len(api.requests) == asked + 1, "without a key it might be done twice"
 
 
 def test_a_stale_dispatcher_is_noted_once(gpuq: Command, api: FakeApi) -> None:

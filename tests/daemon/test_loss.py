@@ -141,24 +141,33 @@ async def test_redis_away_holds_nothing_up_that_it_need_not(harness: Harness) ->
 
 
 async def test_the_database_away_stops_the_ring_and_loses_nothing(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The log has a line for each change; the watchdog is fed while the dispatcher waits."""
     world = World(harness.store, a_device())
     job = harness.submit()
-    failures = iter([Unreachable("the disk is full."), Unreachable("the disk is full.")])
-    commit = harness.store.commit
+    failures = iter([Unreachable("the disk is full."), Unreachable("it does not answer."), Unreachable("it is busy.")])
+    commit, beats = harness.store.commit, []
 
     def failing(batch: object) -> None:
+        beats.append(harness.dispatcher.beat)
         for failure in failures:
+            harness.now += 30
             raise failure
         commit(batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(harness.store, "commit", failing)
     monkeypatch.setattr("gpuq.daemon.loop._RETRY_S", 0)
 
-    await harness.live(world, 3)
+    with caplog.at_level("INFO", "gpuq.daemon.loop"):
+        await harness.live(world, 3)
 
     assert harness.states() == {job: "RUNNING"}
+    assert [line.getMessage() for line in caplog.records] == [
+        "record: the disk is full. Trying again until it answers.",
+        "record: it answers again after 60 s",
+    ]
+    assert len(set(beats[:4])) == 4
 
 
 async def test_an_unknown_request_is_dropped_and_jobs_still_start(harness: Harness) -> None:

@@ -99,7 +99,7 @@ async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, d
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.models is None or not waiting:
         return {}
-    return await context.read(context.models.forecasts, waiting)
+    return await context.analyse(context.models.forecasts, waiting)
 
 
 def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:

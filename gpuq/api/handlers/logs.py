@@ -64,7 +64,7 @@ class _Log:
     async def read(self, number: int, offset: int, limit: int) -> Chunk | None:
         """As `job_log.read`, from the attempt's host if the log is not here. Raises Unreachable if that does not answer."""
         context = self.context
-        found = await context.read(job_log.read, context.settings.home.attempts, self.job, number, offset, limit)
+        found = await context.run(job_log.read, context.settings.home.attempts, self.job, number, offset, limit)
         attempt = self.attempts.get(number)
         elsewhere = (
             attempt is not None and attempt.started_at is not None and attempt.host != context.settings.worker.host

@@ -54,7 +54,7 @@ async def predict(request: web.Request) -> web.Response:
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
     beside, device_type = params.given(query.beside), params.given(query.device_type)
-    answer = await context.read(_prediction, context, record, live, beside, device_type)
+    answer = await context.analyse(_prediction, context, record, live, beside, device_type)
     return reply(answer if visibility.sees_all(request) else await _without_others(request, answer))
 
 
