@@ -12,8 +12,19 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Select, between, func, or_, select, union_all, update
 
-from gpuq.adapters.store import cycle, journal, submit
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
+from gpuq.adapters.store import cycle, journal, leadership, submit
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Leader,
+    Request,
+    Selection,
+    Service,
+    Store,
+)
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
@@ -160,6 +171,18 @@ class SqlStore(Store):
             return journal.read_job(connection, job, after=after, limit=limit) if _is_id(job) else []
 
     # --- for the dispatcher
+
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        with self._database.writing() as connection:
+            return leadership.take(connection, holder, lease_s)
+
+    def release_leadership(self, epoch: int) -> None:
+        with self._database.writing() as connection:
+            leadership.release(connection, epoch)
+
+    def leader(self) -> Leader:
+        with self._database.reading() as connection:
+            return leadership.read(connection)
 
     def requests(self, limit: int) -> list[Request]:
         query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)
