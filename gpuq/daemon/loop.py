@@ -3,7 +3,7 @@
     inbox ▶ apply ▶ collect forecasts ▶ decide ▶ apply the actions ▶ commit ▶ perform
 
 No action is performed, and no message acknowledged, before the commit. While the database is away the loop waits and tries
-again; jobs run on meanwhile.
+again; jobs run on meanwhile. A commit raises Conflict when another dispatcher has taken over; that ends the loop.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
@@ -59,6 +60,7 @@ class DispatcherDependencies:
     """What the dispatcher works with; tests pass their own."""
 
     store: Store
+    lease: Lease
     stream: Stream
     performer: Performer
     learner: Learner
@@ -219,8 +221,9 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
-            await self._until_it_works(partial(self.parts.store.commit, commit))
+        changes = any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances))
+        if changes or self.parts.lease.is_due():
+            await self._until_it_works(partial(self.parts.lease.commit, commit))
 
     async def _after_commit(self, cycle: Cycle) -> None:
         orders = self.parts.performer.due(self.state, cycle.now)

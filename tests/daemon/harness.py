@@ -21,6 +21,7 @@ from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import LEASE_S, Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
@@ -65,6 +66,8 @@ class Harness:
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
+        epoch = self.store.take_leadership("the test", LEASE_S)
+        assert epoch is not None
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
         learner.catch_up(self.now)
         state = restore(self.store, self.now)
@@ -72,6 +75,7 @@ class Harness:
             learner.register(row.id, row.record)
         parts = DispatcherDependencies(
             store=self.store,
+            lease=Lease(self.store, epoch, lambda: self.now),
             stream=self.stream,
             performer=Performer(self.bell, KEY, Limits().start_grace_s),
             learner=learner,

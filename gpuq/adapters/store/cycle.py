@@ -1,5 +1,5 @@
-"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The renewal of the lease goes first, because it
-is the fence.
+"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The renewal of the lease goes first, because
+it is the fence.
 
 If a row to be changed does not exist, the call raises and nothing of the cycle is kept.
 """

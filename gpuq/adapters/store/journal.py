@@ -28,8 +28,8 @@ _KEPT_BEFORE_FIX = "Nothing needs to be done: the dispatcher starts again and go
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write new entries. Raises Conflict if one of their numbers is taken: the dispatcher committed them before, and the connection
-    broke before the answer came."""
+    """Write new entries. Raises Conflict if one of their numbers is taken: the dispatcher committed them before, and the
+    connection broke before the answer came."""
     if not entries:
         return
     first, last = min(entry.seq for entry in entries), last_seq(connection)

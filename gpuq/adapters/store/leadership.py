@@ -38,7 +38,7 @@ def take(connection: Connection, holder: str, lease_s: float) -> int | None:
     taken = update(leadership).where(is_free).values(epoch=_COLUMNS.epoch + 1, holder=holder, renewed_at=now)
     if connection.execute(taken).rowcount == 0:
         return None
-    return connection.execute(select(_COLUMNS.epoch)).scalar_one()
+    return read(connection).epoch
 
 
 def renew(connection: Connection, epoch: int) -> None:
