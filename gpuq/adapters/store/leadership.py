@@ -9,59 +9,84 @@ All times are those of the database's clock. Epoch 0 is that of a record that no
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Double, func, literal_column, or_, select, update
+from sqlalchemy import Connection, Double, bindparam, func, or_, select, update
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from gpuq.adapters.store.contract import Leader
 from gpuq.adapters.store.schema import leadership
 from gpuq.errors import Conflict
 
-OVERTAKEN_FIX: Final = "Nothing needs to be done: this one continues as a standby. `gpuq doctor` names the leader."
+_OVERTAKEN_FIX: Final = "Nothing needs to be done: this one is started again, as a standby."
 
-# Unix time of this statement, not of the transaction's begin: it may have waited for the row.
-_NOW: Final[dict[str, ColumnElement[float]]] = {
-    "sqlite": literal_column("((julianday('now') - 2440587.5) * 86400.0)", Double()),
-    "postgresql": literal_column("CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)", Double()),
-}
+
+class _UnixTime(FunctionElement[float]):
+    """The database's clock when the row is read. The begin of the transaction may be seconds earlier if it waited for the row."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(_UnixTime, "sqlite")
+def _on_sqlite(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(_UnixTime, "postgresql")
+def _on_postgresql(*_: Any, **__: Any) -> str:
+    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)"
+
+
 _COLUMNS = leadership.c
+_AGE = _UnixTime() - _COLUMNS.renewed_at
+_IS_FREE = or_(
+    _COLUMNS.holder.is_(None),
+    _COLUMNS.holder == bindparam("taker"),
+    # A renewal far in the future was made before the clock was set back: it counts as an old one.
+    func.abs(_AGE) > bindparam("lease_s"),
+)
+_TAKE = (
+    update(leadership)
+    .where(_IS_FREE)
+    .values(epoch=_COLUMNS.epoch + 1, holder=bindparam("taker"), renewed_at=_UnixTime())
+)
+_MINE = _COLUMNS.epoch == bindparam("mine")
+_RENEW = update(leadership).where(_MINE).values(renewed_at=_UnixTime())
+_RELEASE = update(leadership).where(_MINE).values(holder=None)
+_READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE)
 
 
 def take(connection: Connection, holder: str, lease_s: float) -> int | None:
     """Take the leadership if it is free: the new epoch, or None.
 
-    It is free if it was released, if `holder` had it before, or if it was not renewed for `lease_s` seconds. A renewal that lies
-    so far in the future was made before the clock was set back, and counts as an old one.
+    It is free if it was released, if `holder` had it before, or if it was not renewed for `lease_s` seconds.
     """
-    now = _NOW[connection.dialect.name]
-    is_free = or_(_COLUMNS.holder.is_(None), _COLUMNS.holder == holder, func.abs(now - _COLUMNS.renewed_at) > lease_s)
-    taken = update(leadership).where(is_free).values(epoch=_COLUMNS.epoch + 1, holder=holder, renewed_at=now)
-    if connection.execute(taken).rowcount == 0:
+    if connection.execute(_TAKE, {"taker": holder, "lease_s": lease_s}).rowcount == 0:
         return None
     return read(connection).epoch
 
 
 def renew(connection: Connection, epoch: int) -> None:
     """Renew the lease of this epoch. Raises Conflict if another dispatcher has taken the leadership since."""
-    renewed = update(leadership).where(_COLUMNS.epoch == epoch).values(renewed_at=_NOW[connection.dialect.name])
-    if connection.execute(renewed).rowcount == 0:
+    if connection.execute(_RENEW, {"mine": epoch}).rowcount == 0:
         raise overtaken(epoch, read(connection))
 
 
 def release(connection: Connection, epoch: int) -> None:
     """Let the next dispatcher lead at once; does nothing if another one leads already."""
-    connection.execute(update(leadership).where(_COLUMNS.epoch == epoch).values(holder=None))
+    connection.execute(_RELEASE, {"mine": epoch})
 
 
 def read(connection: Connection) -> Leader:
     """Which dispatcher leads, and when it last renewed its lease."""
-    age = _NOW[connection.dialect.name] - _COLUMNS.renewed_at
-    epoch, holder, renewed_s_ago = connection.execute(select(_COLUMNS.epoch, _COLUMNS.holder, age)).one()
+    epoch, holder, renewed_s_ago = connection.execute(_READ).one()
     return Leader(epoch=epoch, holder=holder, renewed_s_ago=renewed_s_ago)
 
 
 def overtaken(epoch: int, leader: Leader) -> Conflict:
     """The error of a dispatcher that led in `epoch` and does not lead any more."""
-    who = "Another dispatcher" if leader.holder is None else f"The dispatcher {leader.holder}"
-    sentence = f"{who} has taken over, in epoch {leader.epoch}; this one led in epoch {epoch} and wrote nothing since."
-    return Conflict(sentence, fix=OVERTAKEN_FIX)
+    name = "Another dispatcher" if leader.holder is None else f"The dispatcher {leader.holder}"
+    sentence = f"{name} has taken over, in epoch {leader.epoch}. This one led in epoch {epoch}; its commit was refused."
+    return Conflict(sentence, fix=_OVERTAKEN_FIX)

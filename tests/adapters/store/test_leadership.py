@@ -90,7 +90,7 @@ def test_a_commit_in_an_earlier_epoch_keeps_nothing(store: Store) -> None:
         Commit(epoch=before, handled=[1]),
         Commit(epoch=before, entries=[an_entry(1)], jobs=[a_change(job, reason="stale")]),
     ):
-        with pytest.raises(Conflict, match="two has taken over, in epoch 2; this one led in epoch 1"):
+        with pytest.raises(Conflict, match=r"two has taken over, in epoch 2\. This one led in epoch 1"):
             store.commit(stale)
     assert [request.verb for request in store.requests(10)] == ["submit"]
     assert (store.last_seq(), store.jobs()[0].reason) == (0, None)
