@@ -19,6 +19,9 @@ from gpuq.adapters.store.contract import Leader
 from gpuq.adapters.store.schema import leadership
 from gpuq.errors import Conflict
 
+SUSPENDED_S = 4.0
+"""PostgreSQL ends a commit whose dispatcher sends nothing for this long. It may be suspended, and it holds the lock of the row:
+no standby could take over."""
 _OVERTAKEN_FIX: Final = "Nothing needs to be done: this one is started again, as a standby."
 
 
@@ -55,6 +58,7 @@ _TAKE = (
 _MINE = _COLUMNS.epoch == bindparam("mine")
 _RENEW = update(leadership).where(_MINE).values(renewed_at=_UnixTime())
 _RELEASE = update(leadership).where(_MINE).values(holder=None)
+_END_IF_SUSPENDED = select(func.set_config("idle_in_transaction_session_timeout", bindparam("after"), True))
 _READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE)
 
 
@@ -72,6 +76,8 @@ def renew(connection: Connection, epoch: int) -> None:
     """Renew the lease of this epoch. Raises Conflict if another dispatcher has taken the leadership since."""
     if connection.execute(_RENEW, {"mine": epoch}).rowcount == 0:
         raise overtaken(epoch, read(connection))
+    if connection.dialect.name == "postgresql":
+        connection.execute(_END_IF_SUSPENDED, {"after": f"{SUSPENDED_S * 1000:.0f}ms"})
 
 
 def release(connection: Connection, epoch: int) -> None:

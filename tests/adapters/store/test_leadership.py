@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from time import time
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.leadership import renew
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.sql import SqlStore
-from gpuq.errors import Conflict
+from gpuq.errors import Conflict, Unreachable
 from tests.adapters.store.samples import a_change, a_record, an_entry
 
 LONG_S = 3600.0
@@ -103,6 +104,27 @@ def test_a_record_that_was_led_before_takes_no_commit_without_an_epoch(store: St
     with pytest.raises(Conflict, match="Another dispatcher has taken over"):
         store.commit(Commit(entries=[an_entry(1)]))
     assert store.last_seq() == 0
+
+
+def test_a_leader_suspended_in_the_middle_of_a_commit_does_not_keep_the_leadership(
+    postgresql_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lock of the row, until the server ends its transaction."""
+    monkeypatch.setattr("gpuq.adapters.store.leadership.SUSPENDED_S", 0.2)
+    suspended, other = store_of(postgresql_url), store_of(postgresql_url)
+    assert isinstance(suspended, SqlStore)
+    epoch = lead(suspended, "one", EXPIRED)
+
+    def suspend_while_the_other_takes_over() -> None:
+        with suspended._database.writing() as connection:
+            renew(connection, epoch)
+            assert lead(other, "two", EXPIRED) == epoch + 1
+            connection.execute(select(leadership))
+
+    with pytest.raises(Unreachable):
+        suspend_while_the_other_takes_over()
+    with pytest.raises(Conflict):
+        suspended.commit(Commit(epoch=epoch))
 
 
 def test_of_two_that_take_the_leadership_at_once_one_leads(open_record: Callable[[], Store]) -> None:
