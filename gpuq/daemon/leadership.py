@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import Commit, Store
 from gpuq.errors import Unreachable
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LEASE_S: Final = 6.0
 """A standby takes over so long after the last renewal. Three renewals fit in: one slow commit does not cost the leadership."""
@@ -52,6 +53,18 @@ class Lease:
         """Let a standby take over at once. Without a database it takes over when the lease has expired. Blocks."""
         with suppress(Unreachable):
             self.store.release_leadership(self.epoch)
+
+
+async def renew_during(lease: Lease, work: Awaitable[T]) -> T:
+    """The result of `work`, such as the restore of a long queue; the lease is renewed from a thread of its own until then.
+
+    Raises Conflict if another dispatcher takes over meanwhile.
+    """
+    task = asyncio.ensure_future(work)
+    while not (await asyncio.wait({task}, timeout=RENEW_S))[0]:
+        with suppress(Unreachable):
+            await asyncio.to_thread(lease.commit, Commit())
+    return task.result()
 
 
 def holder_name(host: str, lock: Path) -> str:

@@ -26,7 +26,7 @@ from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
-from gpuq.daemon.leadership import Lease, holder_name, stand_by
+from gpuq.daemon.leadership import Lease, holder_name, renew_during, stand_by
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
@@ -87,7 +87,8 @@ async def _run(settings: Settings, holder: str) -> None:
             if epoch is not None:
                 lease = Lease(store, epoch, partial(time.clock_gettime, time.CLOCK_BOOTTIME))
                 try:
-                    dispatcher = await run_blocking(_assemble, settings, lease, learner, policy, run_blocking)
+                    making = run_blocking(_assemble, settings, lease, learner, policy, run_blocking)
+                    dispatcher: Dispatcher = await renew_during(lease, making)
                     await _dispatch(dispatcher, notify, stop)
                 finally:
                     await run_blocking(lease.release)

@@ -11,7 +11,7 @@ import pytest
 
 from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.memory import MemoryStore
-from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, stand_by
+from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
 from gpuq.errors import Conflict, Unreachable
 from tests.daemon.harness import Harness, run_here
 from tests.support.nouns import a_device
@@ -83,6 +83,27 @@ async def test_an_idle_leader_renews_its_lease_and_writes_nothing_else(harness: 
         renewals.add(harness.store.renewed_at)
     assert harness.store.last_seq() == entries
     assert len(renewals) == 11, "not with each cycle"
+
+
+async def test_the_lease_is_renewed_during_a_long_restore(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.daemon.leadership.RENEW_S", 0.001)
+    assert isinstance(harness.store, MemoryStore)
+    lease, renewals = harness.dispatcher.parts.lease, set[float]()
+    harness.store._clock = lambda: harness.now
+
+    async def restore() -> str:
+        while len(renewals) < 3:
+            harness.now += 1
+            renewals.add(harness.store.renewed_at)
+            await asyncio.sleep(0)
+        return "restored"
+
+    async with asyncio.timeout(10):
+        assert await renew_during(lease, restore()) == "restored"
+
+    harness.start()
+    with pytest.raises(Conflict):
+        await renew_during(lease, asyncio.get_running_loop().create_future())
 
 
 async def test_a_standby_leads_when_the_lease_has_expired(caplog: pytest.LogCaptureFixture) -> None:
