@@ -249,7 +249,8 @@ class Dispatcher:
             learner, chosen = self.parts.learner, self.parts.policy
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
-            about = DispatcherStatus(model_version=learner.model_version, policy=policy)
+            epoch = self.parts.lease.epoch
+            about = DispatcherStatus(model_version=learner.model_version, policy=policy, epoch=epoch)
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 

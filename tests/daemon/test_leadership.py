@@ -13,6 +13,7 @@ from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
 from gpuq.errors import Conflict, Unreachable
+from gpuq.messages.live import decode
 from tests.daemon.harness import Harness, run_here
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -69,6 +70,13 @@ async def test_a_dispatcher_that_was_overtaken_sends_no_order_and_acknowledges_n
 
     assert harness.bell.sent == {}
     assert len(harness.store.requests(10)) == 1
+
+
+async def test_the_epoch_of_the_leader_stands_in_its_view(harness: Harness) -> None:
+    await harness.turn()
+    harness.start()
+    await harness.turn()
+    assert decode(await harness.stream.view() or b"").dispatcher.epoch == 2
 
 
 async def test_an_idle_leader_renews_its_lease_and_writes_nothing_else(harness: Harness) -> None:
