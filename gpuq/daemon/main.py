@@ -72,7 +72,7 @@ async def _run(settings: Settings, holder: str) -> None:
     # Here in the main thread, since the time limit for making a policy needs signals.
     policy = guard(settings.scheduling)
     notify = WatchDog()
-    # One thread for all blocking calls: the store allows one caller at a time.
+    # One thread for all blocking calls, so that they are made in order; only renewals during a restore have another.
     with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
 
         async def run_blocking(work: Callable[..., Any], *args: object) -> Any:
@@ -109,6 +109,8 @@ async def _dispatch(dispatcher: Dispatcher, notify: WatchDog, stop: asyncio.Even
 def _assemble(
     settings: Settings, lease: Lease, learner: Learner, policy: Guarded, run_blocking: Callable[..., Any]
 ) -> Dispatcher:
+    # A newer gpuq may have upgraded the record while this one stood by.
+    open_store(settings.database_url).close()
     store = lease.store
     shadow = settings.scheduling.shadow
     limits = exclusively(settings.admission) if shadow else settings.admission

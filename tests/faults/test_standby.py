@@ -8,16 +8,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.errors import Conflict, Unreachable
+from gpuq.adapters.store.schema import HEAD
+from gpuq.errors import Conflict, SchemaMismatch, Unreachable
 from tests.adapters.store.postgresql import Server, why_not
 from tests.adapters.store.samples import a_record
 from tests.daemon.harness import Harness
@@ -91,6 +94,20 @@ def database_url(request: pytest.FixtureRequest, folder: Path) -> str:
     return url
 
 
+@contextmanager
+def set_schema(url: str, revision: str) -> Iterator[None]:
+    """Another schema revision in the record until the end of the block."""
+    statement = text("UPDATE alembic_version SET version_num = :revision")
+    with closing(Database(url)) as database:
+        with database.writing() as connection:
+            connection.execute(statement, {"revision": revision})
+        try:
+            yield
+        finally:
+            with database.writing() as connection:
+                connection.execute(statement, {"revision": HEAD})
+
+
 def suspend_and_take_over(leader: Gpuqd, store: Store) -> None:
     """SIGSTOP it outside of a transaction, which would lock the record, and take the leadership as if its lease had expired."""
     while True:
@@ -131,12 +148,13 @@ async def test_a_dispatcher_suspended_during_a_takeover_commits_nothing_afterwar
 
 def test_a_standby_takes_over_from_a_killed_leader_and_from_one_that_ends(postgresql_url: str, folder: Path) -> None:
     with closing(open_store(postgresql_url)) as store, ExitStack() as running:
-        ours = [running.enter_context(Gpuqd(folder, postgresql_url, host)) for host in ("one", "two", "three")]
+        hosts = ("one", "two", "three", "four")
+        ours = [running.enter_context(Gpuqd(folder, postgresql_url, host)) for host in hosts]
 
         def leader() -> Gpuqd | None:
             return next((each for each in ours if each.leads(store)), None)
 
-        wait_for(lambda: sum(each.stands_by() for each in ours) == 2 and leader(), 20)
+        wait_for(lambda: sum(each.stands_by() for each in ours) == 3 and leader(), 20)
         (job,) = store.add_jobs([a_record(hold=True)])
         wait_for(lambda: not store.requests(1), 10)
 
@@ -153,3 +171,12 @@ def test_a_standby_takes_over_from_a_killed_leader_and_from_one_that_ends(postgr
         assert found is not None
         assert found.state.value == "CANCELLED"
         assert store.leader().epoch >= 3
+
+        # A newer gpuq upgrades the record while an older one stands by.
+        leading = wait_for(leader, 1)
+        [older] = [each for each in ours if each is not leading]
+        with set_schema(postgresql_url, "9999"):
+            leading.process.send_signal(signal.SIGTERM)
+            assert older.process.wait(10) == SchemaMismatch.exit_code
+        assert "The database is newer than this gpuq" in older.output.read_text()
+        assert store.leader().holder is None
