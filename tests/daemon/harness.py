@@ -11,8 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.redis.queue import OrderSender
-from gpuq.adapters.redis.stream import MemoryStream, Stream
+from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.measuring.measurement import Measurement, Segment
@@ -31,7 +30,7 @@ from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.submission import JobRecord, Submission
 from gpuq.messages.wire import Message, verify
-from gpuq.policies.guard import Guarded, guard
+from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from tests.support.nouns import GIB
 from tests.support.orders import MemoryOrderSender
@@ -53,42 +52,14 @@ async def run_here(work: Callable[..., Any], *args: object) -> Any:
     return work(*args)
 
 
-def a_dispatcher(
-    lease: Lease,
-    stream: Stream,
-    sender: OrderSender,
-    folder: Path,
-    clock: Callable[[], float],
-    run_blocking: Callable[..., Any],
-    *,
-    policy: Guarded | None = None,
-) -> Dispatcher:
-    """The dispatcher that leads with this lease, its state restored from the record."""
-    store = lease.store
-    learner = Learner(store, Shelf(folder / "models"), Learning())
-    learner.catch_up(clock())
-    state = restore(store, clock(), learner.register)
-    parts = DispatcherDependencies(
-        store=store,
-        lease=lease,
-        stream=stream,
-        performer=Performer(sender, KEY, Limits().start_grace_s),
-        learner=learner,
-        policy=policy or guard(Scheduling()),
-        limits=Limits(),
-        clock=clock,
-        run_blocking=run_blocking,
-    )
-    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, KEY)
-    return Dispatcher(parts, state, Journal(store.last_seq()), inbox)
-
-
 class Harness:
     """One record, one Redis, and a dispatcher that can be killed and started again."""
 
+    run_blocking: Callable[..., Any] = staticmethod(run_here)
+
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
-        self.store = store or MemoryStore()
+        self.store: Store = store or MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now = 1000.0
@@ -97,11 +68,32 @@ class Harness:
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
+        self.lease = self.lead()
+        learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
+        learner.catch_up(self.now)
+        state = restore(self.store, self.now)
+        for row in self.store.jobs(ids=list(state.jobs)):
+            learner.register(row.id, row.record)
+        parts = DispatcherDependencies(
+            store=self.store,
+            lease=self.lease,
+            stream=self.stream,
+            performer=Performer(self.bell, KEY, Limits().start_grace_s),
+            learner=learner,
+            policy=guard(Scheduling()),
+            limits=Limits(),
+            clock=lambda: self.now,
+            run_blocking=self.run_blocking,
+        )
+        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
+        self.dispatcher.journal.begin(state, self.now)
+
+    def lead(self) -> Lease:
+        """Take the leadership, also from the dispatcher before."""
         epoch = self.store.take_leadership("the test", LEASE_S)
         assert epoch is not None
-        lease = Lease(self.store, epoch, lambda: self.now)
-        self.dispatcher = a_dispatcher(lease, self.stream, self.bell, self.folder, lambda: self.now, run_here)
-        self.dispatcher.journal.begin(self.dispatcher.state, self.now)
+        return Lease(self.store, epoch, lambda: self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
         """What the API does: commit, then ring (the ring may be lost)."""

@@ -96,7 +96,7 @@ async def test_an_idle_leader_renews_its_lease_and_writes_nothing_else(harness: 
 async def test_the_lease_is_renewed_during_a_long_restore(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuq.daemon.leadership.RENEW_S", 0.001)
     assert isinstance(harness.store, MemoryStore)
-    lease, renewals = harness.dispatcher.parts.lease, set[float]()
+    lease, renewals = harness.lease, set[float]()
     harness.store._clock = lambda: harness.now
 
     async def restore() -> str:

@@ -143,7 +143,7 @@ async def test_a_dispatcher_suspended_during_a_takeover_commits_nothing_afterwar
         assert store.leader().holder == "the test"
         await harness.turn()
         assert harness.states()[job] == "CANCELLED"
-        harness.dispatcher.parts.lease.release()
+        harness.lease.release()
 
 
 def test_a_standby_takes_over_from_a_killed_leader_and_from_one_that_ends(postgresql_url: str, folder: Path) -> None:
