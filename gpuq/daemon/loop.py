@@ -3,7 +3,7 @@
     inbox ▶ apply ▶ collect forecasts ▶ decide ▶ apply the actions ▶ commit ▶ perform
 
 No action is performed, and no message acknowledged, before the commit. While the database is away the loop waits and tries
-again; jobs run on meanwhile.
+again; jobs run on meanwhile. A commit raises Conflict when another dispatcher has taken over; that ends the loop.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, ends_on_lost_host, requested_events
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
@@ -59,6 +60,7 @@ class DispatcherDependencies:
     """What the dispatcher works with; tests pass their own."""
 
     store: Store
+    lease: Lease
     stream: Stream
     performer: Performer
     learner: Learner
@@ -223,8 +225,9 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)):
-            await self._until_it_works(partial(self.parts.store.commit, commit))
+        changes = any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances))
+        if changes or self.parts.lease.is_due():
+            await self._until_it_works(partial(self.parts.lease.commit, commit))
 
     async def _after_commit(self, cycle: Cycle) -> None:
         orders = self.parts.performer.due(self.state, cycle.now)
@@ -250,7 +253,8 @@ class Dispatcher:
             learner, chosen = self.parts.learner, self.parts.policy
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
-            about = DispatcherStatus(model_version=learner.model_version, policy=policy)
+            epoch = self.parts.lease.epoch
+            about = DispatcherStatus(model_version=learner.model_version, policy=policy, epoch=epoch)
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 

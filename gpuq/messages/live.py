@@ -116,6 +116,8 @@ class DispatcherStatus(msgspec.Struct, frozen=True):
     pass_seconds: float | None = None
     model_version: str | None = None
     policy: PolicyStatus | None = None
+    epoch: int | None = None
+    """The epoch in which it leads."""
 
 
 class KindDrift(msgspec.Struct, frozen=True):

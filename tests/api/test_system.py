@@ -86,6 +86,7 @@ async def test_metrics(endpoint: Endpoint) -> None:
     assert set(used[0].labels) == {"gpu", "host"}
     assert families["gpuq_gpu_jobs"].samples[0].value == 2
     assert families["gpuq_redis_up"].samples[0].value == 1
+    assert families["gpuq_dispatcher_epoch"].samples[0].value == 4
     assert families["gpuq_model_info"].samples[0].labels == {"version": "m-7"}
     assert {label for family in families.values() for sample in family.samples for label in sample.labels} <= {
         "state", "outcome", "gpu", "host", "version",

@@ -21,6 +21,7 @@ from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import LEASE_S, Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
@@ -54,9 +55,11 @@ async def run_here(work: Callable[..., Any], *args: object) -> Any:
 class Harness:
     """One record, one Redis, and a dispatcher that can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    run_blocking: Callable[..., Any] = staticmethod(run_here)
+
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
-        self.store: Store = MemoryStore()
+        self.store: Store = store or MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now = 1000.0
@@ -65,6 +68,7 @@ class Harness:
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
+        self.lease = self.lead()
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
         learner.catch_up(self.now)
         state = restore(self.store, self.now)
@@ -72,17 +76,24 @@ class Harness:
             learner.register(row.id, row.record)
         parts = DispatcherDependencies(
             store=self.store,
+            lease=self.lease,
             stream=self.stream,
             performer=Performer(self.bell, KEY, Limits().start_grace_s),
             learner=learner,
             policy=guard(Scheduling()),
             limits=Limits(),
             clock=lambda: self.now,
-            run_blocking=run_here,
+            run_blocking=self.run_blocking,
         )
         inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
         self.dispatcher.journal.begin(state, self.now)
+
+    def lead(self) -> Lease:
+        """Take the leadership, also from the dispatcher before."""
+        epoch = self.store.take_leadership("the test", LEASE_S)
+        assert epoch is not None
+        return Lease(self.store, epoch, lambda: self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
         """What the API does: commit, then ring (the ring may be lost)."""

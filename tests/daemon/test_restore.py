@@ -41,7 +41,7 @@ async def test_reason_is_the_stored_one_also_where_a_cancel_came_later(
     completing = replace(
         harness.dispatcher.state.jobs[job], state=JobState.COMPLETING, cancel_requested=cancel_requested
     )
-    harness.store.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
+    harness.lease.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
     restored = restore(harness.store, harness.now)
     assert restored.attempts[attempt].stopping is StopReason.PREEMPTED
 

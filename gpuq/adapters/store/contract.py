@@ -155,9 +155,21 @@ class JobChange(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """The dispatcher that holds the lease; each one that takes it leads in the next epoch."""
+
+    epoch: int
+    holder: str | None
+    """None if it has released the leadership, or if none has led yet."""
+    renewed_s_ago: float
+    """Seconds since the lease was renewed, by the database's clock."""
+
+
 class Commit(msgspec.Struct, kw_only=True):
     """Everything that one cycle of the dispatcher changes, in one transaction."""
 
+    epoch: int = 0
+    """The epoch in which the dispatcher leads; 0 for a record that no dispatcher has led yet."""
     entries: list[Entry] = []
     jobs: list[JobChange] = []
     held: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
@@ -249,13 +261,27 @@ class Store(Protocol):
         """Mark a token as revoked from `at` on; one that was revoked keeps its time."""
         ...
 
-    # For the dispatcher: one process.
+    # For the dispatcher: one process writes, the leader.
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        """Lead from now on: the epoch, higher than any before. None while another holder has the leadership, has not released it
+        and has renewed it within `lease_s` seconds."""
+        ...
+
+    def release_leadership(self, epoch: int) -> None:
+        """Let another dispatcher lead at once, unless one leads already in a later epoch."""
+        ...
+
+    def leader(self) -> Leader:
+        """Which dispatcher leads."""
+        ...
+
     def requests(self, limit: int) -> list[Request]:
         """Requests not yet handled, oldest first."""
         ...
 
     def commit(self, commit: Commit) -> None:
-        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
+        """All of it or nothing; renews the lease. Raises Conflict if the commit's epoch is not the current one, because another
+        dispatcher leads, or if a journal number is taken, because this commit was kept before although its answer was lost."""
         ...
 
     def live_attempts(self) -> list[AttemptRow]:

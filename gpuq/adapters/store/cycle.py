@@ -1,5 +1,5 @@
-"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The journal goes first, because it is the
-fence.
+"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The renewal of the lease goes first, because
+it is the fence.
 
 If a row to be changed does not exist, the call raises and nothing of the cycle is kept.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
 from sqlalchemy.exc import IntegrityError
 
-from gpuq.adapters.store import journal
+from gpuq.adapters.store import journal, leadership
 from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.rows import (
     JOB_STATE,
@@ -51,8 +51,8 @@ _END_ATTEMPT = (
 
 
 def write(connection: Connection, commit: Commit) -> None:
-    """Write all changes of a cycle. Raises Conflict if another dispatcher has written meanwhile, Failure for a missing row."""
-    # First: its primary key fails if another dispatcher has used the number, before anything else was written.
+    """Write all changes of a cycle. Raises Conflict if another dispatcher leads, Failure for a missing row."""
+    leadership.renew(connection, commit.epoch)
     journal.append(connection, commit.entries)
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
     _hold(connection, commit.held)

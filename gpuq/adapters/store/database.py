@@ -10,6 +10,7 @@ the next call makes a new one. A server that is only slow breaks none.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ after ever longer pauses, so that a longer wait would outlast the cut of a netwo
 _PROBE_AFTER_S, _PROBE_EVERY_S = 2, 1
 """When the kernel probes an idle connection. Without probes, SILENCE_S would not apply while a reply is awaited."""
 _WRITES = "gpuq_writes"
+_SEVERAL_HOSTS = re.compile(r"(\w+://(?:[^/?]*@)?)([^/?@]*,[^/?@]*)(/[^?]*)?(?:\?(.*))?")
 _FIX = "Set GPUQ_DATABASE_URL to sqlite:////absolute/path/gpuq.db or postgresql://user:password@host/database."
 
 
@@ -85,7 +87,7 @@ class Database:
 def parse(database_url: str) -> URL:
     """The address with our driver. Raises BadSettings if it is no address of SQLite or PostgreSQL."""
     try:
-        url = make_url(database_url)
+        url = make_url(_with_hosts_in_query(database_url))
     except (ArgumentError, ValueError) as error:
         # The address may hold a password: it is not repeated.
         raise BadSettings("GPUQ_DATABASE_URL is not an address of a database.", fix=_FIX) from error
@@ -98,6 +100,18 @@ def parse(database_url: str) -> URL:
             return url.set(drivername="postgresql+psycopg")
         case other:
             raise BadSettings(f"gpuq keeps its record in SQLite or PostgreSQL, not in `{other}`.", fix=_FIX)
+
+
+def _with_hosts_in_query(address: str) -> str:
+    """libpq's `//user@a:1,b:2/db` as `//user@/db?host=a,b&port=1,2`: SQLAlchemy accepts several hosts in the query only."""
+    several = _SEVERAL_HOSTS.fullmatch(address)
+    if several is None:
+        return address
+    before, hosts, path, query = several.groups("")
+    # An IPv6 address is in brackets, and the port is what follows the last colon after them.
+    pairs = [re.fullmatch(r"\[?(.*?)\]?(?::(\d*))?", host) for host in hosts.split(",")]
+    names, ports = (",".join(pair[group] or "" for pair in pairs if pair) for group in (1, 2))
+    return f"{before}{path}?host={names}&port={ports}&{query}"
 
 
 def describe(url: URL) -> str:

@@ -1,9 +1,10 @@
 """The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-A value that is filtered or sorted by has a column; the rest is JSON as text. Three tables need an explanation:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Four tables need an explanation:
 
 - `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
   and the look-up of an idempotency key sees every earlier submission, on both databases.
+- `leadership` has one row, too: the dispatcher that leads, and when it last renewed its lease.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
@@ -18,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0007"
+HEAD = "0008"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -39,6 +40,15 @@ numbers = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("last_job", Number, nullable=False),
     Column("last_request", Number, nullable=False),
+)
+
+leadership = Table(
+    "leadership",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Number, nullable=False),
+    Column("holder", Text),
+    Column("renewed_at", Double, nullable=False),
 )
 
 jobs = Table(

@@ -13,13 +13,14 @@ import msgspec
 from msgspec import structs
 from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import cycle, journal, submit
+from gpuq.adapters.store import cycle, journal, leadership, submit
 from gpuq.adapters.store.contract import (
     AttemptRow,
     Chance,
     Commit,
     Entry,
     JobRow,
+    Leader,
     Request,
     Selection,
     Service,
@@ -201,6 +202,18 @@ class SqlStore(Store):
             connection.execute(valid.values(revoked_at=at))
 
     # --- for the dispatcher
+
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        with self._database.writing() as connection:
+            return leadership.take(connection, holder, lease_s)
+
+    def release_leadership(self, epoch: int) -> None:
+        with self._database.writing() as connection:
+            leadership.release(connection, epoch)
+
+    def leader(self) -> Leader:
+        with self._database.reading() as connection:
+            return leadership.read(connection)
 
     def requests(self, limit: int) -> list[Request]:
         query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.database import Database, describe, parse
@@ -46,6 +47,32 @@ def test_every_usual_scheme_of_postgresql_is_the_driver_we_have(scheme: str) -> 
 def test_a_relative_path_means_the_same_file_everywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert parse("sqlite:///gpuq.db").database == str(tmp_path / "gpuq.db")
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts", "ports"),
+    [
+        ("postgresql://u:p%40@a,b/gpuq", "a,b", ","),
+        ("postgresql://u:p%40@a:5432,b:5433/gpuq", "a,b", "5432,5433"),
+        ("postgresql://u:p%40@a:5432,b/gpuq", "a,b", "5432,"),
+        ("postgresql://u:p%40@[::1]:5432,[::2]:5433/gpuq", "::1,::2", "5432,5433"),
+        ("postgresql://u:p%40@/gpuq?host=a,b&port=5432,5433", "a,b", "5432,5433"),
+    ],
+)
+def test_several_hosts_reach_the_driver(address: str, hosts: str, ports: str) -> None:
+    """In libpq's form, of which SQLAlchemy accepts only the last."""
+    url = parse(f"{address}{'&' if '?' in address else '?'}target_session_attrs=read-write")
+    _, given = url.get_dialect()().create_connect_args(url)
+    expected = {"user": "u", "password": "p@", "dbname": "gpuq", "host": hosts, "port": ports}
+    assert given == {**expected, "target_session_attrs": "read-write"}
+    assert describe(url) == f"The PostgreSQL database gpuq at {hosts}"
+
+
+def test_the_first_of_several_hosts_that_answers_and_takes_writes_is_used(postgresql_url: str, tmp_path: Path) -> None:
+    url = parse(postgresql_url)
+    several = url.set(query={"host": f"{tmp_path},{url.query['host']}", "target_session_attrs": "read-write"})
+    with closing(Database(several.render_as_string(hide_password=False))) as database, database.writing() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
 def test_describe_shows_no_password() -> None:
