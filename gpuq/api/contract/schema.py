@@ -139,6 +139,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     git_sha: str | None
     git_dirty: bool | None
     environment: list[str]
+    umask: int | None
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
