@@ -236,6 +236,15 @@ def as_other_user(call: Callable[[], object]) -> str:
         return file.read().decode()
 
 
+def test_the_umask_goes_along(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert gpuq("submit", "train.py").code == 0
+    finally:
+        os.umask(before)
+    assert submitted(taken)["umask"] == 0o027
+
+
 def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script: Path) -> None:
     assert gpuq("submit", "train.py", "--tag", "").code == 0
     assert submitted(taken)["command"][2:] == ["--tag", ""]
