@@ -19,7 +19,7 @@ from gpuq_workers.attempts import AttemptFolder
 from gpuq.adapters import process
 from gpuq.home import Home
 from tests.support.hostile import FILES, SHAPES, put
-from tests.support.site import wait_for
+from tests.support.site import Site, wait_for
 from tests.workers.conftest import SHIM, Attempt
 from tests.workers.twins import attempt_id
 
@@ -58,6 +58,15 @@ devices = Devices(backend="cpu", cpu_count=2, cpu_cores=1)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url="sqlite://", worker=worker, devices=devices)
 asyncio.run(serve(WorkerService(settings, Sampler(open_backend(settings)), Inbox(), None)))
 """
+
+
+def test_a_job_that_makes_pipes_of_its_control_files_completes_with_its_umask(site: Site) -> None:
+    """As reported: `mkfifo exit.json` blocked the worker service of the host until its watchdog killed it, again and again."""
+    spoil = 'cd "$(dirname "$GPUQ_PROGRESS")" && rm -f exit.json.new blink.json && mkfifo exit.json exit.json.new blink.json'
+    job = site.submit("/bin/sh", "-c", f"{spoil} && sleep 1 && umask", umask=0o027)
+    done = site.wait(job, within_s=20)
+    assert (done["state"], done["exit_code"], done["umask"]) == ("COMPLETED", 0, 0o027)
+    assert site.get(f"/api/v1/jobs/{job}/logs")[1] == b"0027\n"
 
 
 class Watched:
