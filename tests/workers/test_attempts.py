@@ -11,6 +11,7 @@ from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, UnreadableFile
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from tests.support.hostile import SHAPES, put
+from tests.workers.conftest import Attempt
 
 DAY = 86_400.0
 
@@ -66,6 +67,15 @@ def test_a_file_of_an_earlier_release_has_version_1(tmp_path: Path) -> None:
     folder = AttemptFolder(tmp_path, AttemptId(JobId(1), 1))
     (tmp_path / "exit.json").write_text('{"ending": "exited", "exit_code": 3, "reason": "", "at": 5.0}')
     assert folder.ended() == EndFile(Ending.EXITED, 3, "", 5.0, version=1)
+
+
+def test_an_order_whose_shim_is_no_process_is_unreadable(tmp_path: Path) -> None:
+    folder = AttemptFolder(tmp_path, AttemptId(JobId(1), 1))
+    for pid in (-1, 0, 2**40):
+        Attempt(tmp_path).order("true", shim=["boot", pid, 1])
+        with pytest.raises(UnreadableFile, match="names no process"):
+            folder.order()
+        assert folder.shim() is None
 
 
 def test_only_folders_are_attempts(tmp_path: Path) -> None:

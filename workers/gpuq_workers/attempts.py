@@ -24,15 +24,11 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, read_regular, write_private
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL
-from gpuq_workers.shim.record import OnceFile
+from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile
 
 log = logging.getLogger(__name__)
-VERSION = 1
-"""The version of these files. It rises when an older gpuq can no longer read them; a missing `version` is 1."""
 USUAL_UMASK = 0o022
 """That of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
-# A job's arguments and environment, which execve limits to 6 MiB, with escapes.
-_LARGEST_ORDER_BYTES = 16 * 2**20
 _DAY_S = 86_400.0
 T = TypeVar("T")
 
@@ -70,6 +66,10 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     """What its standard input is opened from."""
     umask: int = USUAL_UMASK
     version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if not 0 < self.shim.pid < 2**31:
+            raise ValueError("`shim` names no process")
 
 
 class StartFile(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ class AttemptFolder:
 
     def order(self) -> OrderFile | None:
         """What was ordered."""
-        return self._read("order.json", OrderFile, _LARGEST_ORDER_BYTES)
+        return self._read("order.json", OrderFile, LARGEST_ORDER_BYTES)
 
     def started(self) -> StartFile | None:
         """The start, once the process runs."""

@@ -9,6 +9,7 @@ that could mend it, the attempt ends as lost after a minute.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
@@ -153,9 +154,7 @@ class Residents:
                 exited=known.exited or self._spooled.get(("Exited", folder.attempt)),
             )
             if marker != known:
-                with suppress(
-                    OSError
-                ):  # the spool still has the events, and the next start of this process tries again
+                with suppress(OSError):  # the next start of this process finds the events in the spool again
                     folder.mark(marker)
             if marker.exited is not None:
                 self._done.add(folder.attempt)
@@ -172,8 +171,8 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-        if end is None and self._is_abandoned(live):
-            self._sweep(live)
+        if end is None and await self._is_abandoned(live):
+            await self._sweep(live)
             end = self._read(live, "exit.json", live.folder.ended)
         if end is not None:
             await self._spool_end(live, end)
@@ -237,7 +236,7 @@ class Residents:
 
     # --- attempts without a shim ---
 
-    def _is_abandoned(self, live: _Live) -> bool:
+    async def _is_abandoned(self, live: _Live) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
         now, shim = self.monotonic(), live.shim
         if shim is None:
@@ -252,21 +251,24 @@ class Residents:
         unknown = [file for name, file in live.unreadable.items() if shim is None or name == "exit.json"]
         if any(now - file.since < _UNREADABLE_FOR_S for file in unknown):
             return False
-        if shim is None and unknown and _left_of(live):
+        if shim is not None or not unknown:
+            return True
+        left = await asyncio.to_thread(_left_of, live)
+        if left:
             for file in unknown:
                 file.since = now
-            return False
-        return True
+        return not left
 
-    def _sweep(self, live: _Live) -> None:
+    async def _sweep(self, live: _Live) -> None:
         """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
             return
         live.sweep_at = now + _SWEEP_EVERY_S
-        left = _left_of(live)
+        # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
+        left = await asyncio.to_thread(_left_of, live)
         if left:
-            self._press(live, left, now)
+            await asyncio.to_thread(self._press, live, left, now)
             return
         has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
         if live.shim is not None and live.shim.boot_id != boot_id():

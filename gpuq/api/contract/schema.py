@@ -131,7 +131,10 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(JobLine, frozen=True, kw_only=True):
-    """One job with all that is known of it. Of its environment only the names of the variables are given."""
+    """One job with all that is known of it. Of its environment only the names of the variables are given.
+
+    `umask` is a number, 18 for 022; null where the submission has none and 022 is used.
+    """
 
     cwd: str
     script: str | None

@@ -26,11 +26,12 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import open_regular, read_regular, write_private
-from gpuq_workers.attempts import VERSION, AttemptFolder, UnreadableFile
+from gpuq_workers.attempts import AttemptFolder, UnreadableFile
 from gpuq_workers.measuring.foreign import foreign_load
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
+from gpuq_workers.shim.record import VERSION
 
 _SAVE_EVERY_S = 5.0
 # 200 segments and six histograms of 1,000 bins.

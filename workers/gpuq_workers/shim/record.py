@@ -16,9 +16,10 @@ from contextlib import suppress
 from typing import Any
 
 VERSION = 1
-"""The version of `started.json`, `exit.json` and `blinked.json`, as in `gpuq_workers.attempts`."""
+"""The version of an attempt's files. It rises when an older gpuq can no longer read them; a file without one has version 1."""
 LARGEST_FILE_BYTES = 64 * 1024
 LARGEST_ORDER_BYTES = 16 * 2**20
+"""For `order.json`: arguments and environment, which execve limits to 6 MiB, with escapes."""
 _ROOM_BYTES = 4096
 
 
