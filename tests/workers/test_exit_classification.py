@@ -11,6 +11,7 @@ from gpuq_workers.measuring.sample import Sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import Ending, MemoryCause
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import ResidentReport
@@ -32,7 +33,7 @@ def order(cores: tuple[int, ...] | None = None) -> OrderFile:
         time_limit_s=None,
         grace_s=1.0,
         log_limit_bytes=1,
-        shim=("boot", 1, 1),  # type: ignore[arg-type]
+        shim=Identity("boot", 1, 1),
     )
 
 
