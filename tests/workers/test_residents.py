@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from gpuq_workers import attempts as attempts_module
 from gpuq_workers import residents as residents_module
-from gpuq_workers.attempts import AttemptFolder, Marker
+from gpuq_workers.attempts import AttemptFolder, Marker, make_folder
 from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
@@ -352,6 +353,23 @@ def test_an_unreadable_start_of_a_dead_shim_is_lost_and_not_never_started(host: 
     assert "started.json was written by a newer gpuq" in exited.reason
 
 
+def test_the_true_end_counts_although_the_job_had_put_another_file_there_for_long(host: Host) -> None:
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    os.mkfifo(running.folder / "exit.json")
+    now = [0.0]
+    host.residents.monotonic = lambda: now[0]
+    for _ in range(3):
+        host.look()
+        now[0] += 45.0
+    host.look()
+    go.touch()
+    assert running.shim is not None
+    running.shim.wait(10)
+    assert host.settle(2)[1].exit_code == 9
+
+
 def test_an_unreadable_end_is_waited_for_for_a_minute(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for job in (1, 2):
         host.run("sh", "-c", "exit 3", job=job).end()
@@ -369,6 +387,24 @@ def test_an_unreadable_end_is_waited_for_for_a_minute(host: Host, monkeypatch: p
     assert (ends[2].ending, ends[2].exit_code) == ("exited", 3)
     assert (ends[1].ending, ends[1].exit_code) == ("lost", None)
     assert "exit.json was written by a newer gpuq" in ends[1].reason
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_job_that_takes_its_folder_away_is_stopped_all_the_same(host: Host, renamed: bool) -> None:
+    """The order to stop it finds no folder, and closes a new one as if the attempt had never started."""
+    running = host.run("sleep", "60")
+    host.settle(1)
+    pid = running.started()["pid"]
+    if renamed:
+        running.folder.rename(host.attempts / "mine")
+    else:
+        shutil.rmtree(running.folder)
+    made = make_folder(running.folder, attempt_id())
+    assert made is not None
+    made.close_unstarted("stopped before it was started", 5.0)
+    exited = host.settle(2)[1]
+    assert exited.ending == "lost"
+    assert gone(pid)
 
 
 def test_a_full_disk_delays_but_loses_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

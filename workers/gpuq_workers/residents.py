@@ -171,16 +171,28 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
+        if (
+            end is not None
+            and end.ending is Ending.NEVER_STARTED
+            and live.start is not None
+            and is_alive(live.start.shim)
+        ):
+            # The job has removed or renamed its folder, so the order to stop it closed a new one.
+            send_signal(live.start.shim, signal.SIGTERM)
+            return
         if end is None and await self._is_abandoned(live):
             await self._sweep(live)
             end = self._read(live, "exit.json", live.folder.ended)
         if end is not None:
             await self._spool_end(live, end)
 
-    def _read(self, live: _Live, name: str, read: Callable[[], T | None]) -> T | None:
-        """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says."""
+    def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
+        """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.
+
+        A file that could not be read is read again after a second, or `at_once`.
+        """
         now, known = self.monotonic(), live.unreadable.get(name)
-        if known is not None and now < known.again_at:
+        if known is not None and now < known.again_at and not at_once:
             return None
         try:
             found = read()
@@ -245,7 +257,7 @@ class Residents:
         elif is_alive(shim):
             return False
         # The shim may have written the end and exited since it was read above.
-        if self._read(live, "exit.json", live.folder.ended) is not None:
+        if self._read(live, "exit.json", live.folder.ended, at_once=True) is not None:
             return False
         # What cannot be read may say that the attempt has ended or, where its shim is not known, that it runs.
         unknown = [file for name, file in live.unreadable.items() if shim is None or name == "exit.json"]
