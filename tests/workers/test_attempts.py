@@ -63,6 +63,15 @@ def test_an_attempt_is_closed_over_whatever_the_job_has_left(tmp_path: Path, sha
     assert end.at == 6.0
 
 
+def test_a_reason_of_any_length_and_content_can_be_read_again(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "1-1", AttemptId(JobId(1), 1))
+    assert folder is not None
+    assert folder.close_unstarted("no \udc80\0 " + "x" * 5000, 5.0)
+    end = folder.ended()
+    assert end is not None
+    assert (end.reason[:6], len(end.reason)) == ("no ?? ", 600)
+
+
 def test_a_file_of_an_earlier_release_has_version_1(tmp_path: Path) -> None:
     folder = AttemptFolder(tmp_path, AttemptId(JobId(1), 1))
     (tmp_path / "exit.json").write_text('{"ending": "exited", "exit_code": 3, "reason": "", "at": 5.0}')

@@ -24,7 +24,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, read_regular, write_private
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL
-from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile
+from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
 log = logging.getLogger(__name__)
 USUAL_UMASK = 0o022
@@ -208,7 +208,7 @@ class AttemptFolder:
             record = OnceFile(str(self.path), "exit.json")
         except FileExistsError:
             return False
-        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=reason, at=at)
+        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=storable(reason), at=at)
         return True
 
     def close_abandoned(self, ending: Ending, reason: str, at: float) -> None:
@@ -220,7 +220,8 @@ class AttemptFolder:
         for name in ("exit.json.new", "exit.json"):
             free_name(self.path / name)
         with suppress(FileExistsError):
-            OnceFile(str(self.path), "exit.json").publish(ending=ending, exit_code=None, reason=reason, at=at)
+            record = OnceFile(str(self.path), "exit.json")
+            record.publish(ending=ending, exit_code=None, reason=storable(reason), at=at)
 
     def _read(self, name: str, cls: type[T], most_bytes: int = LARGEST_FILE_BYTES) -> T | None:
         try:

@@ -292,7 +292,7 @@ class Residents:
             ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
         else:
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, was killed; gpuq ended what was left of the job"
-        live.folder.close_abandoned(ending, reason[:600], self.clock())
+        live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:

@@ -242,7 +242,10 @@ def read_measurement(folder: Path) -> Measurement | None:
 
 def _read_saved(folder: Path) -> _Saved | None:
     try:
-        return msgspec.json.decode(read_regular(folder / "measure.json", _LARGEST_SAVED_BYTES), type=_Saved)
+        saved = msgspec.json.decode(read_regular(folder / "measure.json", _LARGEST_SAVED_BYTES), type=_Saved)
+        if saved.version > VERSION:
+            raise msgspec.ValidationError(f"it was written by a newer gpuq (version {saved.version} of the file)")
+        return saved
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

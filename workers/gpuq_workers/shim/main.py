@@ -27,7 +27,7 @@ if __name__ == "__main__":
 from gpuq_workers.shim import blink, child, classify, mps, oom, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
-from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json
+from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
 _PIPE_BYTES = 1 << 20
@@ -274,9 +274,7 @@ class Shim:
             self._log.close(f"\n[gpuq] {lost}\n")
             reason = f"{reason}; {lost}"
         self._log.close()
-        # The reason may quote what the job printed or wrote; a database takes neither a NUL nor half a character.
-        reason = reason[:600].encode(errors="replace").decode().replace("\0", "?")
-        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason, at=time.time())
+        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time())
 
 
 if __name__ == "__main__":

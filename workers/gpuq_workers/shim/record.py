@@ -57,6 +57,12 @@ def write_json(path: str, values: object) -> None:
     replace(new, path)
 
 
+def storable(text: str) -> str:
+    """The text as the record can hold it: at most 600 characters, and neither a NUL nor half a character, which a path or what a
+    job has written may have."""
+    return text[:600].encode(errors="replace").decode().replace("\0", "?")
+
+
 def replace(new: str, path: str) -> None:
     """Rename `new` to `path`. A folder that has this name, which a job may have filled, is renamed before. Raises OSError."""
     try:
