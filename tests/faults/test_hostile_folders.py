@@ -121,8 +121,8 @@ def watching(home: Home) -> Iterator[Watched]:
 def test_each_file_in_each_shape_ends_its_attempt_and_delays_no_reading(home: Home) -> None:
     """The shims of these attempts are gone, so the service has to end each of them by what it can read.
 
-    Twenty folders hold every file, each in another shape, so that all pairs are there; in forty more only a file that says whether the
-    attempt runs is spoiled.
+    Twenty folders hold every file, each in another shape, so that all pairs are there; in forty more only a file that says
+    whether the attempt runs is spoiled.
     """
     dead = [process.boot_id(), 2**22 + 1, 1]
     started = {
