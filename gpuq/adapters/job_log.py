@@ -7,6 +7,7 @@ file is opened relative to it and without following links.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import stat
@@ -15,10 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuq.home import open_regular
+
 _HEAD = "output.log"
 _SEGMENT = re.compile(r"output\.log\.([0-9]{1,18})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# The shim keeps eight segments; a job may add any number of files with such names.
+_MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +92,28 @@ def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
 
 
 def _pieces(folder: int) -> list[_Piece]:
-    """The regular files of the log, in order."""
-    found = []
-    for name in os.listdir(folder):
-        segment = _SEGMENT.fullmatch(name)
-        if segment is None and name != _HEAD:
-            continue
+    """The regular files of the log, in order: the head and the latest segments."""
+    with os.scandir(folder) as entries:
+        segments = (found for entry in entries if (found := _SEGMENT.fullmatch(entry.name)))
+        latest = heapq.nlargest(_MOST_SEGMENTS, ((int(segment[1]), segment[0]) for segment in segments))
+    pieces = []
+    for start, name in [*latest, (0, _HEAD)]:
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             continue
         if stat.S_ISREG(status.st_mode):
-            found.append(_Piece(int(segment[1]) if segment else 0, status.st_size, name))
-    return sorted(found, key=lambda piece: piece.start)
+            pieces.append(_Piece(start, status.st_size, name))
+    return sorted(pieces, key=lambda piece: piece.start)
 
 
 def _bytes_of(folder: int, name: str, position: int, count: int) -> bytes:
     """Bytes of one file; empty if it was deleted meanwhile or is not a regular file."""
     try:
-        file = os.open(name, _FILE, dir_fd=folder)
+        file = open_regular(name, folder=folder)
     except OSError:
         return b""
     try:
-        return os.pread(file, count, position) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+        return os.pread(file, count, position)
     finally:
         os.close(file)

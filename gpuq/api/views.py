@@ -137,6 +137,7 @@ def job_view(
         git_sha=asked.git_sha,
         git_dirty=asked.git_dirty,
         environment=sorted(asked.env),
+        umask=asked.umask,
         declared_memory_bytes=asked.gpu_memory,
         time_limit_s=asked.time_limit_s,
         requeue_on_node_fail=asked.requeue_on_node_fail,

@@ -199,6 +199,19 @@ async def test_a_missing_log_is_404(endpoint: Endpoint, folder: Path) -> None:
     assert (await endpoint.get("/api/v1/jobs/7/logs?attempt=9"))[0] == 404
 
 
+async def test_thousands_of_planted_segments_cost_little(endpoint: Endpoint, folder: Path) -> None:
+    """Each read lists the folder: at most the latest 64 of them are looked at and sent."""
+    (folder / "output.log").write_bytes(b"own")
+    for number in range(3000):
+        (folder / f"output.log.{1000 + number}").write_bytes(b"x")
+    looks: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = os.stat
+        patch.setattr(os, "stat", lambda name, **given: (looks.append(name), real(name, **given))[1])
+        chunk = logs.read(endpoint.settings.home.attempts, 7, 1, 0, 100)
+    assert (chunk.data, len(looks)) == (b"own", 65)
+
+
 @pytest.mark.parametrize("name", ["output.log", "output.log.0", "output.log.5"])
 async def test_links_and_pipes_give_nothing(endpoint: Endpoint, folder: Path, tmp_path: Path, name: str) -> None:
     secret = tmp_path / "secret"

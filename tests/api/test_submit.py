@@ -185,6 +185,8 @@ async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: E
         ({"gpu_memory": 2**60 + 1}, "$.gpu_memory"),
         ({"gpu_memory": 2**64}, "$.gpu_memory"),
         ({"env": {"A=B": "1"}}, "$.env"),
+        ({"umask": -1}, "$.umask"),
+        ({"umask": 0o1000}, "$.umask"),
     ],
 )
 async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
@@ -195,10 +197,12 @@ async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[s
 
 
 async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_preemptible(endpoint: Endpoint) -> None:
-    body = submission(gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}})
+    body = submission(
+        gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}}, umask=0o027
+    )
     assert (await endpoint.post(JOBS, body))[0] == 201
     kept = endpoint.store.job_rows[1].record.submission
-    assert (kept.gpus, kept.priority, kept.preemptible) == (2, -3, True)
+    assert (kept.gpus, kept.priority, kept.preemptible, kept.umask) == (2, -3, True, 0o027)
     assert kept.hints is not None
     assert kept.hints.layers == {"Dense": 4}
     for wrong in (2.5, "2", True, 65.0, 1e300):

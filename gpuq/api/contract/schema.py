@@ -136,7 +136,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 class JobView(JobLine, frozen=True, kw_only=True):
     """One job with all that is known of it. Of its environment only the names of the variables are given.
 
-    In the summary of another user's job, `cwd` and what is known of its script are null and `environment` is empty.
+    `umask` is a number, 18 for 022; null where the submission has none and 022 is used. In the summary of another user's job,
+    `cwd` and what is known of its script are null and `environment` is empty.
     """
 
     cwd: str | None
@@ -145,6 +146,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     git_sha: str | None
     git_dirty: bool | None
     environment: list[str]
+    umask: int | None
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool

@@ -236,6 +236,12 @@ def as_other_user(call: Callable[[], object]) -> str:
         return file.read().decode()
 
 
+def test_the_umask_goes_along(taken: FakeApi, script: Path, gpuq: Command) -> None:
+    words = [sys.executable, "-P", "-c", "import gpuq.cli.main as m; m.main()", "submit", "train.py"]
+    subprocess.run(words, cwd=gpuq.cwd, env=gpuq.env, stdout=subprocess.DEVNULL, umask=0o027, check=True)
+    assert submitted(taken)["umask"] == 0o027
+
+
 def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script: Path) -> None:
     assert gpuq("submit", "train.py", "--tag", "").code == 0
     assert submitted(taken)["command"][2:] == ["--tag", ""]
