@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.job_log import Chunk
+from gpuq.adapters.job_log import Chunk, read
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
@@ -208,7 +208,7 @@ async def test_thousands_of_planted_segments_cost_little(endpoint: Endpoint, fol
     with pytest.MonkeyPatch.context() as patch:
         real = os.stat
         patch.setattr(os, "stat", lambda name, **given: (looks.append(name), real(name, **given))[1])
-        chunk = logs.read(endpoint.settings.home.attempts, 7, 1, 0, 100)
+        chunk = read(endpoint.settings.home.attempts, 7, 1, 0, 100)
     assert (chunk.data, len(looks)) == (b"own", 65)
 
 
