@@ -19,7 +19,16 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
-from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
+from gpuq_workers.attempts import (
+    AttemptFolder,
+    EndFile,
+    Marker,
+    OrderFile,
+    StartFile,
+    ends_asked_for,
+    folders_in,
+    promised_bytes,
+)
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
@@ -130,6 +139,12 @@ class Residents:
                 self._done.add(folder.attempt)
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+        unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
+        for folder in ends_asked_for(self.root):
+            # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
+            if folder.attempt in self._done and folder.attempt not in unacknowledged:
+                self._done.remove(folder.attempt)
+                self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
