@@ -10,6 +10,9 @@ from pathlib import Path
 
 from gpuq.errors import BadSettings
 
+SHARED_SOCKET = Path("/run/gpuq/api.sock")
+"""Where a gpuq that several users share has its Unix socket, if the administrator chose the usual place."""
+
 
 class Home:
     """The paths below one root. Not a dataclass, because importing dataclasses would double the start of the command."""

@@ -16,13 +16,17 @@ from dataclasses import dataclass
 from msgspec import UnsetType
 
 from gpuq.adapters.store.contract import Request, Store
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import (
     CancelRequested,
     Event,
     Exited,
     HoldRequested,
+    HostDrained,
     HostReported,
+    HostResumed,
     ModelPublished,
     ReleaseRequested,
     Started,
@@ -30,6 +34,7 @@ from gpuq.core.state.events import (
 )
 from gpuq.core.state.job import JobId
 from gpuq.core.state.sender import HostEvent
+from gpuq.core.state.state import State
 from gpuq.messages.codec import from_plain, noun
 from gpuq.messages.submission import JobRecord, to_core
 from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
@@ -162,10 +167,26 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return [HoldRequested(job, by)]
         case "release" if job is not None:
             return [ReleaseRequested(job, by)]
+        case "drain":
+            return [HostDrained(HostId(request.body["host"]), by, request.body["why"])]
+        case "resume":
+            return [HostResumed(HostId(request.body["host"]), by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
-        case "pause":
-            return []  # concerns the policy, which is not part of the state
+        case "pause" | "lost":
+            return []  # `pause` concerns the policy, which is not part of the state; for `lost` see `ends_on_lost_host`
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []
+
+
+def ends_on_lost_host(request: Request, state: State, silent_since: float, now: float) -> list[Event]:
+    """The ends of all attempts on the host that an admin reported as lost; none if it has reported since then after all."""
+    name = HostId(request.body["host"])
+    host = state.hosts.get(name)
+    if host is not None and host.last_seen >= silent_since:
+        log.error("host %s was reported lost, but it reports", name, extra={"action": "drop_request"})
+        return []
+    reason = f"host {name} was reported lost by {request.by}"
+    attempts = [attempt.id for attempt in state.attempts.values() if attempt.host == name]
+    return [Exited(attempt, now, Ending.LOST, None, reason, Measurement()) for attempt in attempts]

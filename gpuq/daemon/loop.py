@@ -29,7 +29,7 @@ from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, 
 from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, requested_events
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lost_host, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
@@ -174,6 +174,10 @@ class Dispatcher:
             self._cycle_again = len(cycle.handled) == REQUESTS_AT_ONCE
             if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
+            for request in cycle.handled:
+                if request.verb == "lost":
+                    silent_since = cycle.now - self.parts.limits.stale_after_s
+                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now)
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             cycle.events += events
@@ -249,7 +253,7 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._committed.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
             self._committed.update(self.inbox.taken)
 
@@ -312,11 +316,19 @@ class Dispatcher:
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """The result of blocking work in the database thread; while the database is away, wait and try again."""
+        away_since: float | None = None
         while True:
             try:
                 result: T = await self.parts.run_blocking(work)
             except Unreachable as error:
-                log.warning("record: %s", error.message, extra={"action": "retry"})
+                # Waiting is no reason for the watchdog to end this process.
+                self.beat = self.parts.clock()
+                if away_since is None:
+                    away_since = self.beat
+                    log.warning("record: %s Trying again until it answers.", error.message, extra={"action": "retry"})
                 await asyncio.sleep(_RETRY_S)
             else:
+                if away_since is not None:
+                    away_s = self.parts.clock() - away_since
+                    log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result

@@ -38,6 +38,16 @@ def acknowledged_key(host: str) -> str:
     return f"gpuq:acknowledged:{host}"
 
 
+def log_requests_key(host: str) -> str:
+    """The Redis list of requests for the logs of this host."""
+    return f"gpuq:log-requests:{host}"
+
+
+def log_answer_key(request: str) -> str:
+    """The Redis list on which the request with this id is answered."""
+    return f"gpuq:log-answer:{request}"
+
+
 class Verb(StrEnum):
     """What an order asks of a host. `preempt` ends the attempt after the job had time to save its work; `void` only keeps it from
     starting."""
@@ -145,6 +155,29 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     number: ReportNumber | msgspec.UnsetType = msgspec.UNSET
 
 
+class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
+    """Asks a host for bytes of an attempt's log. `id` is random and used once; `offset` and `limit` are as in `job_log.read`."""
+
+    host: str
+    id: str
+    job: int
+    attempt: int
+    offset: int
+    limit: int
+    signature: str = ""
+
+
+class LogAnswer(msgspec.Struct, frozen=True, tag="log answer"):
+    """What the host has at that place: the fields of a `job_log.Chunk`. `data` is None if it has no such log."""
+
+    host: str
+    id: str
+    data: bytes | None
+    next_offset: int = 0
+    dropped: int = 0
+    signature: str = ""
+
+
 Message = WakeUp | Spooled | HostReport
 _decoder = msgspec.json.Decoder(Message)
 
@@ -164,8 +197,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     signature: str = ""
 
 
-_acknowledgement_decoder = msgspec.json.Decoder(Acknowledgement)
-Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement)
+Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
 
 
 def seal(message: Signed, key: str) -> Signed:
@@ -173,12 +205,12 @@ def seal(message: Signed, key: str) -> Signed:
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | HostReport | Acknowledgement, key: str) -> bool:
+def is_genuine(message: Spooled | HostReport | Acknowledgement | LogRequest | LogAnswer, key: str) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def encode(message: Message | Acknowledgement) -> bytes:
+def encode(message: Message | Acknowledgement | LogRequest | LogAnswer) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
 
@@ -192,13 +224,13 @@ def decode(raw: bytes) -> Message:
     return message
 
 
-def genuine_acknowledgement(raw: bytes, host: str, key: str) -> Acknowledgement | None:
-    """The acknowledgement in `raw`, if it is one to `host` that was signed with `key`."""
+def genuine(raw: bytes, kind: type[Signed], host: str, key: str) -> Signed | None:
+    """The message of this kind to or from `host` in `raw`; None unless it was signed with `key`."""
     try:
-        found = _acknowledgement_decoder.decode(raw)
+        message = msgspec.json.decode(raw, type=kind)
     except msgspec.MsgspecError:
         return None
-    return found if found.host == host and is_genuine(found, key) else None
+    return message if message.host == host and is_genuine(message, key) else None
 
 
 class HostKeys:

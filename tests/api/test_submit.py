@@ -110,6 +110,28 @@ async def test_an_absent_database_confirms_nothing(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission()))[0] == 201
 
 
+async def test_a_silent_database_is_answered_with_503_and_a_key_finds_what_it_recorded(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.api.submit.ANSWER_WITHIN_S", 0.2)
+    gate = threading.Event()
+    endpoint.store.before_commit = lambda: gate.wait(10) and None
+    keys = [{"Idempotency-Key": "sent"}, {"Idempotency-Key": "waiting"}]
+    sent = asyncio.create_task(endpoint.post(JOBS, submission(), headers=keys[0]))
+    while not endpoint.context.committer._thread._threads:
+        await asyncio.sleep(0.005)
+    waiting = asyncio.create_task(endpoint.post(JOBS, submission(), headers=keys[1]))
+    for status, body in await asyncio.gather(sent, waiting):
+        assert (status, body["detail"]) == (503, "The database has not answered for 0.2 s.")
+        assert "same Idempotency-Key" in body["hint"]
+
+    gate.set()
+    monkeypatch.setattr("gpuq.api.submit.ANSWER_WITHIN_S", 10)
+    assert (await endpoint.post(JOBS, submission(), headers=keys[0]))[1]["id"] == 1
+    assert endpoint.store.batches == [1, 1], "the one that waited got an error, so it is not recorded later"
+    assert (await endpoint.post(JOBS, submission(), headers=keys[1]))[1]["id"] == 2
+
+
 @pytest.mark.parametrize("way", ["down", "hang"])
 async def test_a_submission_succeeds_without_redis(endpoint: Endpoint, way: str) -> None:
     setattr(endpoint.stream, way, True)

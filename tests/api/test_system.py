@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,21 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
         status, body = await ready(endpoint)
         assert (status, body["database"]) == (503, word)
         assert "secret" not in str(body)
+
+
+async def test_reads_of_a_silent_database_are_answered_with_503(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.api.context.ANSWER_WITHIN_S", 0.2)
+    gate = threading.Event()
+    for call in ("last_seq", "job"):
+        monkeypatch.setattr(endpoint.store, call, lambda *_: gate.wait(10))
+    try:
+        shown, probed = await asyncio.gather(endpoint.get("/api/v1/jobs/1"), endpoint.get("/readyz"))
+    finally:
+        gate.set()
+    assert (shown[0], shown[1]["detail"]) == (503, "The database has not answered for 0.2 s.")
+    assert (probed[0], probed[1]["database"]) == (503, "unreachable")
 
 
 async def test_metrics(endpoint: Endpoint) -> None:

@@ -28,7 +28,7 @@ from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.submission import JobRecord, Submission
-from gpuq.messages.wire import HostKeys, Message, genuine_acknowledgement, verify
+from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from tests.support.nouns import GIB
@@ -109,7 +109,7 @@ class Harness:
         for _ in range(turns):
             self.now += seconds
             raw = await self.stream.acknowledged(world.host)
-            acknowledged = genuine_acknowledgement(raw or b"", world.host, world.key)
+            acknowledged = genuine(raw or b"", Acknowledgement, world.host, world.key)
             await self.turn(*world.messages(acknowledged.seq if acknowledged else 0))
             self.deliver(world)
 

@@ -146,7 +146,7 @@ class Attacker:
             if wire.is_genuine(message, host_key(KEY, "host")) and raw:
                 self.messages.append(raw)
         answer = self.server.acknowledged.get("host", b"")
-        if wire.genuine_acknowledgement(answer, "host", host_key(KEY, "host")):
+        if wire.genuine(answer, wire.Acknowledgement, "host", host_key(KEY, "host")):
             self.answers.append(answer)
 
     def strike(self) -> None:

@@ -28,7 +28,7 @@ class Sender:
 
     def answer(self) -> wire.Acknowledgement:
         """The acknowledgement that is due."""
-        found = wire.genuine_acknowledgement(self.inbox.acknowledgements()[self.host], self.host, self.key)
+        found = wire.genuine(self.inbox.acknowledgements()[self.host], wire.Acknowledgement, self.host, self.key)
         assert found is not None
         return found
 

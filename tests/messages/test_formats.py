@@ -87,7 +87,7 @@ def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
 
 
 def test_acknowledgement_is_read_its_signature_holds_and_it_is_written_as_before() -> None:
-    found = wire.genuine_acknowledgement((GOLDEN / "acknowledgement.json").read_bytes(), "node1", KEY)
+    found = wire.genuine((GOLDEN / "acknowledgement.json").read_bytes(), wire.Acknowledgement, "node1", KEY)
     assert found is not None
     assert plain(found) == golden("acknowledgement")
 

@@ -67,9 +67,9 @@ def test_an_acknowledgement_is_genuine_only_for_its_host_and_with_its_key():
     sealed = seal(wire.Acknowledgement("a", 3, "w", 7, "d"), "key")
     raw = encode(sealed)
 
-    assert wire.genuine_acknowledgement(raw, "a", "key") == sealed
-    assert wire.genuine_acknowledgement(raw, "b", "key") is None
-    assert wire.genuine_acknowledgement(raw, "a", "other") is None
+    assert wire.genuine(raw, wire.Acknowledgement, "a", "key") == sealed
+    assert wire.genuine(raw, wire.Acknowledgement, "b", "key") is None
+    assert wire.genuine(raw, wire.Acknowledgement, "a", "other") is None
     changed = (
         raw.replace(b'"seq":3', b'"seq":4'),
         raw.replace(b'"number":7', b'"number":8'),
@@ -78,7 +78,7 @@ def test_an_acknowledgement_is_genuine_only_for_its_host_and_with_its_key():
         b"[]",
         b"\xff",
     )
-    assert [wire.genuine_acknowledgement(one, "a", "key") for one in changed] == [None] * 6
+    assert [wire.genuine(one, wire.Acknowledgement, "a", "key") for one in changed] == [None] * 6
 
 
 @pytest.mark.parametrize("first_seq", [0, -1, 2**53, 2**70])
@@ -89,7 +89,7 @@ def test_a_number_that_the_record_cannot_store_is_refused(first_seq: int) -> Non
 
 def test_an_event_is_no_acknowledgement_and_an_acknowledgement_no_message():
     event = seal(Spooled("a", 3, "Exited", {}), "key")
-    assert wire.genuine_acknowledgement(encode(event), "a", "key") is None
+    assert wire.genuine(encode(event), wire.Acknowledgement, "a", "key") is None
     with pytest.raises(ValueError, match="not a message"):
         decode(encode(wire.Acknowledgement("a", 3, "w", 7, "d")))
 

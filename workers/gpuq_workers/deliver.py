@@ -84,7 +84,7 @@ class Delivery:
         raw = await self._inbox.acknowledged(self._host)
         if raw is None:
             return
-        found = wire.genuine_acknowledgement(raw, self._host, self._key)
+        found = wire.genuine(raw, wire.Acknowledgement, self._host, self._key)
         if found is None:
             log.warning("an acknowledgement without the dispatcher's signature was ignored", extra={"action": "ignore"})
             return

@@ -132,6 +132,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that it is about, for the event stream; empty for reports and wake-ups."""
 
 
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands for a user over TCP. Of its secret only the SHA-256 (hex) is kept."""
+
+    id: str
+    user: str
+    role: str
+    """`user`, `operator` or `admin`: the most that it may do; the user's own role limits it further."""
+    digest: str
+    note: str | None
+    made_at: float
+    expires_at: float | None
+    """None: it does not expire."""
+    revoked_at: float | None = None
+
+
 class JobChange(msgspec.Struct, frozen=True):
     """A job as it is from now on. The row takes the fields of it that the dispatcher owns; `verdict` is a plain Verdict."""
 
@@ -156,6 +171,8 @@ class Commit(msgspec.Struct, kw_only=True):
     devices: list[Device] = []
     hosts: dict[str, tuple[str, int]] = {}
     """host -> (boot_id, highest spool number committed)."""
+    drained: dict[str, str | None] = {}
+    """host -> why it is drained from now on; None: it is not any more."""
     handled: list[int] = []
     """Ids of requests."""
     chances: list[Chance] = []
@@ -216,6 +233,22 @@ class Store(Protocol):
         """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         ...
 
+    def add_token(self, token: Token) -> None:
+        """Commit a new token."""
+        ...
+
+    def token(self, token_id: str) -> Token | None:
+        """One token, revoked ones included, or None."""
+        ...
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        """All tokens, or those of one user, oldest first."""
+        ...
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        """Mark a token as revoked from `at` on; one that was revoked keeps its time."""
+        ...
+
     # For the dispatcher: one process.
     def requests(self, limit: int) -> list[Request]:
         """Requests not yet handled, oldest first."""
@@ -231,6 +264,10 @@ class Store(Protocol):
 
     def hosts(self) -> dict[str, tuple[str, int]]:
         """host -> (boot_id, highest spool number committed)."""
+        ...
+
+    def drained(self) -> dict[str, str]:
+        """Drained host -> why."""
         ...
 
     def last_seq(self) -> int:

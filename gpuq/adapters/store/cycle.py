@@ -25,7 +25,7 @@ from gpuq.adapters.store.rows import (
     to_json,
     to_optional_json,
 )
-from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, requests
+from gpuq.adapters.store.schema import attempts, chances, devices, drained_hosts, hosts, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
@@ -69,6 +69,10 @@ def write(connection: Connection, commit: Commit) -> None:
     _insert(connection, devices, [asdict(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]
     _insert(connection, hosts, spooled, replace=True)
+    drained = [{"host": host, "why": clean(why)} for host, why in commit.drained.items() if why is not None]
+    _insert(connection, drained_hosts, drained, replace=True)
+    for resumed in chunks([host for host, why in commit.drained.items() if why is None]):
+        connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
     _insert(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))

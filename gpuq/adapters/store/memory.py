@@ -14,8 +14,20 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Request,
+    Selection,
+    Service,
+    Store,
+    Token,
+)
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -39,6 +51,8 @@ class MemoryStore(Store):
         self.host_rows: dict[str, tuple[str, int]] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
+        self.drained_rows: dict[str, str] = {}
+        self.token_rows: dict[str, Token] = {}
         self.entries: list[Entry] = []
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
         self._last_request = 0
@@ -132,6 +146,25 @@ class MemoryStore(Store):
             )
             return list(islice(found, limit))
 
+    def add_token(self, token: Token) -> None:
+        with self._lock:
+            self.token_rows[token.id] = token
+
+    def token(self, token_id: str) -> Token | None:
+        with self._lock:
+            return self.token_rows.get(token_id)
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        with self._lock:
+            found = (token for token in self.token_rows.values() if user in (None, token.user))
+            return sorted(found, key=lambda token: (token.made_at, token.id))
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        with self._lock:
+            token = self.token_rows.get(token_id)
+            if token is not None and token.revoked_at is None:
+                self.token_rows[token_id] = structs.replace(token, revoked_at=at)
+
     # --- for the dispatcher
 
     def requests(self, limit: int) -> list[Request]:
@@ -151,6 +184,10 @@ class MemoryStore(Store):
     def hosts(self) -> dict[str, tuple[str, int]]:
         with self._lock:
             return dict(self.host_rows)
+
+    def drained(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self.drained_rows)
 
     def last_seq(self) -> int:
         with self._lock:
@@ -281,6 +318,8 @@ class MemoryStore(Store):
             )
         self.device_rows.update({device.id: device for device in commit.devices})
         self.host_rows.update(commit.hosts)
+        drained = {**self.drained_rows, **commit.drained}
+        self.drained_rows = {host: why for host, why in drained.items() if why is not None}
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0005"
+HEAD = "0007"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -148,12 +148,32 @@ journal = Table(
     Index("ix_journal_of_many_jobs", "seq", "first_job", "last_job", info={"where": "first_job < last_job"}),
 )
 
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("note", Text),
+    Column("made_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+)
+
 hosts = Table(
     "hosts",
     metadata,
     Column("host", Text, primary_key=True),
     Column("boot_id", Text, nullable=False),
     Column("spooled", Number, nullable=False),
+)
+
+drained_hosts = Table(
+    "drained_hosts",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("why", Text, nullable=False),
 )
 
 devices = Table(

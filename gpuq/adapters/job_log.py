@@ -44,24 +44,19 @@ class _Piece:
     name: str
 
 
-def exists(attempts: Path, job: int, number: int) -> bool:
-    """Whether the attempt's log is on this host. The shim creates the file before it starts the job."""
+def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk | None:
+    """At most `limit` bytes from `offset` of the whole output on; an offset below 0 counts from its present end.
+
+    An empty chunk: there is nothing more yet. None: this host has no log of the attempt. The shim makes the file before it starts
+    the job.
+    """
     with _folder(attempts, job, number) as folder:
-        return folder is not None and bool(_pieces(folder))
-
-
-def length(attempts: Path, job: int, number: int) -> int:
-    """The length of the whole output so far, dropped bytes included."""
-    with _folder(attempts, job, number) as folder:
-        return max((piece.start + piece.size for piece in _pieces(folder)), default=0) if folder is not None else 0
-
-
-def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk:
-    """At most `limit` bytes from `offset` of the whole output on. An empty chunk: there is nothing yet."""
-    with _folder(attempts, job, number) as folder:
-        if folder is None:
-            return Chunk(b"", offset)
-        for piece in _pieces(folder):
+        pieces = _pieces(folder) if folder is not None else []
+        if folder is None or not pieces:
+            return None
+        if offset < 0:
+            offset = max(0, max(piece.start + piece.size for piece in pieces) + offset)
+        for piece in pieces:
             if piece.start + piece.size <= offset:
                 continue
             start = max(offset, piece.start)
