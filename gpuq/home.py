@@ -61,8 +61,13 @@ class Home:
 
     @property
     def order_key_file(self) -> Path:
-        """The key that launch orders are signed with."""
+        """The dispatcher's master key, on the main host only: the key of each host is derived from it."""
         return self.root / "order.key"
+
+    @property
+    def host_key_file(self) -> Path:
+        """The key of this host, on every host but the main one."""
+        return self.root / "host.key"
 
     @property
     def run(self) -> Path:
@@ -163,6 +168,24 @@ def private_secret(path: Path) -> str:
             os.link(draft, path)
         draft.unlink()
     return path.read_text().strip()
+
+
+def host_key(master: str, host: str) -> str:
+    """The key that messages to and from `host` are signed with: HMAC-SHA256(master, "host" + name), in hex."""
+    import hmac
+
+    return hmac.digest(master.encode(), b"host" + host.encode(), "sha256").hex()
+
+
+def key_of_this_host(home: Home, host: str) -> str:
+    """The key of the host that this home is on: what `host.key` holds, else derived from `order.key`. Raises BadSettings."""
+    try:
+        key = home.host_key_file.read_text().strip()
+    except FileNotFoundError:
+        return host_key(private_secret(home.order_key_file), host)
+    if not key:
+        raise BadSettings(f"{home.host_key_file} is empty.", fix=f"Run `gpuq host add {host}` on the main host again.")
+    return key
 
 
 # --- files in folders that jobs may write to -----------------------------------------------------------------------

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.home import Home, NotAFile, open_regular, private_secret, read_regular, write_private
+from gpuq.errors import BadSettings
+from gpuq.home import (
+    Home,
+    NotAFile,
+    host_key,
+    key_of_this_host,
+    open_regular,
+    private_secret,
+    read_regular,
+    write_private,
+)
 from tests.support.hostile import SHAPES, put
 
 
@@ -41,6 +51,27 @@ def test_a_secret_is_created_once(tmp_path):
     assert len(found[0]) >= 40
     assert mode(path) == 0o600
     assert [left.name for left in tmp_path.iterdir()] == ["token"]
+
+
+def test_a_hosts_key_is_the_hmac_of_its_name_under_the_master_key():
+    # printf hostnode1 | openssl dgst -sha256 -hmac secret-order-key
+    expected = "0ac97f32eb74ed77326dd0c99237193e0e71039f149eda23312b9971a98a76e8"
+    assert host_key("secret-order-key", "node1") == expected
+    assert host_key("secret-order-key", "node2") != expected
+
+
+def test_a_host_uses_its_own_key_file_else_derives_from_the_master_key(tmp_path):
+    home = Home(tmp_path)
+    derived = key_of_this_host(home, "node1")
+    assert derived == host_key(private_secret(home.order_key_file), "node1")
+
+    home.host_key_file.write_text("0123abcd\n")
+    assert key_of_this_host(home, "node1") == "0123abcd"
+
+    home.host_key_file.write_text("\n")
+    with pytest.raises(BadSettings, match="empty") as raised:
+        key_of_this_host(home, "node1")
+    assert "gpuq host add node1" in raised.value.fix
 
 
 @pytest.mark.parametrize("durable", [True, False])

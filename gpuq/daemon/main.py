@@ -38,6 +38,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
+from gpuq.messages.wire import HostKeys
 from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Settings, load
 
@@ -118,12 +119,12 @@ def _assemble(
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store, time.time(), learner.register)
-    key = private_secret(settings.home.order_key_file)
+    keys = HostKeys(private_secret(settings.home.order_key_file))
     parts = DispatcherDependencies(
         store=store,
         lease=lease,
         stream=RedisStream(settings.effective_redis_url),
-        performer=Performer(RqOrderSender(settings.effective_redis_url), key, limits.start_grace_s),
+        performer=Performer(RqOrderSender(settings.effective_redis_url), keys, limits.start_grace_s),
         learner=learner,
         policy=policy,
         limits=limits,
@@ -132,7 +133,7 @@ def _assemble(
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
-    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
+    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, keys)
     return Dispatcher(parts, state, Journal(last_seq), inbox)
 
 

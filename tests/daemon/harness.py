@@ -29,7 +29,7 @@ from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.submission import JobRecord, Submission
-from gpuq.messages.wire import Message, verify
+from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from tests.support.nouns import GIB
@@ -74,18 +74,19 @@ class Harness:
         state = restore(self.store, self.now)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
+        keys = HostKeys(KEY)
         parts = DispatcherDependencies(
             store=self.store,
             lease=self.lease,
             stream=self.stream,
-            performer=Performer(self.bell, KEY, Limits().start_grace_s),
+            performer=Performer(self.bell, keys, Limits().start_grace_s),
             learner=learner,
             policy=guard(Scheduling()),
             limits=Limits(),
             clock=lambda: self.now,
             run_blocking=self.run_blocking,
         )
-        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, keys)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
         self.dispatcher.journal.begin(state, self.now)
 
@@ -118,14 +119,15 @@ class Harness:
         """Let the host and the dispatcher talk to each other for a while."""
         for _ in range(turns):
             self.now += seconds
-            acknowledged = await self.stream.acknowledged(world.host) or 0
-            await self.turn(*world.messages(acknowledged))
+            raw = await self.stream.acknowledged(world.host)
+            acknowledged = genuine(raw or b"", Acknowledgement, world.host, world.key)
+            await self.turn(*world.messages(acknowledged.seq if acknowledged else 0))
             self.deliver(world)
 
     def deliver(self, world: World) -> None:
         """Let the host pop what was rung."""
         for _, signed in self.bell.sent.pop(world.host, []):
-            world.follow(verify(signed, KEY, world.host))
+            world.follow(verify(signed, world.key, world.host))
 
     def states(self) -> dict[int, str]:
         return {row.id: row.state.value for row in self.store.jobs()}

@@ -1,4 +1,4 @@
-"""A second host with a home of its own, which shares Redis, the record and the order key with the first."""
+"""A second host with a home and a key of its own, which shares Redis and the record with the first."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.home import host_key
 from tests.support.site import Site, wait_for
 
 
@@ -25,7 +26,7 @@ def site() -> Iterator[Site]:
 def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
     """The worker service of the host `node2`, on one device."""
     home = Path(tempfile.mkdtemp(prefix="gq-"))
-    shutil.copy(site.home / "order.key", home)
+    (home / "host.key").write_text(host_key((site.home / "order.key").read_text().strip(), "node2"))
     env = {
         **site.env,
         "GPUQ_HOME": str(home),

@@ -88,7 +88,7 @@ def test_a_submission_of_an_earlier_release_has_no_umask() -> None:
 
 
 def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
-    ring, spooled, report = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
+    ring, spooled, report, numbered = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
     assert isinstance(ring, wire.WakeUp)
     assert isinstance(spooled, wire.Spooled)
     assert isinstance(report, wire.HostReport)
@@ -98,6 +98,15 @@ def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
     host = codec.noun(report.body, HostReported)
     assert [resident.attempt for resident in host.residents] == [(7, 1), (5, 2)]
     assert holds(plain(host), report.body)
+    assert isinstance(numbered, wire.HostReport)
+    assert wire.is_genuine(numbered, KEY)
+    assert holds(plain(numbered), golden("inbox")[3])
+
+
+def test_acknowledgement_is_read_its_signature_holds_and_it_is_written_as_before() -> None:
+    found = wire.genuine((GOLDEN / "acknowledgement.json").read_bytes(), wire.Acknowledgement, "node1", KEY)
+    assert found is not None
+    assert plain(found) == golden("acknowledgement")
 
 
 def test_rq_message_is_read_its_signature_holds_and_it_is_written_as_before() -> None:

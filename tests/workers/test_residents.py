@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from gpuq_workers import attempts as attempts_module
 from gpuq_workers import residents as residents_module
-from gpuq_workers.attempts import AttemptFolder, Marker, make_folder
+from gpuq_workers.attempts import AttemptFolder, Marker, ask_for_end, make_folder
 from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
@@ -121,6 +121,54 @@ def test_a_running_attempt_is_present_and_watched(host: Host) -> None:
     (watched,) = host.residents.watched()
     assert (watched.attempt, watched.root_pid, watched.devices) == (attempt_id(), running.shim.pid, ("cpu-0",))
     assert host.residents.present() == {attempt_id(): running.started()["at"]}
+
+
+def test_an_end_that_was_lost_is_sent_again_when_it_is_asked_for(host: Host) -> None:
+    host.run("sh", "-c", "exit 3")
+    host.settle(2)
+    ask_for_end(host.attempts, attempt_id())
+    host.look()
+    assert len(host.events()) == 2, "it is still to be sent"
+
+    host.spool.forget(upto=2)
+    host.restart()
+    ask_for_end(host.attempts, attempt_id())
+    started, exited = host.settle(2)
+    assert isinstance(started, Started)
+    assert isinstance(exited, Exited)
+    assert (exited.attempt, exited.exit_code) == (attempt_id(), 3)
+    assert [message.seq for message in host.spool.unacknowledged()] == [3, 4]
+
+
+def test_an_attempt_whose_end_is_asked_for_and_was_deleted_ends_as_lost(host: Host) -> None:
+    ended = host.run("true")
+    host.settle(2)
+    host.spool.forget(upto=2)
+    (ended.folder / "exit.json").unlink()
+    host.look()
+    assert host.events() == []
+
+    ask_for_end(host.attempts, attempt_id())
+    _, exited = host.settle(2)
+    assert exited.ending == "lost"
+
+
+def test_the_end_of_a_running_attempt_is_not_made_up(host: Host) -> None:
+    host.run("sleep", "60")
+    host.settle(1)
+    ask_for_end(host.attempts, attempt_id())
+    host.look()
+    assert len(host.events()) == 1
+    assert list(host.residents.present()) == [attempt_id()]
+
+
+def test_a_request_for_an_end_that_is_none_does_no_harm(host: Host) -> None:
+    (host.attempts / "1-1.end").mkdir()
+    for name in ("x.end", "7-1.end", "1-x.end"):
+        (host.attempts / name).touch()
+    host.look()
+    assert host.events() == []
+    assert [path.name for path in host.attempts.iterdir()] == ["1-1.end"]
 
 
 def test_a_job_survives_a_restart_and_its_end_is_reported(host: Host) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from gpuq_workers import run_job
-from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.attempts import AttemptFolder, ends_asked_for
 from gpuq_workers.measuring.progress import HOOK_FOLDER
 
 from gpuq.adapters import process
@@ -147,6 +147,21 @@ def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Se
     run_job.run(context, order(Verb.VOID, job=9))
     other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
     assert other.ended().ending == "never started"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("verb", [Verb.STOP, Verb.VOID, Verb.PREEMPT])
+def test_an_order_to_end_an_attempt_that_has_begun_asks_for_its_end(
+    settings: Settings, folder: AttemptFolder, verb: Verb
+) -> None:
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    ended(folder)
+    assert list(ends_asked_for(settings.home.attempts)) == []
+
+    run_job.run(context, order(verb))
+
+    assert [one.attempt for one in ends_asked_for(settings.home.attempts)] == [attempt_id()]
+    assert list(ends_asked_for(settings.home.attempts)) == [], "once"
 
 
 def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Settings, folder: AttemptFolder) -> None:

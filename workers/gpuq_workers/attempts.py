@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 USUAL_UMASK = 0o022
 """That of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 _DAY_S = 86_400.0
+# Beside the folder of the attempt, so that the modification time of their parent shows it.
+_END_ASKED_FOR = ".end"
 T = TypeVar("T")
 
 # A job may write any value, so each has the range that the record and the screens can take.
@@ -264,6 +266,24 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal() and entry.is_dir(follow_symlinks=False):
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+
+
+def ask_for_end(root: Path, attempt: AttemptId) -> None:
+    """Ask the worker service to send the end of this attempt again, if it is over."""
+    with suppress(OSError):  # a full disk must not keep an attempt from being stopped; the next order asks again
+        (root / f"{attempt}{_END_ASKED_FOR}").touch(mode=0o600)
+
+
+def ends_asked_for(root: Path) -> Iterator[AttemptFolder]:
+    """The folders of the attempts whose ends were asked for since the last call."""
+    for request in root.glob(f"*{_END_ASKED_FOR}"):
+        job, dash, number = request.stem.partition("-")
+        try:
+            request.unlink()
+        except OSError:
+            continue  # not a file of ours
+        if dash and job.isdecimal() and number.isdecimal():
+            yield AttemptFolder(root / request.stem, AttemptId(JobId(int(job)), int(number)))
 
 
 def prune(root: Path, keep_days: float, now: float) -> int:

@@ -32,6 +32,7 @@ from gpuq_workers.attempts import (
     OrderFile,
     StartFile,
     UnreadableFile,
+    ends_asked_for,
     folders_in,
     promised_bytes,
 )
@@ -161,6 +162,12 @@ class Residents:
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
         self._stamp = stamp
+        unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
+        for folder in ends_asked_for(self.root):
+            # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
+            if folder.attempt in self._done and folder.attempt not in unacknowledged:
+                self._done.remove(folder.attempt)
+                self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.

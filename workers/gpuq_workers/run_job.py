@@ -24,7 +24,7 @@ from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
-from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, make_folder
+from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.shim.mps import PIPES
@@ -180,6 +180,10 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
 
 
 def _void(context: OrderContext, attempt: AttemptId) -> bool:
-    """Close the fence for an attempt that has not begun here; whether that was so."""
-    folder = make_folder(context.settings.home.attempt(*attempt), attempt)
-    return folder is not None and folder.close_unstarted("stopped before it was started", context.clock())
+    """Close the fence for an attempt that has not begun here; whether that was so. If it was over, its end is sent again."""
+    path = context.settings.home.attempt(*attempt)
+    folder = make_folder(path, attempt)
+    if folder is None:
+        ask_for_end(path.parent, attempt)
+        return False
+    return folder.close_unstarted("stopped before it was started", context.clock())

@@ -27,7 +27,7 @@ from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
-from gpuq.home import private_secret
+from gpuq.home import key_of_this_host
 from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
@@ -74,7 +74,7 @@ class WorkerService:
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
-        key = private_secret(settings.home.order_key_file)
+        key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -85,7 +85,6 @@ class WorkerService:
             async def ping() -> None:
                 systemd.ping()
 
-            await self._delivery.catch_up()
             await self._residents.look()
             with suppress(TimeoutError):  # the first report should have devices in it
                 await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
@@ -189,7 +188,7 @@ async def _open_and_serve(settings: Settings) -> None:
         serve_logs,
         settings.effective_redis_url,
         settings.worker.host,
-        private_secret(settings.home.order_key_file),
+        key_of_this_host(settings.home, settings.worker.host),
         settings.home.attempts,
     )
     try:

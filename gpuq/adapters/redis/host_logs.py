@@ -43,7 +43,7 @@ class HostLogs:
                 pipe.expire(requests, _EXPIRE_S)
                 await pipe.execute()
             raw = await _next(self._client.blpop, wire.log_answer_key(request.id), ANSWER_WITHIN_S)
-        answer = None if raw is None else wire.genuine_log_message(raw, wire.LogAnswer, host, key)
+        answer = None if raw is None else wire.genuine(raw, wire.LogAnswer, host, key)
         if answer is None or answer.id != request.id:
             raise Unreachable(f"Host {host} does not answer.", fix=f"Is gpuq-worker running on {host}?")
         return None if answer.data is None else Chunk(answer.data, answer.next_offset, answer.dropped)
@@ -61,7 +61,7 @@ async def serve_logs(url: str, host: str, key: str, attempts: Path) -> None:
             try:
                 with reaching(url):
                     raw = await _next(client.blpop, wire.log_requests_key(host), _WAIT_S)
-                    request = None if raw is None else wire.genuine_log_message(raw, wire.LogRequest, host, key)
+                    request = None if raw is None else wire.genuine(raw, wire.LogRequest, host, key)
                     if request is None:
                         if raw is not None:
                             _log.warning(

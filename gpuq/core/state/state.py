@@ -331,7 +331,7 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     state.index.host_reported(report.host, now)
     for device_id in state.index.devices_of.get(report.host, ()):
         state.readings.pop(device_id, None)
-    # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
+    # The age of a reading counts from when its report was sent, as the caller gives it in `now`: hosts' clocks may differ.
     state.readings.update({device: replace(reading, at=now) for device, reading in report.readings})
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)

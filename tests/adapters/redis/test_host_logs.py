@@ -78,7 +78,7 @@ async def test_a_forged_answer_is_not_given_out(redis_server, monkeypatch):
     reading = asyncio.create_task(reader.read("node2", 7, 1, 0, 10))
     with redis_server.client() as client:
         raw = await asyncio.to_thread(client.blpop, [wire.log_requests_key("node2")], 5)
-        request = wire.genuine_log_message(raw[1], wire.LogRequest, "node2", KEY)
+        request = wire.genuine(raw[1], wire.LogRequest, "node2", KEY)
         forged = wire.LogAnswer("node2", request.id, b"forged", 6)
         client.rpush(wire.log_answer_key(request.id), wire.encode(wire.seal(forged, "another-key")))
     with pytest.raises(Unreachable):
