@@ -27,7 +27,7 @@ from gpuq.daemon.journal import replay
 from gpuq.daemon.leadership import LEASE_S, Lease, stand_by
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import Conflict
-from gpuq.messages.wire import verify
+from gpuq.messages.wire import Acknowledgement, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Scheduling
 from tests.adapters.store.samples import a_record
@@ -35,7 +35,7 @@ from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.orders import MemoryOrderSender
 from tests.support.sqlite_record import make_record
-from tests.support.world import KEY, World
+from tests.support.world import World
 
 BEGAN = 1_000_000.0
 HOSTS = ("one", "two", "three")
@@ -179,11 +179,13 @@ class Fleet:
         stream = MemoryStream(self.redis)
         while True:
             for _, signed in self.orders.sent.pop(self.world.host, []):
-                self.world.follow(verify(signed, KEY, self.world.host))
+                self.world.follow(verify(signed, self.world.key, self.world.host))
             for attempt in self.world.running():
                 if attempt.job not in self.endless and self.chance.random() < 0.3:
                     self.world.end(attempt)
-            await stream.add(*self.world.messages(await stream.acknowledged(self.world.host) or 0))
+            raw = await stream.acknowledged(self.world.host)
+            acknowledged = genuine(raw or b"", Acknowledgement, self.world.host, self.world.key)
+            await stream.add(*self.world.messages(acknowledged.seq if acknowledged else 0))
             await asyncio.sleep(1.0)
 
     async def users(self) -> None:
