@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,9 +24,10 @@ from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
+from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
+from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
@@ -64,7 +65,7 @@ class DispatcherDependencies:
     learner: Learner
     policy: Guarded
     limits: Limits
-    clock: Callable[[], float]
+    clock: SteadyClock
     run_blocking: Callable[..., Any]
     shadow: Shadow | None = None
     starts: StartEstimates | None = None
@@ -72,9 +73,10 @@ class DispatcherDependencies:
 
 @dataclass
 class Cycle:
-    """What one cycle received, and the actions that it leads to."""
+    """What one cycle received, and the actions that it leads to. `now` + `step` is wall time, for what is recorded or shown."""
 
     now: float
+    step: float
     messages: list[tuple[str, Message]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -127,10 +129,10 @@ class Dispatcher:
 
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
-        cycle = Cycle(self.parts.clock(), list(messages))
+        cycle = Cycle(self.parts.clock(), self.parts.clock.step(), list(messages))
         self._cycle_again = False
         await self._take_in(cycle, read_requests)
-        changed = [event for event in cycle.events if self._apply(event, cycle.now)]
+        changed = [event for event in cycle.events if self._apply(event, cycle)]
         await self._learn(cycle)
         # Reports alone, which come every second, do not cause a pass before it is due.
         if cycle.now >= self._next_pass_at or any(not isinstance(event, HostReported) for event in changed):
@@ -163,15 +165,15 @@ class Dispatcher:
                 self._policy = propose_nothing
             for job, record in records.items():
                 self.parts.learner.register(job, record)
-            cycle.events += events
+            cycle.events += [_on_our_clock(event, cycle) for event in events]
         if not cycle.events:
             cycle.events.append(Woke())
 
-    def _apply(self, item: Event | Action, now: float) -> bool:
+    def _apply(self, item: Event | Action, cycle: Cycle) -> bool:
         self.recorder.before(item, self.state)
-        if not apply(self.state, item, now):
+        if not apply(self.state, item, cycle.now):
             return False
-        self.journal.note(item, now)
+        self.journal.note(item, cycle.now + cycle.step)
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
             self.view.note(item)
@@ -183,7 +185,7 @@ class Dispatcher:
         started = self.parts.clock()
         self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
-        cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
+        cycle.actions = [action for action in cycle.actions if self._apply(action, cycle)]
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, cycle.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
@@ -211,7 +213,7 @@ class Dispatcher:
     # --- out -----------------------------------------------------------------------------------------------------
 
     async def _commit(self, cycle: Cycle) -> None:
-        commit = self.recorder.take()
+        commit = self.recorder.take(cycle.step)
         commit.entries = self.journal.take()
         commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
@@ -247,7 +249,7 @@ class Dispatcher:
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             about = DispatcherStatus(model_version=learner.model_version, policy=policy)
-            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
+            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, cycle.step)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     async def _publish_queue(self) -> None:
@@ -292,3 +294,11 @@ class Dispatcher:
                 await asyncio.sleep(_RETRY_S)
             else:
                 return result
+
+
+def _on_our_clock(event: Event, cycle: Cycle) -> Event:
+    """A submission's time comes from the API's wall clock. One of the future would let the job wait for longer than it has."""
+    if not isinstance(event, Submitted):
+        return event
+    at = min(event.job.submitted_at - cycle.step, cycle.now)
+    return Submitted(replace(event.job, submitted_at=at, since=at))

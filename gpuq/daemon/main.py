@@ -24,6 +24,7 @@ from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
+from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
@@ -92,10 +93,11 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
     shadow = settings.scheduling.shadow
     limits = exclusively(settings.admission) if shadow else settings.admission
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
-    learner.catch_up(time.time())
+    clock = SteadyClock()
+    learner.catch_up(clock())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store, time.time(), learner.register)
+    state = restore(store, clock(), learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = DispatcherDependencies(
         store=store,
@@ -104,7 +106,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         learner=learner,
         policy=policy,
         limits=limits,
-        clock=time.time,
+        clock=clock,
         run_blocking=run_blocking,
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
