@@ -9,6 +9,7 @@ import pytest
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.daemon.clock import SteadyClock
+from gpuq.messages.live import decode
 from gpuq.messages.wire import verify
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
@@ -73,8 +74,71 @@ async def history(folder: Path, seed: int, *, steps: bool) -> list[tuple[float, 
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 async def test_nothing_comes_late_while_the_wall_clock_is_set_back_and_forth(tmp_path: Path, seed: int) -> None:
     undisturbed = await history(tmp_path / "undisturbed", seed, steps=False)
     assert len(undisturbed) > 40
     assert await history(tmp_path / "stepping", seed, steps=True) == undisturbed
+
+
+async def test_a_step_back_while_the_dispatcher_is_down_delays_nothing(harness: Harness) -> None:
+    world = World(harness.store, a_device(), clock=lambda: harness.wall)
+    harness.now += 2 * _HOUR_S
+    job = harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn(*world.messages(0))
+    assert harness.store.claim(AttemptId(job, 1), "host", "boot-1", harness.wall), "the worker dies right after this"
+    harness.step -= _HOUR_S
+    harness.start()
+
+    await harness.live(world, 14)
+
+    assert world.starts == [AttemptId(job, 2)], "the first attempt was revoked ten seconds after the restart"
+
+
+async def test_jobs_keep_their_order_over_a_step_back_and_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device(), clock=lambda: harness.wall)
+    jobs = [harness.submit()]
+    await harness.live(world, 3)
+    jobs.append(harness.submit())
+    harness.step -= _HOUR_S
+    jobs.append(harness.submit())
+    await harness.live(world, 1)
+    harness.now += _HOUR_S / 2
+    harness.start()
+    waiting = sorted(harness.dispatcher.state.index.waiting.values(), key=lambda job: (job.submitted_at, job.id))
+
+    assert [job.id for job in waiting] == jobs[1:]
+    assert all(job.submitted_at <= harness.wall for job in waiting)
+
+
+async def test_records_and_the_live_view_have_wall_time(harness: Harness) -> None:
+    world = World(harness.store, a_device(), clock=lambda: harness.wall)
+    harness.step += _HOUR_S
+    job = harness.submit()
+    await harness.live(world, 4)
+    (row,) = harness.store.jobs()
+    (attempt,) = harness.store.live_attempts()
+    view = decode(await harness.stream.view() or b"")
+    resident = view.resident(job)
+
+    assert resident is not None and resident.started_at is not None
+    recorded = [row.state_since, attempt.launched_at, attempt.started_at, resident.started_at, view.at]
+    recorded += [device.read_at for device in view.devices] + [harness.journal()[-1].at]
+    assert recorded == pytest.approx([harness.wall] * len(recorded), abs=5)
+
+
+async def test_how_long_a_job_ran_is_learnt_by_its_hosts_clock_alone(harness: Harness) -> None:
+    ahead_s = 7.0
+    world = World(harness.store, a_device(), clock=lambda: harness.wall + ahead_s)
+    job = harness.submit()
+    await harness.live(world, 3)
+    started_at = harness.store.live_attempts()[0].started_at
+    await harness.live(world, 30)
+    world.end(AttemptId(job, 1), at=harness.wall + ahead_s)
+    ends = []
+    ends_of = harness.dispatcher.recorder.ends
+    harness.dispatcher.recorder.ends = lambda: ends.extend(found := ends_of()) or found  # type: ignore[method-assign]
+    await harness.live(world, 2)
+
+    assert [end["started_at"] for _, end in ends] == [started_at]
