@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 # Reading two clocks one after the other, and their rounding, is no step.
 _LEAST_STEP_S = 1.0
+
+
+def _uptime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SteadyClock:
@@ -21,11 +24,7 @@ class SteadyClock:
     meanwhile, so waits and silences have lasted that long.
     """
 
-    def __init__(
-        self,
-        wall: Callable[[], float] = time.time,
-        elapsed: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME),
-    ) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = _uptime) -> None:
         self._wall, self._elapsed = wall, elapsed
         self._began = wall() - elapsed()
 

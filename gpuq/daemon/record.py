@@ -117,7 +117,9 @@ class Recorder:
         self._changes = {}
         self._reasons = {}
         if step:
-            commit.jobs = [_set(change, job=replace(change.job, since=change.job.since + step)) for change in commit.jobs]
+            commit.jobs = [
+                _set(change, job=replace(change.job, since=change.job.since + step)) for change in commit.jobs
+            ]
             commit.launched = [_set(row, launched_at=row.launched_at + step) for row in commit.launched]
             commit.chances = [_later(chance, step) for chance in commit.chances]
         return commit

@@ -76,7 +76,8 @@ def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
 
 
 def _no_later_than(attempt: Attempt, now: float) -> Attempt:
-    """A launch or start in the future was recorded before the wall clock was set back. Its host would seem to be heard until then."""
+    """The attempt, without times in the future: they were recorded before the wall clock was set back, and nothing would come of
+    the attempt until then."""
     started_at = None if attempt.started_at is None else min(attempt.started_at, now)
     return replace(attempt, launched_at=min(attempt.launched_at, now), started_at=started_at)
 

@@ -67,12 +67,13 @@ class StartFile(msgspec.Struct, frozen=True):
 
 
 class EndFile(msgspec.Struct, frozen=True):
-    """`exit.json`: the attempt is over and nothing of it is left."""
+    """`exit.json`: the attempt is over and nothing of it is left. `lasted_s`: since its process started; None if not known."""
 
     ending: Ending
     exit_code: int | None
     reason: str
     at: float
+    lasted_s: float | None = None
 
 
 class BlinkAnswer(msgspec.Struct, frozen=True):

@@ -154,8 +154,12 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
+        at = end.at
+        if live.start is not None and end.lasted_s is not None:
+            # The wall clock may have been set while it ran, and the record takes the difference for its duration.
+            at = live.start.at + end.lasted_s
         seq = self._write(
-            Exited(attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
+            Exited(attempt, at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
         )
         del self._live[attempt]
         self._done.add(attempt)

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+from tests.workers.conftest import SHIM, Attempt, gone, python, quick_shim, wait_for
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
@@ -117,6 +118,15 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
     assert started["shim_pid"] == attempt.shim.pid
     with Path(f"/proc/{started['pid']}/stat").open() as file:
         assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
+
+
+def test_the_end_says_how_long_the_job_ran_whatever_the_wall_clock_says(attempt: Attempt) -> None:
+    attempt.order("sleep", "0.2")
+    set_back = "walls = [5000.0, 1400.0]; shim.time.time = lambda: walls.pop(0)"
+    assert subprocess.run(quick_shim(attempt.folder, set_back)).returncode == 0
+    end = attempt.read("exit.json")
+    assert (attempt.started()["at"], end["at"]) == (5000.0, 1400.0)
+    assert 0.2 <= end["lasted_s"] < 20
 
 
 def test_a_time_limit_enforced_by_sigkill_says_so(attempt: Attempt) -> None:
