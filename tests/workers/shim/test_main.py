@@ -123,7 +123,7 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
 def test_the_end_says_how_long_the_job_ran_whatever_the_wall_clock_says(attempt: Attempt) -> None:
     attempt.order("sleep", "0.2")
     set_back = "walls = [5000.0, 1400.0]; shim.time.time = lambda: walls.pop(0)"
-    assert subprocess.run(quick_shim(attempt.folder, set_back)).returncode == 0
+    subprocess.run(quick_shim(attempt.folder, set_back), check=True)
     end = attempt.read("exit.json")
     assert (attempt.started()["at"], end["at"]) == (5000.0, 1400.0)
     assert 0.2 <= end["lasted_s"] < 20
