@@ -85,7 +85,7 @@ class LiveReader:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             view = None
         if view is not None and view.at != self._seen:
-            # From here on its age is counted by a clock that nobody sets.
+            # From here on its age is counted by a clock that is never set.
             self._seen, self._written_at = view.at, self._monotonic() - max(0.0, now - view.at)
         if self._seen is None:
             return Live(None, redis_up=True)

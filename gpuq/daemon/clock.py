@@ -33,6 +33,6 @@ class SteadyClock:
         return self._began + self._elapsed()
 
     def step(self) -> float:
-        """What to add to this clock's times for wall time: 0 until somebody sets the wall clock, by a second or more."""
+        """What to add to this clock's times for wall time: 0 until the wall clock is set, by a second or more."""
         ahead = self._wall() - self()
         return ahead if abs(ahead) >= _LEAST_STEP_S else 0.0

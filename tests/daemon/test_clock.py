@@ -123,7 +123,13 @@ async def test_records_and_the_live_view_have_wall_time(harness: Harness) -> Non
     resident = view.resident(job)
 
     assert resident is not None
-    recorded: list[float | None] = [row.state_since, attempt.launched_at, attempt.started_at, resident.started_at, view.at]
+    recorded: list[float | None] = [
+        row.state_since,
+        attempt.launched_at,
+        attempt.started_at,
+        resident.started_at,
+        view.at,
+    ]
     recorded += [device.read_at for device in view.devices] + [harness.journal()[-1].at]
     assert recorded == pytest.approx([harness.wall] * len(recorded), abs=5)
 

@@ -6,10 +6,8 @@ is read as None. The shim writes its own files (`shim/record.py`), because it mu
 
 from __future__ import annotations
 
-import logging
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -22,8 +20,6 @@ from gpuq.core.state.job import JobId
 from gpuq.home import write_private
 from gpuq_workers.shim.record import OnceFile
 
-log = logging.getLogger(__name__)
-_DAY_S = 86_400.0
 T = TypeVar("T")
 
 
@@ -207,28 +203,12 @@ def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
     return AttemptFolder(path, attempt)
 
 
-def folders_in(root: Path) -> Iterator[AttemptFolder]:
-    """Every attempt's folder under `root`; other names are passed over."""
+def folders_in(root: Path, without: Container[str] = ()) -> Iterator[AttemptFolder]:
+    """Every attempt's folder under `root`, but for the names in `without`; names of other things are passed over."""
     with suppress(FileNotFoundError):
         for entry in os.scandir(root):
+            if entry.name in without:
+                continue
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal():
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
-
-
-def prune(root: Path, keep_days: float, now: float) -> int:
-    """Delete the folders under `root` of attempts that ended long ago, logs included; returns how many. `now` is Unix seconds.
-
-    Only attempts whose end was reported are deleted. A late order for one of them cannot start it again, because the attempt has
-    ended in the database.
-    """
-    gone = 0
-    for folder in list(folders_in(root)):
-        end = folder.ended()
-        if end is None or folder.marker().exited is None or now - end.at < keep_days * _DAY_S:
-            continue
-        shutil.rmtree(folder.path, ignore_errors=True)
-        gone += 1
-    if gone:
-        log.info("deleted the folders of %d attempts older than %g days", gone, keep_days, extra={"action": "prune"})
-    return gone

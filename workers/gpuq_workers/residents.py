@@ -10,6 +10,7 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
 from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
+from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
@@ -30,7 +32,7 @@ log = logging.getLogger("gpuq.residents")
 # A folder without an order belongs to a task that died, or that is about to write it: it has this long.
 _UNORDERED_FOR_S = 2.0
 _SWEEP_EVERY_S = 0.3
-_SETTLED_NS = 1_000_000_000
+_SETTLED_S = 1.0
 # A device that failed under a job, as the job reported, takes no new jobs for so long, so that an operator can look at it.
 # Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
@@ -66,11 +68,12 @@ class Residents:
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
-    _done: set[AttemptId] = field(default_factory=set)
     _stamp: int = -1
+    _stamp_since: float = 0.0
 
     def __post_init__(self) -> None:
         # This process may have been killed after an event was spooled and before its marker was written.
+        self.ended = EndedAttempts(self.root)
         self._spooled = {(m.name, AttemptId(*m.body["attempt"])): m.seq for m in self.spool.unacknowledged()}
 
     async def look(self) -> bool:
@@ -111,14 +114,15 @@ class Residents:
         return {device: why for device, (_, why) in self._held.items()}
 
     def _discover(self) -> None:
-        stamp = self.root.stat().st_mtime_ns
+        stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
+        if stamp != self._stamp:
+            self._stamp_since = now
         # A folder made in the same tick of the file system's clock leaves the stamp as it was: look again for a while.
-        if stamp == self._stamp and time.time_ns() - stamp > _SETTLED_NS:
+        elif now - self._stamp_since > _SETTLED_S:
             return
         self._stamp = stamp
-        for folder in folders_in(self.root):
-            if folder.attempt in self._live or folder.attempt in self._done:
-                continue
+        live = {live.folder.path.name for live in self._live.values()}
+        for folder in folders_in(self.root, without=live | self.ended.names):
             known = folder.marker()
             marker = Marker(
                 started=known.started or self._spooled.get(("Started", folder.attempt)),
@@ -127,9 +131,16 @@ class Residents:
             if marker != known:
                 folder.mark(marker)
             if marker.exited is not None:
-                self._done.add(folder.attempt)
+                self.ended.add(folder.path.name, self._ended_at(folder))
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+
+    def _ended_at(self, folder: AttemptFolder) -> float:
+        with suppress(OSError):
+            end = folder.ended()
+            if end is not None:
+                return end.at
+        return self.clock()  # it is kept as if it had ended just now
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
@@ -162,7 +173,7 @@ class Residents:
             Exited(attempt, at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
         )
         del self._live[attempt]
-        self._done.add(attempt)
+        self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
     def _seen(self, live: _Live) -> HostObservation | None:
