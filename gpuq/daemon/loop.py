@@ -100,6 +100,7 @@ class Dispatcher:
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
         self._cycle_again = True
+        self._read_at = float("-inf")
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
 
@@ -165,7 +166,9 @@ class Dispatcher:
                 self._policy = propose_nothing
             for job, record in records.items():
                 self.parts.learner.register(job, record)
-            cycle.events += [_on_our_clock(event, cycle) for event in events]
+            cycle.events += [_dated(event, self._read_at, cycle.now) for event in events]
+            if not self._cycle_again:
+                self._read_at = cycle.now
         if not cycle.events:
             cycle.events.append(Woke())
 
@@ -296,9 +299,10 @@ class Dispatcher:
                 return result
 
 
-def _on_our_clock(event: Event, cycle: Cycle) -> Event:
-    """A submission's time comes from the API's wall clock. One of the future would let the job wait for longer than it has."""
+def _dated(event: Event, read_at: float, now: float) -> Event:
+    """A submission has the time of the API's wall clock, which may differ from ours. But it came after the requests were last
+    read, at `read_at`."""
     if not isinstance(event, Submitted):
         return event
-    at = min(event.job.submitted_at - cycle.step, cycle.now)
+    at = min(max(event.job.submitted_at, read_at), now)
     return Submitted(replace(event.job, submitted_at=at, since=at))

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
 from gpuq.daemon.clock import SteadyClock
 from gpuq.messages.live import decode
 from gpuq.messages.wire import verify
@@ -96,20 +97,42 @@ async def test_a_step_back_while_the_dispatcher_is_down_delays_nothing(harness: 
     assert world.starts == [AttemptId(job, 2)], "the first attempt was revoked ten seconds after the restart"
 
 
+def queue(harness: Harness) -> list[tuple[float, JobId]]:
+    """(time of submission, job), the first to start first."""
+    return sorted((job.submitted_at, job.id) for job in harness.dispatcher.state.index.waiting.values())
+
+
+@pytest.mark.parametrize("step_s", [-_HOUR_S, _HOUR_S])
+async def test_jobs_wait_from_their_submission_whatever_the_clock_says(harness: Harness, step_s: float) -> None:
+    """As where the API runs on another host as well."""
+    world = World(harness.store, a_device())
+    await harness.live(world, 1)
+    first = harness.submit()
+    await harness.live(world, 2)
+    harness.step += step_s
+    second, second_at = harness.submit(), harness.now
+    await harness.live(world, 1)
+    third, third_at = harness.submit(), harness.now
+    await harness.live(world, 1)
+
+    assert harness.states()[first] == "RUNNING"
+    assert [job for _, job in queue(harness)] == [second, third]
+    assert [at for at, _ in queue(harness)] == pytest.approx([second_at, third_at], abs=1)
+
+
 async def test_jobs_keep_their_order_over_a_step_back_and_a_restart(harness: Harness) -> None:
-    world = World(harness.store, a_device(), clock=lambda: harness.wall)
-    jobs = [harness.submit()]
+    world = World(harness.store, a_device())
+    harness.submit()
     await harness.live(world, 3)
-    jobs.append(harness.submit())
+    before = harness.submit()
     harness.step -= _HOUR_S
-    jobs.append(harness.submit())
+    after = harness.submit()
     await harness.live(world, 1)
     harness.now += _HOUR_S / 2
     harness.start()
-    waiting = sorted(harness.dispatcher.state.index.waiting.values(), key=lambda job: (job.submitted_at, job.id))
 
-    assert [job.id for job in waiting] == jobs[1:]
-    assert all(job.submitted_at <= harness.wall for job in waiting)
+    assert [job for _, job in queue(harness)] == [before, after]
+    assert all(at <= harness.wall for at, _ in queue(harness))
 
 
 async def test_records_and_the_live_view_have_wall_time(harness: Harness) -> None:
