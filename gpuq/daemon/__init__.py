@@ -2,6 +2,7 @@
 
 main.py             starts and ends the process
 loop.py             the cycle: events in, actions out
+clock.py            time that never steps, for intervals; wall time for records
 inbox.py            messages and requests become events
 learner.py          forecasts, and learning from attempts that ended
 record.py           what one cycle changes becomes one commit
