@@ -120,7 +120,6 @@ class Residents:
         # A folder made in the same tick of the file system's clock leaves the stamp as it was: look again for a while.
         elif now - self._stamp_since > _SETTLED_S:
             return
-        self._stamp = stamp
         live = {live.folder.path.name for live in self._live.values()}
         for folder in folders_in(self.root, without=live | self.ended.names):
             known = folder.marker()
@@ -134,6 +133,7 @@ class Residents:
                 self.ended.add(folder.path.name, self._ended_at(folder))
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+        self._stamp = stamp
 
     def _ended_at(self, folder: AttemptFolder) -> float:
         with suppress(OSError):
