@@ -32,7 +32,7 @@ class SteadyClock:
         """Seconds, for intervals."""
         return self._began + self._elapsed()
 
-    def step(self) -> float:
+    def wall_offset(self) -> float:
         """What to add to this clock's times for wall time: 0 until the wall clock is set, by a second or more."""
         ahead = self._wall() - self()
         return ahead if abs(ahead) >= _LEAST_STEP_S else 0.0

@@ -73,10 +73,11 @@ class DispatcherDependencies:
 
 @dataclass
 class Cycle:
-    """What one cycle received, and the actions that it leads to. `now` + `step` is wall time, for what is recorded or shown."""
+    """What one cycle received, and the actions that it leads to. What is recorded or shown has the wall time `now` +
+    `wall_offset`."""
 
     now: float
-    step: float
+    wall_offset: float
     messages: list[tuple[str, Message]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -130,7 +131,7 @@ class Dispatcher:
 
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
-        cycle = Cycle(self.parts.clock(), self.parts.clock.step(), list(messages))
+        cycle = Cycle(self.parts.clock(), self.parts.clock.wall_offset(), list(messages))
         self._cycle_again = False
         await self._take_in(cycle, read_requests)
         changed = [event for event in cycle.events if self._apply(event, cycle)]
@@ -176,7 +177,7 @@ class Dispatcher:
         self.recorder.before(item, self.state)
         if not apply(self.state, item, cycle.now):
             return False
-        self.journal.note(item, cycle.now + cycle.step)
+        self.journal.note(item, cycle.now + cycle.wall_offset)
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
             self.view.note(item)
@@ -216,7 +217,7 @@ class Dispatcher:
     # --- out -----------------------------------------------------------------------------------------------------
 
     async def _commit(self, cycle: Cycle) -> None:
-        commit = self.recorder.take(cycle.step)
+        commit = self.recorder.take(cycle.wall_offset)
         commit.entries = self.journal.take()
         commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
@@ -252,7 +253,7 @@ class Dispatcher:
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             about = DispatcherStatus(model_version=learner.model_version, policy=policy)
-            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, cycle.step)
+            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, cycle.wall_offset)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     async def _publish_queue(self) -> None:

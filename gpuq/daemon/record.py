@@ -110,18 +110,18 @@ class Recorder:
         ends, self._ends = self._ends, []
         return ends
 
-    def take(self, step: float = 0.0) -> Commit:
-        """The commit of this cycle; the next one starts empty. `step` brings the times of the state to wall time."""
+    def take(self, wall_offset: float = 0.0) -> Commit:
+        """The commit of this cycle; the next one starts empty. `wall_offset` brings the times of the state to wall time."""
         commit, self.commit = self.commit, Commit()
         commit.jobs = list(self._changes.values())
         self._changes = {}
         self._reasons = {}
-        if step:
+        if wall_offset:
             commit.jobs = [
-                _set(change, job=replace(change.job, since=change.job.since + step)) for change in commit.jobs
+                _set(change, job=replace(change.job, since=change.job.since + wall_offset)) for change in commit.jobs
             ]
-            commit.launched = [_set(row, launched_at=row.launched_at + step) for row in commit.launched]
-            commit.chances = [_later(chance, step) for chance in commit.chances]
+            commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
+            commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
         return commit
 
 

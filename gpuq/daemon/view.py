@@ -55,28 +55,30 @@ class View:
         dispatcher: DispatcherStatus,
         drift: Mapping[str, Any] | None = None,
         starts: StartEstimates | None = None,
-        step: float = 0.0,
+        wall_offset: float = 0.0,
     ) -> bytes:
         """The view as JSON. `dispatcher` has the policy and the model that serve; `drift` is what `Drift.report` returns.
-        `step` brings the times of the state to wall time."""
+        `wall_offset` brings the times of the state to wall time."""
         self._reports = {attempt: report for attempt, report in self._reports.items() if attempt in state.attempts}
         reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
         devices = state.devices.values()
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return encode(
             LiveView(
-                at=now + step,
+                at=now + wall_offset,
                 dispatcher=msgspec.structs.replace(
                     dispatcher, pid=os.getpid(), passes=self.passes, pass_seconds=self.pass_seconds
                 ),
-                devices=tuple(self._device(state, device, now, step, device.id in reserved) for device in devices),
+                devices=tuple(
+                    self._device(state, device, now, wall_offset, device.id in reserved) for device in devices
+                ),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
-                starts={int(job): (p50 + step, p90 + step) for job, (p50, p90) in jobs.items()},
-                newcomer_start=newcomer and (newcomer[0] + step, newcomer[1] + step),
+                starts={int(job): (p50 + wall_offset, p90 + wall_offset) for job, (p50, p90) in jobs.items()},
+                newcomer_start=newcomer and (newcomer[0] + wall_offset, newcomer[1] + wall_offset),
             )
         )
 
-    def _device(self, state: State, device: Device, now: float, step: float, reserved: bool) -> DeviceStatus:
+    def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)
         if reading is not None and now - reading.at > self._stale_after_s:
             reading = None
@@ -86,7 +88,7 @@ class View:
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             reserved=reserved,
             residents=tuple(
-                self._resident(state, device, attempt, step) for attempt in state.residents.get(device.id, ())
+                self._resident(state, device, attempt, wall_offset) for attempt in state.residents.get(device.id, ())
             ),
         )
         if reading is None:
@@ -100,10 +102,10 @@ class View:
             unwell=reading.unwell,
             vitals=reading.vitals,
             processes_visible=reading.processes_visible,
-            read_at=reading.at + step,
+            read_at=reading.at + wall_offset,
         )
 
-    def _resident(self, state: State, device: Device, attempt_id: AttemptId, step: float) -> ResidentStatus:
+    def _resident(self, state: State, device: Device, attempt_id: AttemptId, wall_offset: float) -> ResidentStatus:
         attempt = state.attempts[attempt_id]
         report = self._reports.get(attempt_id)
         partners = [state.attempts[other] for other in state.residents.get(device.id, ()) if other != attempt_id]
@@ -118,7 +120,7 @@ class View:
             slowdown=cost.value if cost else None,
             slowdown_basis=cost.basis if cost else None,
             expected_slowdown=_expected_slowdown(attempt, partners),
-            started_at=None if attempt.started_at is None else attempt.started_at + step,
+            started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),
         )
 

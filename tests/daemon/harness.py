@@ -60,14 +60,14 @@ class Harness:
         self.store: Store = MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
-        self.now, self.step = 1000.0, 0.0
+        self.now, self.wall_offset = 1000.0, 0.0
         self.message_ids = count(1)
         self.start()
 
     @property
     def wall(self) -> float:
-        """The wall clock, which a test sets by setting `step`; `now` only counts on."""
-        return self.now + self.step
+        """The wall clock, which a test sets by setting `wall_offset`; `now` only counts on."""
+        return self.now + self.wall_offset
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""

@@ -22,12 +22,12 @@ _HOUR_S = 3600.0
 def test_the_clock_counts_on_while_the_wall_clock_is_set_and_says_by_how_much() -> None:
     wall, elapsed = [1000.0], [50.0]
     clock = SteadyClock(lambda: wall[0], lambda: elapsed[0])
-    assert (clock(), clock.step()) == (1000.0, 0.0)
+    assert (clock(), clock.wall_offset()) == (1000.0, 0.0)
     wall[0], elapsed[0] = 1010.2 - _HOUR_S, 60.0
     assert clock() == 1010.0
-    assert clock.step() == pytest.approx(0.2 - _HOUR_S)
+    assert clock.wall_offset() == pytest.approx(0.2 - _HOUR_S)
     wall[0] = 1010.2
-    assert clock.step() == 0.0, "the clocks only drifted apart"
+    assert clock.wall_offset() == 0.0, "the clocks only drifted apart"
 
 
 async def history(folder: Path, seed: int, *, steps: bool) -> list[tuple[float, str]]:
@@ -48,7 +48,9 @@ async def history(folder: Path, seed: int, *, steps: bool) -> list[tuple[float, 
     states: dict[int, str] = {}
     for second in range(120):
         harness.now += 1.0
-        harness.step += sum(steps_chance.choice((-_HOUR_S, _HOUR_S)) for at in stepping_at if second <= at < second + 1)
+        harness.wall_offset += sum(
+            steps_chance.choice((-_HOUR_S, _HOUR_S)) for at in stepping_at if second <= at < second + 1
+        )
         if chance.random() < 0.2:
             harness.submit(f"train{second}.py")
         if chance.random() < 0.1 and states:
@@ -89,7 +91,7 @@ async def test_a_step_back_while_the_dispatcher_is_down_delays_nothing(harness: 
     await harness.turn(*world.messages(0))
     await harness.turn(*world.messages(0))
     assert harness.store.claim(AttemptId(job, 1), "host", "boot-1", harness.wall), "the worker dies right after this"
-    harness.step -= _HOUR_S
+    harness.wall_offset -= _HOUR_S
     harness.start()
 
     await harness.live(world, 14)
@@ -109,7 +111,7 @@ async def test_jobs_wait_from_their_submission_whatever_the_clock_says(harness: 
     await harness.live(world, 1)
     first = harness.submit()
     await harness.live(world, 2)
-    harness.step += step_s
+    harness.wall_offset += step_s
     second, second_at = harness.submit(), harness.now
     await harness.live(world, 1)
     third, third_at = harness.submit(), harness.now
@@ -125,7 +127,7 @@ async def test_jobs_keep_their_order_over_a_step_back_and_a_restart(harness: Har
     harness.submit()
     await harness.live(world, 3)
     before = harness.submit()
-    harness.step -= _HOUR_S
+    harness.wall_offset -= _HOUR_S
     after = harness.submit()
     await harness.live(world, 1)
     harness.now += _HOUR_S / 2
@@ -137,7 +139,7 @@ async def test_jobs_keep_their_order_over_a_step_back_and_a_restart(harness: Har
 
 async def test_records_and_the_live_view_have_wall_time(harness: Harness) -> None:
     world = World(harness.store, a_device(), clock=lambda: harness.wall)
-    harness.step += _HOUR_S
+    harness.wall_offset += _HOUR_S
     job = harness.submit()
     await harness.live(world, 4)
     (row,) = harness.store.jobs()

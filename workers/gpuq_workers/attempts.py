@@ -10,7 +10,7 @@ import os
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -69,7 +69,7 @@ class EndFile(msgspec.Struct, frozen=True):
     exit_code: int | None
     reason: str
     at: float
-    lasted_s: float | None = None
+    lasted_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
 
 
 class BlinkAnswer(msgspec.Struct, frozen=True):

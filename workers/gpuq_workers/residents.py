@@ -72,8 +72,8 @@ class Residents:
     _stamp_since: float = 0.0
 
     def __post_init__(self) -> None:
-        # This process may have been killed after an event was spooled and before its marker was written.
         self.ended = EndedAttempts(self.root)
+        # This process may have been killed after an event was spooled and before its marker was written.
         self._spooled = {(m.name, AttemptId(*m.body["attempt"])): m.seq for m in self.spool.unacknowledged()}
 
     async def look(self) -> bool:
@@ -140,7 +140,7 @@ class Residents:
             end = folder.ended()
             if end is not None:
                 return end.at
-        return self.clock()  # it is kept as if it had ended just now
+        return self.clock()  # not known: its folder is kept as if it had ended just now
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
