@@ -73,11 +73,9 @@ class DispatcherDependencies:
 
 @dataclass
 class Cycle:
-    """What one cycle received, and the actions that it leads to. What is recorded or shown has the wall time `now` +
-    `wall_offset`."""
+    """What one cycle received, and the actions that it leads to."""
 
     now: float
-    wall_offset: float
     messages: list[tuple[str, Message]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -104,6 +102,8 @@ class Dispatcher:
         self._read_at = float("-inf")
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
+        # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
+        self._wall_offset = 0.0
 
     async def listen(self) -> None:
         """Read messages from the stream into the inbox until cancelled."""
@@ -131,10 +131,11 @@ class Dispatcher:
 
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
-        cycle = Cycle(self.parts.clock(), self.parts.clock.wall_offset(), list(messages))
+        cycle = Cycle(self.parts.clock(), list(messages))
+        self._wall_offset = self.parts.clock.wall_offset()
         self._cycle_again = False
         await self._take_in(cycle, read_requests)
-        changed = [event for event in cycle.events if self._apply(event, cycle)]
+        changed = [event for event in cycle.events if self._apply(event, cycle.now)]
         await self._learn(cycle)
         # Reports alone, which come every second, do not cause a pass before it is due.
         if cycle.now >= self._next_pass_at or any(not isinstance(event, HostReported) for event in changed):
@@ -173,11 +174,11 @@ class Dispatcher:
         if not cycle.events:
             cycle.events.append(Woke())
 
-    def _apply(self, item: Event | Action, cycle: Cycle) -> bool:
+    def _apply(self, item: Event | Action, now: float) -> bool:
         self.recorder.before(item, self.state)
-        if not apply(self.state, item, cycle.now):
+        if not apply(self.state, item, now):
             return False
-        self.journal.note(item, cycle.now + cycle.wall_offset)
+        self.journal.note(item, now + self._wall_offset)
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
             self.view.note(item)
@@ -189,7 +190,7 @@ class Dispatcher:
         started = self.parts.clock()
         self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
-        cycle.actions = [action for action in cycle.actions if self._apply(action, cycle)]
+        cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, cycle.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
@@ -217,7 +218,7 @@ class Dispatcher:
     # --- out -----------------------------------------------------------------------------------------------------
 
     async def _commit(self, cycle: Cycle) -> None:
-        commit = self.recorder.take(cycle.wall_offset)
+        commit = self.recorder.take(self._wall_offset)
         commit.entries = self.journal.take()
         commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
@@ -253,7 +254,7 @@ class Dispatcher:
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             about = DispatcherStatus(model_version=learner.model_version, policy=policy)
-            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, cycle.wall_offset)
+            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, self._wall_offset)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     async def _publish_queue(self) -> None:
