@@ -6,6 +6,7 @@ unknown; a missing view never becomes zeros.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
@@ -48,15 +49,23 @@ class DispatcherLink(Protocol):
 
 
 class LiveReader:
-    """Reads the view at most five times a second, however many ask."""
+    """Reads the view at most five times a second, however many ask. `clock` is wall time, as in the view."""
 
-    def __init__(self, source: DispatcherLink, clock: Callable[[], float], stale_after_s: float) -> None:
+    def __init__(
+        self,
+        source: DispatcherLink,
+        clock: Callable[[], float],
+        stale_after_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._source = source
         self._clock = clock
+        self._monotonic = monotonic
         self._stale_after_s = stale_after_s
         self._last: Live | None = None
         self._read_at = float("-inf")
-        self._seen_at: float | None = None
+        self._seen: float | None = None
+        self._written_at = 0.0
 
     async def read(self) -> Live:
         """The view of now. Never raises for a Redis that is away."""
@@ -75,11 +84,12 @@ class LiveReader:
             view = None if raw is None else decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             view = None
-        if view is not None:
-            self._seen_at = view.at
-        # Redis forgets a view after a while: how long ago the last one was is remembered here.
-        age = None if self._seen_at is None else max(0.0, now - self._seen_at)
-        if age is None:
+        if view is not None and view.at != self._seen:
+            # From here on its age is counted by a clock that is never set.
+            self._seen, self._written_at = view.at, self._monotonic() - max(0.0, now - view.at)
+        if self._seen is None:
             return Live(None, redis_up=True)
+        # Redis forgets a view after a while: how long ago the last one was is remembered here.
+        age = self._monotonic() - self._written_at
         fresh = age <= self._stale_after_s
         return Live(view if fresh else None, redis_up=True, age_s=age, dispatcher="ok" if fresh else "stale")

@@ -3,6 +3,7 @@
 main.py             starts and ends the process
 loop.py             the cycle: events in, actions out
 leadership.py       waits until this dispatcher may lead, and keeps its lease
+clock.py            time that never steps, for intervals; wall time for records
 inbox.py            messages and requests become events
 learner.py          forecasts, and learning from attempts that ended
 record.py           what one cycle changes becomes one commit

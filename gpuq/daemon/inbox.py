@@ -180,8 +180,9 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return []
 
 
-def ends_on_lost_host(request: Request, state: State, silent_since: float, now: float) -> list[Event]:
-    """The ends of all attempts on the host that an admin reported as lost; none if it has reported since then after all."""
+def ends_on_lost_host(request: Request, state: State, silent_since: float, at: float) -> list[Event]:
+    """The ends, at `at` by the wall clock, of all attempts on the host that an admin reported as lost; none if it has reported
+    after `silent_since` after all."""
     name = HostId(request.body["host"])
     host = state.hosts.get(name)
     if host is not None and host.last_seen >= silent_since:
@@ -189,4 +190,4 @@ def ends_on_lost_host(request: Request, state: State, silent_since: float, now: 
         return []
     reason = f"host {name} was reported lost by {request.by}"
     attempts = [attempt.id for attempt in state.attempts.values() if attempt.host == name]
-    return [Exited(attempt, now, Ending.LOST, None, reason, Measurement()) for attempt in attempts]
+    return [Exited(attempt, at, Ending.LOST, None, reason, Measurement()) for attempt in attempts]

@@ -3,7 +3,7 @@
 Every event and action that changed the state is recorded with its time. Hosts report every second, and each report replaces
 what the one before said of the same devices and residents. So a report is recorded only before something else happens, or when
 the next one leaves out a device or resident that it names. A replay leads to the same state all the same, which
-tests/daemon/test_journal.py checks.
+tests/daemon/test_journal.py checks; but times are those of the wall clock, and where that was set, the times of the state differ.
 
 A dispatcher begins by recording its whole state (`Restored`), so a replay can start there and older entries can be deleted.
 """

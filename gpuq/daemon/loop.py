@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,10 +25,11 @@ from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
+from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
+from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lost_host, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease
@@ -68,7 +69,7 @@ class DispatcherDependencies:
     learner: Learner
     policy: Guarded
     limits: Limits
-    clock: Callable[[], float]
+    clock: SteadyClock
     run_blocking: Callable[..., Any]
     shadow: Shadow | None = None
     starts: StartEstimates | None = None
@@ -106,8 +107,11 @@ class Dispatcher:
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
         self._cycle_again = True
+        self._read_at = float("-inf")
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
+        # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
+        self._wall_offset = 0.0
 
     async def listen(self) -> None:
         """Read messages from the stream into the inbox until cancelled."""
@@ -138,6 +142,7 @@ class Dispatcher:
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
         cycle = Cycle(self.parts.clock(), list(messages))
+        self._wall_offset = self.parts.clock.wall_offset()
         self._cycle_again = False
         await self._take_in(cycle, read_requests)
         changed = self._apply_received(cycle)
@@ -179,10 +184,12 @@ class Dispatcher:
             for request in cycle.handled:
                 if request.verb == "lost":
                     silent_since = cycle.now - self.parts.limits.stale_after_s
-                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now)
+                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now + self._wall_offset)
             for job, record in records.items():
                 self.parts.learner.register(job, record)
-            cycle.events += events
+            cycle.events += [_dated(event, self._read_at, cycle.now) for event in events]
+            if not self._cycle_again:
+                self._read_at = cycle.now
         if not cycle.events and not cycle.received:
             cycle.events.append(Woke())
 
@@ -207,7 +214,7 @@ class Dispatcher:
         self.recorder.before(item, self.state)
         if not apply(self.state, item, now):
             return False
-        self.journal.note(item, now)
+        self.journal.note(item, now + self._wall_offset)
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
             self.view.note(item)
@@ -247,7 +254,7 @@ class Dispatcher:
     # --- out -----------------------------------------------------------------------------------------------------
 
     async def _commit(self, cycle: Cycle) -> None:
-        commit = self.recorder.take()
+        commit = self.recorder.take(self._wall_offset)
         commit.entries = self.journal.take()
         commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
@@ -283,7 +290,7 @@ class Dispatcher:
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             epoch = self.parts.lease.epoch
             about = DispatcherStatus(model_version=learner.model_version, policy=policy, epoch=epoch)
-            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
+            view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, self._wall_offset)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     async def _publish_queue(self) -> None:
@@ -336,3 +343,12 @@ class Dispatcher:
                     away_s = self.parts.clock() - away_since
                     log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result
+
+
+def _dated(event: Event, read_at: float, now: float) -> Event:
+    """A submission has the time of the API's wall clock, which may differ from ours. But it came after the requests were last
+    read, at `read_at`."""
+    if not isinstance(event, Submitted):
+        return event
+    at = min(max(event.job.submitted_at, read_at), now)
+    return Submitted(replace(event.job, submitted_at=at, since=at))

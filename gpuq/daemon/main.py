@@ -24,6 +24,7 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
+from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease, holder_name, renew_during, stand_by
@@ -115,10 +116,11 @@ def _assemble(
     store = lease.store
     shadow = settings.scheduling.shadow
     limits = exclusively(settings.admission) if shadow else settings.admission
-    learner.catch_up(time.time())
+    clock = SteadyClock()
+    learner.catch_up(clock())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store, time.time(), learner.register)
+    state = restore(store, clock(), learner.register)
     keys = HostKeys(private_secret(settings.home.order_key_file))
     parts = DispatcherDependencies(
         store=store,
@@ -128,7 +130,7 @@ def _assemble(
         learner=learner,
         policy=policy,
         limits=limits,
-        clock=time.time,
+        clock=clock,
         run_blocking=run_blocking,
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),

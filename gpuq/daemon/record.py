@@ -7,9 +7,12 @@ from then on. The features stored with a launch are those that its forecast was 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
+import msgspec
+
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -19,6 +22,8 @@ from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
 from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
+
+_set = msgspec.structs.replace
 
 
 class Recorder:
@@ -35,6 +40,7 @@ class Recorder:
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
         self._leaving: Attempt | None = None
+        self._started: dict[AttemptId, float] = {}
         self._ends: list[tuple[AttemptId, dict[str, Any]]] = []
         self.commit = Commit()
         self._changes: dict[JobId, JobChange] = {}
@@ -75,6 +81,7 @@ class Recorder:
                 self.commit.launched.append(row)
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
+                self._started[attempt] = at
             case Stop(attempt=attempt, reason=reason):
                 self.commit.stopped.append((attempt, reason))
             case Exited():
@@ -88,7 +95,9 @@ class Recorder:
                     "actual": self._outcome_of(item, self._leaving) if self._leaving else None,
                 }
                 self.commit.ended.append((item.attempt, end))
-                started_at = self._leaving.started_at if self._leaving else None
+                # By the host's clock, as `ended_at`: how long it ran is their difference.
+                in_state = self._leaving.started_at if self._leaving else None
+                started_at = self._started.pop(item.attempt, in_state)
                 self._ends.append((item.attempt, {**end, "started_at": started_at}))
             case Requeue(job=job, reason=reason):
                 self._reasons[job] = reason
@@ -104,10 +113,21 @@ class Recorder:
         ends, self._ends = self._ends, []
         return ends
 
-    def take(self) -> Commit:
-        """The commit of this cycle; the next one starts empty."""
+    def take(self, wall_offset: float = 0.0) -> Commit:
+        """The commit of this cycle; the next one starts empty. `wall_offset` brings the times of the state to wall time."""
         commit, self.commit = self.commit, Commit()
         commit.jobs = list(self._changes.values())
         self._changes = {}
         self._reasons = {}
+        if wall_offset:
+            commit.jobs = [
+                _set(change, job=replace(change.job, since=change.job.since + wall_offset)) for change in commit.jobs
+            ]
+            commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
+            commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
         return commit
+
+
+def _later(chance: Chance, by_s: float) -> Chance:
+    free_at = None if chance.free_at is None else chance.free_at + by_s
+    return _set(chance, at=chance.at + by_s, free_at=free_at)

@@ -48,10 +48,12 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
                 verdicts[row.id] = noun(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)
+    _date_submissions(jobs, now)
     usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
+    attempts = [_no_later_than(attempt, now) for attempt in attempts]
     devices = {device.id: device for device in store.devices()}
     return State(
         jobs=jobs,
@@ -62,6 +64,23 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
     )
+
+
+def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
+    """Jobs are numbered as they are submitted, so none came after one with a higher number, or after `now`. Where the record says
+    otherwise, a wall clock was set back in between."""
+    latest = now
+    for job in reversed(jobs.values()):
+        latest = min(latest, job.submitted_at)
+        if latest < job.submitted_at:
+            jobs[job.id] = replace(job, submitted_at=latest)
+
+
+def _no_later_than(attempt: Attempt, now: float) -> Attempt:
+    """The attempt, without times in the future: they were recorded before the wall clock was set back, and nothing would come of
+    the attempt until then."""
+    started_at = None if attempt.started_at is None else min(attempt.started_at, now)
+    return replace(attempt, launched_at=min(attempt.launched_at, now), started_at=started_at)
 
 
 def _reservations(

@@ -56,34 +56,39 @@ class View:
         dispatcher: DispatcherStatus,
         drift: Mapping[str, Any] | None = None,
         starts: StartEstimates | None = None,
+        wall_offset: float = 0.0,
     ) -> bytes:
-        """The view as JSON. `dispatcher` has the policy and the model that serve; `drift` is what `Drift.report` returns."""
+        """The view as JSON. `dispatcher` has the policy and the model that serve; `drift` is what `Drift.report` returns.
+        `wall_offset` brings the times of the state to wall time."""
         self._reports = {attempt: report for attempt, report in self._reports.items() if attempt in state.attempts}
         reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
         devices = state.devices.values()
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return encode(
             LiveView(
-                at=now,
+                at=now + wall_offset,
                 dispatcher=msgspec.structs.replace(
                     dispatcher, pid=os.getpid(), passes=self.passes, pass_seconds=self.pass_seconds
                 ),
-                devices=tuple(self._device(state, device, now, device.id in reserved) for device in devices),
-                hosts=tuple(self._hosts(state)),
+                devices=tuple(
+                    self._device(state, device, now, wall_offset, device.id in reserved) for device in devices
+                ),
+                hosts=tuple(self._hosts(state, wall_offset)),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
-                starts={int(job): moments for job, moments in jobs.items()},
-                newcomer_start=newcomer,
+                starts={int(job): (p50 + wall_offset, p90 + wall_offset) for job, (p50, p90) in jobs.items()},
+                newcomer_start=newcomer and (newcomer[0] + wall_offset, newcomer[1] + wall_offset),
             )
         )
 
     @staticmethod
-    def _hosts(state: State) -> Iterator[HostStatus]:
+    def _hosts(state: State, wall_offset: float) -> Iterator[HostStatus]:
         """Every host that has devices, has reported, or is drained, by name."""
         for name in sorted({*state.index.devices_of, *state.hosts, *state.drained}):
             host = state.hosts.get(name)
-            yield HostStatus(name, None if host is None else host.last_seen, state.drained.get(name))
+            reported_at = None if host is None else host.last_seen + wall_offset
+            yield HostStatus(name, reported_at, state.drained.get(name))
 
-    def _device(self, state: State, device: Device, now: float, reserved: bool) -> DeviceStatus:
+    def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)
         if reading is not None and now - reading.at > self._stale_after_s:
             reading = None
@@ -93,7 +98,9 @@ class View:
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             reserved=reserved,
             drained=state.drained.get(device.host),
-            residents=tuple(self._resident(state, device, attempt) for attempt in state.residents.get(device.id, ())),
+            residents=tuple(
+                self._resident(state, device, attempt, wall_offset) for attempt in state.residents.get(device.id, ())
+            ),
         )
         if reading is None:
             return status
@@ -106,10 +113,10 @@ class View:
             unwell=reading.unwell,
             vitals=reading.vitals,
             processes_visible=reading.processes_visible,
-            read_at=reading.at,
+            read_at=reading.at + wall_offset,
         )
 
-    def _resident(self, state: State, device: Device, attempt_id: AttemptId) -> ResidentStatus:
+    def _resident(self, state: State, device: Device, attempt_id: AttemptId, wall_offset: float) -> ResidentStatus:
         attempt = state.attempts[attempt_id]
         report = self._reports.get(attempt_id)
         partners = [state.attempts[other] for other in state.residents.get(device.id, ()) if other != attempt_id]
@@ -124,7 +131,7 @@ class View:
             slowdown=cost.value if cost else None,
             slowdown_basis=cost.basis if cost else None,
             expected_slowdown=_expected_slowdown(attempt, partners),
-            started_at=attempt.started_at,
+            started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),
         )
 

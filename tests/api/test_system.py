@@ -19,12 +19,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES
 from gpuq.api.handlers import models
+from gpuq.api.live import LiveReader
 from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.forecast import Forecast
 from gpuq.errors import SchemaMismatch, Unreachable
 from gpuq.learn.history.drift import Drift
 from tests.api.conftest import Endpoint
-from tests.api.support import afternoon, picture
+from tests.api.support import MemoryStream, afternoon, picture
 from tests.learn.world import GIB, Work, run
 
 
@@ -68,6 +69,18 @@ async def test_reads_of_a_silent_database_are_answered_with_503(
         gate.set()
     assert (shown[0], shown[1]["detail"]) == (503, "The database has not answered for 0.2 s.")
     assert (probed[0], probed[1]["database"]) == (503, "unreachable")
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+async def test_a_dispatcher_that_ended_is_noticed_in_time_although_the_clock_was_set(step_s: float) -> None:
+    stream, now, step = MemoryStream(), 100.0, 0.0
+    reader = LiveReader(stream, lambda: now + step, stale_after_s=10.0, monotonic=lambda: now)
+    stream.picture = picture(now)
+    assert (await reader.read()).dispatcher == "ok"
+    step, now = step_s, now + 5.0
+    assert (await reader.read()).dispatcher == "ok"
+    stream.picture, now = None, now + 5.1
+    assert (await reader.read()).dispatcher == "stale"
 
 
 async def test_metrics(endpoint: Endpoint) -> None:

@@ -19,6 +19,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
+from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import LEASE_S, Lease
@@ -62,16 +63,22 @@ class Harness:
         self.store: Store = store or MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
-        self.now = 1000.0
+        self.now, self.wall_offset = 1000.0, 0.0
         self.message_ids = count(1)
         self.start()
+
+    @property
+    def wall(self) -> float:
+        """The wall clock, which a test sets by setting `wall_offset`; `now` only counts on."""
+        return self.now + self.wall_offset
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
         self.lease = self.lead()
+        clock = SteadyClock(wall=lambda: self.wall, elapsed=lambda: self.now)
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
-        learner.catch_up(self.now)
-        state = restore(self.store, self.now)
+        learner.catch_up(clock())
+        state = restore(self.store, clock())
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
         keys = HostKeys(KEY)
@@ -83,12 +90,12 @@ class Harness:
             learner=learner,
             policy=guard(Scheduling()),
             limits=Limits(),
-            clock=lambda: self.now,
+            clock=clock,
             run_blocking=self.run_blocking,
         )
         inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, keys)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
-        self.dispatcher.journal.begin(state, self.now)
+        self.dispatcher.journal.begin(state, clock())
 
     def lead(self) -> Lease:
         """Take the leadership, also from the dispatcher before."""
@@ -107,7 +114,7 @@ class Harness:
             kind=kind,
             signature=signature,
             features=features,
-            submitted_at=self.now,
+            submitted_at=self.wall,
         )
         return self.store.add_jobs([record])[0]
 

@@ -50,3 +50,18 @@ async def test_restarted_dispatcher_forecasts_as_before(harness: Harness) -> Non
     after.register(job, row.record)
     assert after.answer([question]) == before.answer([question])
     assert after.alone_rate(question.kind, "A") == before.alone_rate(question.kind, "A") is not None
+
+
+async def test_an_end_in_the_future_does_not_hide_the_ends_that_follow(harness: Harness) -> None:
+    """As its host recorded it before the wall clock was set back by an hour."""
+    world = World(harness.store, a_device())
+    models = ShelfModels(harness.store, harness.folder / "models", Learning(), lambda: harness.now)
+    seen = []
+    for end_s in (3600.0, 1.0):
+        job = harness.submit()
+        await harness.live(world, 3)
+        world.end(AttemptId(job, 1), measurement=measured(10), at=harness.now + end_s)
+        await harness.live(world, 3)
+        [shown] = models.explained_forecasts("ada:~/train.py", {}, [(a_device(), ())])
+        seen.append(shown.runs)
+    assert seen == [1, 2]

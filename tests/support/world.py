@@ -5,6 +5,8 @@ It keeps the two fences a real host keeps: the record's claim and one folder per
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rates
@@ -20,13 +22,16 @@ KEY = "the dispatcher's key, from which each host's is derived"
 
 
 class World:
-    """One host, its devices, and what lives there."""
+    """One host, its devices, and what lives there. `clock` is its wall clock."""
 
-    def __init__(self, store: Store, *devices: Device, host: str = "host") -> None:
+    def __init__(
+        self, store: Store, *devices: Device, host: str = "host", clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.store = store
         self.devices = devices
         self.host = host
         self.key = host_key(KEY, host)
+        self.clock = clock
         self.folders: dict[AttemptId, str] = {}
         self.spool: list[Spooled | HostReport] = []
         self.starts: list[AttemptId] = []
@@ -37,10 +42,10 @@ class World:
         attempt = order.attempt_id
         known = self.folders.get(attempt)
         if order.verb is Verb.LAUNCH:
-            if known is None and self.store.claim(attempt, self.host, "boot-1", 0.0):
+            if known is None and self.store.claim(attempt, self.host, "boot-1", self.clock()):
                 self.folders[attempt] = "running"
                 self.starts.append(attempt)
-                self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
+                self._spool(Started(attempt, self.clock(), 4242, f"/log/{attempt}"))
         elif known is None:
             self.folders[attempt] = "void"
             self.end(attempt, Ending.NEVER_STARTED, None)

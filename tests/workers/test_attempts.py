@@ -1,4 +1,4 @@
-"""Attempts' folders: what cannot be read is not missing; those of attempts reported long ago are deleted."""
+"""Attempts' folders: what cannot be read is not missing."""
 
 from __future__ import annotations
 
@@ -6,24 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, UnreadableFile, folders_in, make_folder, prune
+from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, UnreadableFile, folders_in, make_folder
 
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from tests.support.hostile import SHAPES, put
 from tests.workers.conftest import Attempt
-
-DAY = 86_400.0
-
-
-def an_attempt(root: Path, job: int, ended_at: float | None, *, reported: bool) -> AttemptFolder:
-    attempt = AttemptId(JobId(job), 1)
-    folder = make_folder(root / f"{job}-1", attempt)
-    assert folder is not None
-    if ended_at is not None:
-        folder.close_unstarted("a test", ended_at)
-    folder.mark(Marker(started=1, exited=2 if reported else None))
-    return folder
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -94,15 +82,8 @@ def test_only_folders_are_attempts(tmp_path: Path) -> None:
     assert [folder.path.name for folder in folders_in(tmp_path)] == ["1-1"]
 
 
-def test_only_old_and_reported_attempts_are_deleted(tmp_path: Path) -> None:
-    old = an_attempt(tmp_path, 1, 0.0, reported=True)
-    kept = [
-        an_attempt(tmp_path, 2, 0.0, reported=False),
-        an_attempt(tmp_path, 3, 29 * DAY, reported=True),
-        an_attempt(tmp_path, 4, None, reported=True),
-    ]
-
-    assert prune(tmp_path, keep_days=30, now=31 * DAY) == 1
-
-    assert not old.path.exists()
-    assert all(folder.path.exists() for folder in kept)
+def test_folders_are_found_by_their_names_and_others_are_passed_over(tmp_path: Path) -> None:
+    for name in ("1-1", "12-3", "13-1", "12", "12-x", "a-1", ".12-4"):
+        (tmp_path / name).mkdir()
+    assert sorted(folder.attempt for folder in folders_in(tmp_path, without={"13-1"})) == [(1, 1), (12, 3)]
+    assert list(folders_in(tmp_path / "missing")) == []

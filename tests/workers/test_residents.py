@@ -114,6 +114,17 @@ def test_a_start_and_an_end_are_reported_once_each(host: Host) -> None:
     assert host.residents.present() == {}
 
 
+def test_how_long_a_job_ran_is_right_although_the_wall_clock_was_set_back_meanwhile(host: Host) -> None:
+    made = host.attempt().order("train")
+    start = {"pid": 1, "shim_pid": 1, "start_ticks": 1, "shim_start_ticks": 1, "boot_id": "b", "at": 10_000.0}
+    end = {"ending": "exited", "exit_code": 0, "reason": "", "at": 10_005.0 - 3600, "lasted_s": 5.0}
+    (made.folder / "started.json").write_text(json.dumps(start))
+    (made.folder / "exit.json").write_text(json.dumps(end))
+    host.look()
+    started, exited = host.events()
+    assert exited.at - started.at == 5.0
+
+
 def test_a_running_attempt_is_present_and_watched(host: Host) -> None:
     running = host.run("sleep", "60")
     host.settle(1)

@@ -5,7 +5,8 @@ serve_orders.py         the RQ worker as a process of its own: checks the shape 
 run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
 shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds
 shim/                   the parent of each job's process; outlives the services; standard library only
-attempts.py             the files of an attempt's folder as types; deletes old folders
+attempts.py             the files of an attempt's folder as types
+ended.py                which attempts are over, so that a start need not open their folders; deletes old folders
 residents.py            turns those files into the events `Started` and `Exited`; ends what a killed shim left
 exit_classification.py  reclassifies an end by the driver's errors and by who used up the memory
 spool.py, deliver.py    events on disk until the dispatcher has committed them, and their delivery

@@ -8,10 +8,8 @@ gpuq.
 
 from __future__ import annotations
 
-import logging
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -26,10 +24,8 @@ from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, read_regular, wr
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
-log = logging.getLogger(__name__)
 USUAL_UMASK = 0o022
 """That of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
-_DAY_S = 86_400.0
 # Beside the folder of the attempt, so that the modification time of their parent shows it.
 _END_ASKED_FOR = ".end"
 T = TypeVar("T")
@@ -92,12 +88,13 @@ class StartFile(msgspec.Struct, frozen=True):
 
 
 class EndFile(msgspec.Struct, frozen=True):
-    """`exit.json`: the attempt is over and nothing of it is left."""
+    """`exit.json`: the attempt is over and nothing of it is left. `lasted_s`: since its process started; None if not known."""
 
     ending: Ending
     exit_code: Annotated[int, Meta(ge=0, le=255)] | None
     reason: Annotated[str, Meta(max_length=1000, pattern=NO_NUL)]
     at: _Moment
+    lasted_s: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     version: int = VERSION
 
 
@@ -259,10 +256,12 @@ def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
     return AttemptFolder(path, attempt)
 
 
-def folders_in(root: Path) -> Iterator[AttemptFolder]:
-    """Every attempt's folder under `root`; links and other names are passed over."""
+def folders_in(root: Path, without: Container[str] = ()) -> Iterator[AttemptFolder]:
+    """Every attempt's folder under `root`, but for the names in `without`; links and names of other things are passed over."""
     with suppress(FileNotFoundError):
         for entry in os.scandir(root):
+            if entry.name in without:
+                continue
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal() and entry.is_dir(follow_symlinks=False):
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
@@ -284,24 +283,3 @@ def ends_asked_for(root: Path) -> Iterator[AttemptFolder]:
             continue  # not a file of ours
         if dash and job.isdecimal() and number.isdecimal():
             yield AttemptFolder(root / request.stem, AttemptId(JobId(int(job)), int(number)))
-
-
-def prune(root: Path, keep_days: float, now: float) -> int:
-    """Delete the folders under `root` of attempts that ended long ago, logs included; returns how many. `now` is Unix seconds.
-
-    Only attempts whose end was reported are deleted. A late order for one of them cannot start it again, because the attempt has
-    ended in the database.
-    """
-    gone = 0
-    for folder in list(folders_in(root)):
-        try:
-            end = folder.ended()
-        except UnreadableFile:
-            continue
-        if end is None or folder.marker().exited is None or now - end.at < keep_days * _DAY_S:
-            continue
-        shutil.rmtree(folder.path, ignore_errors=True)
-        gone += 1
-    if gone:
-        log.info("deleted the folders of %d attempts older than %g days", gone, keep_days, extra={"action": "prune"})
-    return gone

@@ -36,6 +36,7 @@ from gpuq_workers.attempts import (
     folders_in,
     promised_bytes,
 )
+from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
@@ -48,7 +49,7 @@ _UNORDERED_FOR_S = 2.0
 _UNREADABLE_FOR_S = 60.0
 _READ_AGAIN_AFTER_S = 1.0
 _SWEEP_EVERY_S = 0.3
-_SETTLED_NS = 1_000_000_000
+_SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
@@ -97,10 +98,11 @@ class Residents:
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
-    _done: set[AttemptId] = field(default_factory=set)
     _stamp: int = -1
+    _stamp_since: float = 0.0
 
     def __post_init__(self) -> None:
+        self.ended = EndedAttempts(self.root)
         # This process may have been killed after an event was spooled and before its marker was written.
         self._spooled = {(m.name, AttemptId(*m.body["attempt"])): m.seq for m in self.spool.unacknowledged()}
 
@@ -142,13 +144,14 @@ class Residents:
         return {device: why for device, (_, why) in self._held.items()}
 
     def _discover(self) -> None:
-        stamp = self.root.stat().st_mtime_ns
+        stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
+        if stamp != self._stamp:
+            self._stamp_since = now
         # A folder made in the same tick of the file system's clock leaves the stamp as it was: look again for a while.
-        if stamp == self._stamp and time.time_ns() - stamp > _SETTLED_NS:
+        elif now - self._stamp_since > _SETTLED_S:
             return
-        for folder in folders_in(self.root):
-            if folder.attempt in self._live or folder.attempt in self._done:
-                continue
+        live = {live.folder.path.name for live in self._live.values()}
+        for folder in folders_in(self.root, without=live | self.ended.names):
             known = folder.marker()
             marker = Marker(
                 started=known.started or self._spooled.get(("Started", folder.attempt)),
@@ -158,16 +161,23 @@ class Residents:
                 with suppress(OSError):  # the next start of this process finds the events in the spool again
                     folder.mark(marker)
             if marker.exited is not None:
-                self._done.add(folder.attempt)
+                self.ended.add(folder.path.name, self._ended_at(folder))
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
         self._stamp = stamp
         unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
         for folder in ends_asked_for(self.root):
             # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
-            if folder.attempt in self._done and folder.attempt not in unacknowledged:
-                self._done.remove(folder.attempt)
+            if folder.path.name in self.ended.names and folder.attempt not in unacknowledged:
+                self.ended.remove(folder.path.name)
                 self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
+
+    def _ended_at(self, folder: AttemptFolder) -> float:
+        with suppress(OSError):
+            end = folder.ended()
+            if end is not None:
+                return end.at
+        return self.clock()  # not known: its folder is kept as if it had ended just now
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
@@ -220,11 +230,15 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
+        at = end.at
+        if live.start is not None and end.lasted_s is not None:
+            # The wall clock may have been set while it ran, and the record takes the difference for its duration.
+            at = live.start.at + end.lasted_s
         seq = self._write(
-            Exited(attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
+            Exited(attempt, at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
         )
         del self._live[attempt]
-        self._done.add(attempt)
+        self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
     def _seen(self, live: _Live) -> HostObservation | None:

@@ -31,7 +31,6 @@ from gpuq.home import key_of_this_host
 from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
-from gpuq_workers.attempts import prune
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
@@ -109,11 +108,13 @@ class WorkerService:
                         task.cancel()
             finally:
                 self._watch.close()
+                self._residents.ended.save()
 
     async def _prune(self) -> None:
-        home = self._settings.home
-        await asyncio.to_thread(prune, home.attempts, self._settings.worker.keep_attempts_days, time.time())
-        await asyncio.to_thread(shorten, home.logs / "shims.log")
+        ended = self._residents.ended
+        await asyncio.to_thread(ended.prune, self._settings.worker.keep_attempts_days, time.time())
+        await asyncio.to_thread(ended.save)
+        await asyncio.to_thread(shorten, self._settings.home.logs / "shims.log")
 
     async def _sample(self) -> None:
         await self._watch.look(self._residents.watched())

@@ -148,7 +148,7 @@ class NvmlBackend:
         watched = {name: self._events.register(handle) for name, handle in wholes.items()}
         for gpu in gpus:
             gpu.health.watched = watched[address(gpu.whole)]
-            gpu.health.read_recovery(time.time())
+            gpu.health.read_recovery(time.monotonic())
 
     def devices(self) -> tuple[Device, ...]:
         """The GPUs and slices in the driver's order; `sharing` is as of the latest look."""
@@ -166,7 +166,7 @@ class NvmlBackend:
 
     def faults(self) -> Sequence[DriverFault]:
         """The driver's errors since the last call. An error that names no slice is reported for every slice."""
-        now, found = time.time(), []
+        now, found = time.monotonic(), []
         for whole, xid, instance in self._events.take():
             for gpu in self._gpus.values():
                 if address(gpu.whole) == whole and (instance is None or gpu.instance in (None, instance)):
@@ -240,5 +240,5 @@ def _see(gpu: _Gpu, now: float) -> tuple[GpuObservation, str | None]:
         servers=found.servers,
         spent=spent,
         vitals=replace(vitals, xids=gpu.health.counts()),
-        unwell=gpu.health.unwell(time.time()),
+        unwell=gpu.health.unwell(time.monotonic()),
     ), found.sharing

@@ -55,7 +55,7 @@ _NO_INSTANCE = 0xFFFFFFFF
 @dataclass(slots=True)
 class Health:
     """One device's errors, and whether it is fit for new jobs. `handle` is the whole GPU's; `watched`: its driver reports
-    errors."""
+    errors. Times are `time.monotonic`."""
 
     handle: object
     watched: bool = False

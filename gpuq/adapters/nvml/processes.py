@@ -101,9 +101,12 @@ class Processes:
 
     def shares(self, now: float) -> dict[int, float] | None:
         """Percent per process from its latest sample; a process without a recent sample used nothing. None for MIG slices and
-        drivers without samples."""
+        drivers without samples. `now` is wall time, as in the samples."""
         if self.slice_:
             return None
+        if self._newest_sample > (now + _SAMPLE_VALID_S) * 1e6:
+            # The wall clock, which stamps the samples, was set back: all later ones would count as old.
+            self._newest_sample, self._samples = 0, {}
         samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample)
         if samples is None:
             return None

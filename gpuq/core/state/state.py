@@ -245,7 +245,9 @@ def _record_start(state: State, event: Started, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None or attempt.started_at is not None:
         return False
-    _put_attempt(state, replace(attempt, started_at=event.at, last_reported=now, revoking=False))
+    # The host's clock may differ from ours: it started after its launch, and before we heard of it.
+    started_at = min(max(event.at, attempt.launched_at), now)
+    _put_attempt(state, replace(attempt, started_at=started_at, last_reported=now, revoking=False))
     _step(state, event.attempt.job, Step.START, now)
     return True
 

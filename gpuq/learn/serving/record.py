@@ -52,7 +52,8 @@ class RecordPredictor:
     def catch_up(self, now: float) -> list[tuple[AttemptSide, Outcome]]:
         """Learn from every attempt that ended since the last look; gives those that taught something, oldest end first."""
         self._read_devices()
-        since = max(now - _HISTORY_S, self._seen_until - _LATE_S)
+        # An end in the future was recorded before a wall clock was set back. It must not hide those that come until then.
+        since = max(now - _HISTORY_S, min(self._seen_until, now) - _LATE_S)
         self._seen = {attempt: ended for attempt, ended in self._seen.items() if ended >= since}
         taught = []
         for job, attempt in self._record.finished_attempts(since=since):

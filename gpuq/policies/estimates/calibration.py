@@ -121,7 +121,9 @@ def calibrated(p50_s: float, p90_s: float, factor: float, *, has_evidence: bool)
 
 
 def _ratio(promise: Promise, now: float) -> WaitRatio:
-    return WaitRatio(promise.at, (now - promise.at + _MINUTE_S) / (promise.replayed_p90_s + _MINUTE_S))
+    # A promise in the future was saved before the wall clock was set back.
+    waited_s = max(0.0, now - promise.at)
+    return WaitRatio(promise.at, (waited_s + _MINUTE_S) / (promise.replayed_p90_s + _MINUTE_S))
 
 
 def _quantile(ratios: Sequence[tuple[float, float]]) -> float:

@@ -111,6 +111,19 @@ def test_two_residents_are_distinguished_by_their_samples(run: Callable[..., Ran
     assert ran.result[0]["GPU-0"] == [9000, 99, 0, 0]
 
 
+def test_samples_count_again_once_the_wall_clock_was_set_back(run: Callable[..., Ran]):
+    """The driver stamps its samples with wall time, and was asked for those after the newest."""
+    ran = run(
+        "one, two = tree(), tree()\n"
+        "base = ('device 0 used 9000', f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000')\n"
+        "residents = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
+        "state(*base, f'device 0 sample {one[1]} 999500000 40'); before = look(*residents)[1]['1-1'][1]\n"
+        "state(*base, f'device 0 sample {one[1]} 399500000 30')\n"
+        "result = before, *(look(*residents, now=NOW - 600 + later)[1]['1-1'][1] for later in (0, 1))"
+    )
+    assert ran.result == [40, 30, 30]
+
+
 def test_samples_are_requested_since_the_last_look_and_nonsense_is_dropped(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"

@@ -22,9 +22,11 @@ def test_a_program_error_is_counted_and_the_gpu_stays_well(run: Callable[..., Ra
 
 
 def test_a_fatal_error_makes_a_gpu_unwell_until_the_driver_wants_no_recovery(run: Callable[..., Ran]):
+    """Also when the wall clock is set back by an hour in that minute."""
     ran = run(
         "import time as clock\n"
-        "began = clock.time(); clock.time = lambda: began + later\n"
+        "began = clock.monotonic(); clock.monotonic = lambda: began + later\n"
+        "wall = clock.time(); clock.time = lambda: wall + later - (3600 if later else 0)\n"
         "later = 0; said = lambda: backend.read(NOW, []).readings['GPU-0'].unwell\n"
         "state('event 1 0 48 -1', 'device 0 recovery 0'); backend.faults(); at_once = said()\n"
         "later = 61; state('device 0 recovery 1'); still = said()\n"

@@ -88,3 +88,10 @@ def test_a_median_is_never_above_its_90th_percentile() -> None:
     for p50_s, p90_s in ((100.0, 100.0), (0.0, 0.0), (0.0, 1e6)):
         estimate = calibrated(p50_s, p90_s, StartCalibration().factor(0.0), has_evidence=True)
         assert 0 <= estimate.p50_s <= estimate.p90_s
+
+
+def test_a_promise_that_a_clock_set_back_left_in_the_future_counts_as_no_wait() -> None:
+    calibration = StartCalibration()
+    promise(calibration, 1, now=3600.0)
+    calibration.started(JobId(1), now=10.0)
+    assert calibration.memory.ratios[-1].value > 0

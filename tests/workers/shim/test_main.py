@@ -157,6 +157,15 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
         assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
 
 
+def test_the_end_says_how_long_the_job_ran_whatever_the_wall_clock_says(attempt: Attempt) -> None:
+    attempt.order("sleep", "0.2")
+    set_back = "walls = [5000.0, 1400.0]; shim.time.time = lambda: walls.pop(0)"
+    subprocess.run(quick_shim(attempt.folder, set_back), check=True)
+    end = attempt.read("exit.json")
+    assert (attempt.started()["at"], end["at"]) == (5000.0, 1400.0)
+    assert 0.2 <= end["lasted_s"] < 20
+
+
 def test_a_time_limit_enforced_by_sigkill_says_so(attempt: Attempt) -> None:
     end = attempt.run("sh", "-c", "trap '' TERM; sleep 61", time_limit_s=0.7)
     assert (end["ending"], end["exit_code"]) == ("timed out", 137)

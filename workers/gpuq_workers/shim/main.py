@@ -73,6 +73,7 @@ class Shim:
         self._disconnected: set[int] = set()
         self._look_at = 0.0
         self._deadline: float | None = None
+        self._started_uptime: float | None = None
 
     def serve(self) -> None:
         """Run the command to its end and record it."""
@@ -115,7 +116,9 @@ class Shim:
 
     def _record_start(self, record: OnceFile) -> None:
         if self._order.get("time_limit_s") is not None:
+            # Not while the machine is suspended: the job does not run then.
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
+        self._started_uptime = _uptime()
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
         record.publish(
@@ -274,7 +277,15 @@ class Shim:
             self._log.close(f"\n[gpuq] {lost}\n")
             reason = f"{reason}; {lost}"
         self._log.close()
-        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time())
+        lasted_s = None if self._started_uptime is None else _uptime() - self._started_uptime
+        self._exit.publish(
+            ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time(), lasted_s=lasted_s
+        )
+
+
+def _uptime() -> float:
+    """Seconds since boot, which also count while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 if __name__ == "__main__":
