@@ -101,7 +101,7 @@ class LedBy(Harness):
     def __init__(self, fleet: Fleet, lease: Lease, run_blocking: Callable[..., Any]) -> None:
         self.folder, self.bell, self.stream = fleet.folder, fleet.orders, MemoryStream(fleet.redis)
         self.store, self.run_blocking = lease.store, run_blocking
-        self._lease = lease
+        self._lease, self.wall_offset = lease, 0.0
         self.start()
 
     @property
