@@ -14,5 +14,5 @@ __all__ = ["attempt", "site"]
 
 @pytest.fixture(scope="package")
 def site() -> Iterator[Site]:
-    with Site(quick_restarts=True, devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=1) as site:
+    with Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=1) as site:
         yield site

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support import services
+from tests.support.forked import Fork
 from tests.support.sqlite_record import make_record
 
 T = TypeVar("T")
@@ -37,25 +39,21 @@ MODULES = {
 class Site:
     """`with Site() as site:` starts it; the end of the block leaves nothing running.
 
-    `quick_restarts` is for tests that kill services again and again: see tests/support/quick_restarts.py.
+    Its processes are forks, see tests/support/services.py; with `interpreters` each is started as by a user.
     """
 
-    def __init__(self, *, quick_restarts: bool = False, **settings: object) -> None:
+    def __init__(self, *, interpreters: bool = False, **settings: object) -> None:
         # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
         self.home = Path(tempfile.mkdtemp(prefix="gq-"))
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
             "GPUQ_HOME": str(self.home),
             "GPUQ_DEVICES_BACKEND": "cpu",
-            # aiohttp reads all the system's certificates at its import, 0.08 s; no test of a Site uses TLS.
-            "SSL_CERT_FILE": os.devnull,
             **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
         }
-        self.program = ["-m", MODULES["up"]]
-        if quick_restarts:
-            self.program = [str(Path(__file__).with_name("quick_restarts.py")), MODULES["up"]]
+        self.interpreters = interpreters
         self.output = self.home / "up.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Fork | None = None
 
     def __enter__(self) -> Site:
         self.up()
@@ -72,10 +70,19 @@ class Site:
             # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
             make_record(self.home / "gpuq.db")
         with self.output.open("ab") as output:
-            argv = [sys.executable, "-P", *self.program, "--port", "0", *arguments]
-            self.process = subprocess.Popen(
-                argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            words = ["-P", "-m", MODULES["up"], "--port", "0", *arguments]
+            if self.interpreters:
+                self.process = subprocess.Popen(
+                    [sys.executable, *words],
+                    env=self.env,
+                    stdout=output,
+                    stderr=output,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            else:
+                code = f"from {services.__name__} import run; run()"
+                self.process = services.forks().start(code, words, output, output, env=self.env)
         wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
 
     def is_up(self) -> bool:
