@@ -52,10 +52,12 @@ def test_everything_lost_between_a_jobs_exit_and_its_commit(
     site: Site, client: redis.Redis, then: signal.Signals
 ) -> None:
     """The event waits in the host's spool; the dispatcher that hears it again may be the same or the next one."""
-    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    end = site.home / f"end of {then.name}"
+    job = site.submit("/bin/sh", "-c", f"until [ -e '{end}' ]; do sleep 0.05; done; exit 3")
     site.wait(job, "RUNNING")
     [dispatcher] = site.pids("dispatcher")
     kill(dispatcher, signal.SIGSTOP)
+    end.touch()
     exit_file = site.home / "attempts" / f"{job}-1" / "exit.json"
     wait_for(exit_file.exists, 20)
     wait_for(lambda: any(b"Exited" in path.read_bytes() for path in (site.home / "spool").glob("*.json")), 20)
@@ -76,8 +78,8 @@ def test_everything_lost_while_jobs_wait(site: Site, client: redis.Redis) -> Non
     in_order = {"waiting": [high, middle, low], "source": "redis"}
     wait_for(lambda: site.get("/api/v1/queue")[1] == in_order, 10, lambda: str(site.get("/api/v1/queue")))
 
-    client.flushall()
-    assert not client.exists(wire.WAITING)
+    with client.pipeline(transaction=True) as at_once:
+        assert at_once.flushall().exists(wire.WAITING).execute() == [True, 0]
 
     wait_for(lambda: client.exists(wire.WAITING), 10)
     assert site.get("/api/v1/queue")[1] == in_order
