@@ -18,8 +18,7 @@ import runpy
 import signal
 import sys
 from functools import cache, partial
-
-from gpuq_workers.measuring import sample
+from importlib.util import find_spec
 
 from gpuq.adapters import supervise
 from tests.support.forked import Forks, show_as
@@ -57,7 +56,9 @@ def run() -> None:
     supervise._LONGEST_PAUSE_S = 0.2
     supervise.start = start
     if WINDOW in os.environ:
-        sample.Sampler = partial(sample.Sampler, window_s=float(os.environ[WINDOW]))
+        from gpuq_workers import serve
+
+        serve.Sampler = partial(serve.Sampler, window_s=float(os.environ[WINDOW]))
     # As an interpreter does at its start.
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     _run(sys.argv[2:])
@@ -104,8 +105,10 @@ def _forget_parent() -> None:
 
 
 def _run(words: list[str]) -> None:
-    module = words[0]
     sys.argv = words
-    for imported in (module, f"{module}.__main__"):
-        sys.modules.pop(imported, None)  # it is run, whether imported or not
+    spec = find_spec(words[0])
+    assert spec is not None
+    is_package = spec.submodule_search_locations is not None
+    module = f"{words[0]}.__main__" if is_package else words[0]
+    sys.modules.pop(module, None)  # it is run, whether it was imported or not
     runpy.run_module(module, run_name="__main__", alter_sys=True)
