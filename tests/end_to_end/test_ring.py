@@ -76,9 +76,8 @@ def home() -> Iterator[Site]:
 
 @pytest.fixture
 def site(home: Site) -> Site:
-    """A gpuq that runs."""
-    if not home.is_up():
-        home.up()
+    """A gpuq that runs and is idle."""
+    home.mend()
     return home
 
 

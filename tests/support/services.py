@@ -1,8 +1,8 @@
 """`gpuq up` as a fork of a helper that has the modules of all services imported; the services are forks of it in turn.
 
-So a gpuq starts for a third of the processor time that its interpreters and their imports would take, and a killed service is
-back at once. All else is as ever: each service is a process of its own, supervised by the code that supervises it elsewhere.
-What the start of interpreters adds is in tests/programs/test_up.py and in the soak test.
+So a gpuq starts for an eighth of the processor time that it takes with its interpreters and their imports, and a killed service
+is back at once. All else is as for a user: each service is a process of its own, supervised by the code of `gpuq up`. Starts with
+interpreters are in tests/programs/test_up.py, tests/end_to_end/test_gpus.py and the soak test.
 
 A service that is killed again within ten seconds is started again after a pause that grows up to five seconds, here to 0.2 s:
 tests that kill services on purpose would spend most of their time in these pauses.
@@ -17,6 +17,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 from functools import cache, partial
 from importlib.util import find_spec
 
@@ -45,7 +46,7 @@ _die_with_parent = supervise._die_with_parent
 
 @cache
 def forks() -> Forks:
-    """The helper."""
+    """The helper, one for all tests of this process."""
     # aiohttp reads all the system's certificates at its import, 0.08 s; no test of a Site uses TLS.
     return Forks(__name__, *_MODULES, env={"SSL_CERT_FILE": os.devnull})
 
@@ -59,7 +60,7 @@ def run() -> None:
         from gpuq_workers import serve
 
         serve.Sampler = partial(serve.Sampler, window_s=float(os.environ[WINDOW]))
-    # As an interpreter does at its start.
+    # An interpreter reads it at its start.
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     _run(sys.argv[2:])
 
@@ -85,6 +86,7 @@ def _serve(spec: supervise.ChildSpec) -> None:
     except Exception:  # noqa: BLE001  # an interpreter prints it and ends
         sys.excepthook(*sys.exc_info())
     finally:
+        threading._shutdown()  # waits for its threads
         atexit._run_exitfuncs()
         sys.stderr.flush()
         os._exit(code)

@@ -93,7 +93,7 @@ class Site:
             )
 
     def mend(self) -> None:
-        """Make it whole for the next test, whatever the one before left: every part runs, and no job has a device or waits."""
+        """Make it whole for the next test, whatever the one before left: every part runs, and no job runs or waits."""
         for pid in self.processes():
             kill(pid, signal.SIGCONT)
         if not self.is_up():
@@ -106,7 +106,7 @@ class Site:
             self.wait(job)
 
     def is_whole(self) -> bool:
-        """Whether all parts run, and the dispatcher works and is reachable through each of them."""
+        """Whether all parts run, and the record, Redis and the dispatcher answer."""
         return all(self.pids(part) for part in MODULES) and self.get("/readyz")[0] == 200
 
     def is_up(self) -> bool:
