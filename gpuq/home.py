@@ -5,10 +5,17 @@ The home is `$GPUQ_HOME`, else `$XDG_STATE_HOME/gpuq`, else `~/.local/state/gpuq
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from gpuq.errors import BadSettings
+
+SHARED_SOCKET = Path("/run/gpuq/api.sock")
+"""Where a gpuq that several users share has its Unix socket, if the administrator chose the usual place."""
+LARGEST_FILE_BYTES = 64 * 1024
+"""The most that is read of a small file which other programs may have written."""
 
 
 class Home:
@@ -54,8 +61,13 @@ class Home:
 
     @property
     def order_key_file(self) -> Path:
-        """The key that launch orders are signed with."""
+        """The dispatcher's master key, on the main host only: the key of each host is derived from it."""
         return self.root / "order.key"
+
+    @property
+    def host_key_file(self) -> Path:
+        """The key of this host, on every host but the main one."""
+        return self.root / "host.key"
 
     @property
     def run(self) -> Path:
@@ -158,17 +170,107 @@ def private_secret(path: Path) -> str:
     return path.read_text().strip()
 
 
+def host_key(master: str, host: str) -> str:
+    """The key that messages to and from `host` are signed with: HMAC-SHA256(master, "host" + name), in hex."""
+    import hmac
+
+    return hmac.digest(master.encode(), b"host" + host.encode(), "sha256").hex()
+
+
+def key_of_this_host(home: Home, host: str) -> str:
+    """The key of the host that this home is on: what `host.key` holds, else derived from `order.key`. Raises BadSettings."""
+    try:
+        key = home.host_key_file.read_text().strip()
+    except FileNotFoundError:
+        return host_key(private_secret(home.order_key_file), host)
+    if not key:
+        raise BadSettings(f"{home.host_key_file} is empty.", fix=f"Run `gpuq host add {host}` on the main host again.")
+    return key
+
+
+# --- files in folders that jobs may write to -----------------------------------------------------------------------
+# `gpuq_workers.shim.record` does the same for the shim, which imports nothing of gpuq.
+
+
+class NotAFile(OSError):
+    """What has this name is not a regular file, or is larger than a file of gpuq can be."""
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, folder: int | None = None) -> int:
+    """A descriptor of a regular file; a relative path begins at the descriptor `folder`, and a new file gets mode 0600.
+
+    Follows no link, and waits neither for the other end of a pipe nor for the holder of a lease. Raises FileNotFoundError,
+    NotAFile, or another OSError for a file that cannot be opened now.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a socket or a pipe, a folder
+            raise _not_a_file(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_a_file(path)
+    return descriptor
+
+
+def read_regular(path: Path, most_bytes: int = LARGEST_FILE_BYTES) -> bytes:
+    """The content of a regular file of at most `most_bytes`. Raises as `open_regular`."""
+    with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most_bytes:
+            raise NotAFile(errno.EFBIG, f"it has more than {most_bytes} bytes", str(path))
+        return file.read(size)
+
+
+def free_name(path: Path) -> None:
+    """Make the name free without following it: a folder is renamed, because a job may have filled it; all else is removed.
+
+    Raises OSError.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except IsADirectoryError:
+        import time
+
+        path.rename(path.with_name(f"{path.name}.{time.time_ns()}.aside"))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether this is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _not_a_file(path: str | Path) -> NotAFile:
+    return NotAFile(errno.EINVAL, "it is not a regular file", str(path))
+
+
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file of mode 0600 atomically. With `durable` it is synced to disk before this returns. Raises OSError."""
+    """Write a file of mode 0600 atomically. With `durable` it is synced to disk before this returns. Raises OSError.
+
+    Whatever had this name is replaced, even a folder; a link is not followed.
+    """
     temporary = path.with_name(path.name + ".tmp")
-    # Jobs may write into some of these folders, so a link that a job has put there must not be followed.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o600)
+    except FileExistsError:
+        # Left by a process that was killed, or put there by a job: a pipe would block this process.
+        free_name(temporary)
+        descriptor = os.open(temporary, flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
         if durable:
             os.fsync(file.fileno())
-    temporary.rename(path)
+    try:
+        temporary.rename(path)
+    except IsADirectoryError:
+        free_name(path)
+        temporary.rename(path)
     if durable:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -49,6 +49,8 @@ class Form:
 
 HOST_NAME = Form(r"[A-Za-z0-9._-]{1,64}", "of 1 to 64 letters, digits, `.`, `_` and `-`")
 ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
+USER_NAMES = Form(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?", "that are names of users")
+SOCKET_PATH = Form(r"(/[^\x00]{1,106})?", "that is empty or an absolute path of at most 107 characters")
 HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its port or without")
 
 
@@ -106,6 +108,16 @@ class Api:
     """TCP port; 0 picks a free one."""
     allowed_hosts: Annotated[tuple[str, ...], HOST_HEADER] = ()
     """Further values of the Host header to accept, beside loopback names."""
+    shared_socket: Annotated[str, SOCKET_PATH] = ""
+    """A second Unix socket, which every user of this machine may connect to. The kernel says which user does."""
+    operators: Annotated[tuple[str, ...], USER_NAMES] = ()
+    """Users who may hold, release and cancel the jobs of all users, and read their output and the metrics."""
+    admins: Annotated[tuple[str, ...], USER_NAMES] = ()
+    """Users who may do what operators may, and train and choose models. Root and the user who runs gpuq are admins."""
+    fence_command: tuple[str, ...] = ()
+    """Run by `gpuq host lost` to switch the host off, with `{host}` replaced by its name. If it fails, nothing else is done."""
+    others_jobs: Literal["full", "summary"] = "summary"
+    """What users see of the jobs of others: all of them, or neither name, command and folder nor output."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,25 @@
 """Where things are kept, closed to others; secrets made once and whole."""
 
+import fcntl
+import os
+import signal
 import stat
 from pathlib import Path
 
 import pytest
 
-from gpuq.home import Home, private_secret, write_private
+from gpuq.errors import BadSettings
+from gpuq.home import (
+    Home,
+    NotAFile,
+    host_key,
+    key_of_this_host,
+    open_regular,
+    private_secret,
+    read_regular,
+    write_private,
+)
+from tests.support.hostile import SHAPES, put
 
 
 def mode(path: Path) -> int:
@@ -39,6 +53,27 @@ def test_a_secret_is_created_once(tmp_path):
     assert [left.name for left in tmp_path.iterdir()] == ["token"]
 
 
+def test_a_hosts_key_is_the_hmac_of_its_name_under_the_master_key():
+    # printf hostnode1 | openssl dgst -sha256 -hmac secret-order-key
+    expected = "0ac97f32eb74ed77326dd0c99237193e0e71039f149eda23312b9971a98a76e8"
+    assert host_key("secret-order-key", "node1") == expected
+    assert host_key("secret-order-key", "node2") != expected
+
+
+def test_a_host_uses_its_own_key_file_else_derives_from_the_master_key(tmp_path):
+    home = Home(tmp_path)
+    derived = key_of_this_host(home, "node1")
+    assert derived == host_key(private_secret(home.order_key_file), "node1")
+
+    home.host_key_file.write_text("0123abcd\n")
+    assert key_of_this_host(home, "node1") == "0123abcd"
+
+    home.host_key_file.write_text("\n")
+    with pytest.raises(BadSettings, match="empty") as raised:
+        key_of_this_host(home, "node1")
+    assert "gpuq host add node1" in raised.value.fix
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_write_private_replaces_atomically_and_follows_no_link(tmp_path, durable):
     path, others = tmp_path / "note", tmp_path / "others"
@@ -48,7 +83,55 @@ def test_write_private_replaces_atomically_and_follows_no_link(tmp_path, durable
     assert [left.name for left in tmp_path.iterdir()] == ["note"]
 
     (tmp_path / "note.tmp").symlink_to(others)
-    with pytest.raises(OSError, match="symbolic"):
-        write_private(path, b"last", durable=durable)
+    write_private(path, b"last", durable=durable)
     assert not others.exists()
-    assert path.read_bytes() == b"next"
+    assert (path.read_bytes(), mode(path)) == (b"last", 0o600)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_write_private_replaces_whatever_has_the_name(tmp_path, shape):
+    path = tmp_path / "note"
+    for name in ("note", "note.tmp"):
+        put(shape, tmp_path / name)
+    write_private(path, b"whole", durable=False)
+    assert not path.is_symlink()
+    assert (path.read_bytes(), mode(path)) == (b"whole", 0o600)
+    assert not list(tmp_path.glob("*.followed"))
+
+
+@pytest.mark.parametrize(
+    "shape", [shape for shape in SHAPES if shape.endswith(("pipe", "socket", "folder")) or "link" in shape]
+)
+def test_only_a_regular_file_is_opened_and_without_waiting(tmp_path, shape):
+    path = tmp_path / "note"
+    put(shape, path)
+    for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND):
+        with pytest.raises(NotAFile):
+            open_regular(path, flags)
+    assert not list(tmp_path.glob("*.followed"))
+
+
+def test_a_regular_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "note"
+    with pytest.raises(FileNotFoundError):
+        read_regular(path)
+    for size in (0, 1, 64 * 1024):
+        path.write_bytes(b"x" * size)
+        assert len(read_regular(path)) == size
+    put("10 GiB of nothing", path)
+    with pytest.raises(NotAFile, match="more than 65536 bytes"):
+        read_regular(path)
+
+
+def test_the_holder_of_a_lease_is_not_waited_for(tmp_path):
+    """The kernel would make an ordinary open wait for it for 45 s."""
+    path = tmp_path / "note"
+    path.touch()
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        with path.open("wb") as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            with pytest.raises(BlockingIOError):
+                read_regular(path)
+    finally:
+        signal.signal(signal.SIGIO, before)

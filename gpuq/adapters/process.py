@@ -52,7 +52,18 @@ def is_alive(identity: Identity) -> bool:
     if identity.boot_id != boot_id():
         return False
     fields = _stat(identity.pid)
-    return fields is not None and int(fields[_START_TICKS]) == identity.start_ticks and fields[_STATE] not in "ZX"
+    if fields is None:
+        # It is gone, or this process has no descriptor left to read /proc with; a wrong "gone" would end a job.
+        return _has_process(identity.pid)
+    return int(fields[_START_TICKS]) == identity.start_ticks and fields[_STATE] not in "ZX"
+
+
+def _has_process(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def send_signal(identity: Identity, number: signal.Signals) -> bool:

@@ -14,7 +14,9 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from gpuq.adapters.redis.host_logs import HostLogs
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.api.app import make_app
@@ -23,6 +25,7 @@ from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.errors import GpuqError
+from gpuq.home import host_key, private_secret
 from gpuq.learn.features.kind import describe
 from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
@@ -57,11 +60,14 @@ async def _run(settings: Settings) -> None:
     token = read_token(settings.home.token_file)
     store = open_store(settings.database_url)
     stream = RedisStream(settings.effective_redis_url)
+    key_of = partial(host_key, private_secret(settings.home.order_key_file))
+    host_logs = HostLogs(settings.effective_redis_url, key_of)
     models = ShelfModels(store, settings.home.models, settings.learning, time.time)
     try:
-        app = make_app(ApiContext(settings, store, stream, describe, token, models))
+        app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs))
         await serve(app, settings.home, settings.api, stop, _log.info)
     finally:
+        await host_logs.close()
         await stream.close()
         store.close()
 

@@ -12,7 +12,7 @@ from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
-from gpuq.api.identity import identify
+from gpuq.api.identity import Role, identify, restricted
 
 # 10,000 submissions of a few KiB each.
 MAX_BODY = 64 * 2**20
@@ -36,7 +36,8 @@ def make_app(context: ApiContext) -> web.Application:
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:
-        app.router.add_route(route.method, route.path.replace("{id}", _ID), route.handler)
+        handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
+        app.router.add_route(route.method, route.path.replace("{id}", _ID), handler)
     app.on_response_prepare.append(_add_headers)
     app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_background)
@@ -65,4 +66,5 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     waking.cancel()
     with suppress(asyncio.CancelledError):
         await waking
-    context.readers.shutdown(wait=False, cancel_futures=True)
+    for threads in (context.readers, context.analysts):
+        threads.shutdown(wait=False, cancel_futures=True)

@@ -18,8 +18,10 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
+from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.submit import Committer, WakeUpSender
@@ -35,8 +37,17 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 """(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
+"""For short reads of the database and of logs."""
 _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
+
+
+class HostLogs(Protocol):
+    """The logs of attempts that ran on other hosts."""
+
+    async def read(self, host: str, job: int, attempt: int, offset: int, limit: int) -> Chunk | None:
+        """As `job_log.read`, on that host. Raises Unreachable if it does not answer."""
+        ...
 
 
 class Models(Protocol):
@@ -69,6 +80,7 @@ class ApiContext:
     token: str
     """The secret that TCP callers must send."""
     models: Models | None = None
+    host_logs: HostLogs | None = None
     clock: Callable[[], float] = time.time
     openapi: bytes = field(default=b"", init=False)
 
@@ -76,6 +88,7 @@ class ApiContext:
         self.stopping = asyncio.Event()
         self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
+        self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
         self.ringer = WakeUpSender(self.stream)
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
@@ -95,8 +108,17 @@ class ApiContext:
         return self.clock()
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call in one of READ_THREADS threads."""
+        """Run a call to the database in one of READ_THREADS threads. Raises Unreachable after ANSWER_WITHIN_S."""
+        return await within(ANSWER_WITHIN_S, self.run(call, *args, **kwargs))
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run any other blocking call in one of READ_THREADS threads."""
         return await asyncio.get_running_loop().run_in_executor(self.readers, partial(call, *args, **kwargs))
+
+    async def analyse(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call that may read much of the record, one at a time. Raises Unreachable after ANALYSIS_WITHIN_S."""
+        work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
+        return await within(ANALYSIS_WITHIN_S, work)
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""

@@ -1,8 +1,9 @@
 """Who is calling, and whether the request may come from another web page.
 
-On the Unix socket the kernel says who connected. Over TCP a caller sends the token, or the cookie that a browser got in exchange
-for it and that may only read. Host and Origin are checked for every method, because a web page that can POST to gpuq could run
-commands. `identify` sets `request[CALLER]` or raises. Tokens are compared in constant time and never logged.
+On a Unix socket the kernel says who connected, and the settings give that user a role. Over TCP a caller sends the token, or
+the cookie that a browser got in exchange for it and that may only read. Host and Origin are checked for every method, because a
+web page that can POST to gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are compared in
+constant time and never logged.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
-from gpuq.api.context import context_of
+from gpuq.adapters.store.contract import Token
+from gpuq.api import tokens
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
 from gpuq.errors import Failure, NotPermitted
 from gpuq.home import private_secret
+from gpuq.settings import Api
 
 PROBES: Final = frozenset({"/livez", "/readyz"})
 LOGIN: Final = "/login"
@@ -35,13 +40,26 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PEER = struct.Struct("3i")
 
 
+class Role(IntEnum):
+    """What a caller may do: users manage their own jobs, operators the jobs of all users, admins gpuq itself, too."""
+
+    USER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An identified caller. `way` is `socket`, `token` or `cookie`."""
+    """An identified caller. `way` is `socket`, `token` (of the home), `user token` or `cookie`."""
 
     user: str
     uid: int
     way: str
+    role: Role
+
+    def manages(self, owner: str) -> bool:
+        """Whether the caller may change the jobs of `owner` and read their output."""
+        return owner == self.user or self.role >= Role.OPERATOR
 
 
 CALLER: Final = web.RequestKey("caller", Caller)
@@ -53,14 +71,14 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
     connection: socket.socket | None = request.get_extra_info("socket")
     if connection is None:
         raise Unauthenticated("The connection is gone.")
+    context = context_of(request)
     if connection.family == socket.AF_UNIX:
-        request[CALLER] = caller_at(connection)
+        request[CALLER] = caller_at(connection, context.settings.api)
     else:
-        context = context_of(request)
         check_address(request, connection.getsockname()[1], context.settings.api.allowed_hosts)
         path = request.rel_url.raw_path
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
-            request[CALLER] = _caller_over_tcp(request, context.token)
+            request[CALLER] = await _caller_over_tcp(request, context)
     return await handler(request)
 
 
@@ -70,6 +88,21 @@ def caller_of(request: web.Request) -> Caller:
     if caller is None:
         raise Unauthenticated
     return caller
+
+
+def restricted(handler: Handler, role: Role) -> Handler:
+    """The handler for callers of at least this role. It raises NotPermitted for others."""
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        caller = caller_of(request)
+        if caller.role < role:
+            raise NotPermitted(
+                f"User {caller.user} may not do this; it takes the role `{role.name.lower()}`.",
+                fix="Ask who runs this gpuq: `operators` and `admins` under [api] name the users with a role.",
+            )
+        return await handler(request)
+
+    return checked
 
 
 def is_exchange(request: web.Request) -> bool:
@@ -105,12 +138,24 @@ def cookie_value(token: str) -> str:
 # --- the Unix socket -----------------------------------------------------------------------------------------------
 
 
-def caller_at(connection: socket.socket) -> Caller:
-    """The user who connected, from the kernel. Raises NotPermitted for others than root and the user who runs gpuq."""
+def caller_at(connection: socket.socket, settings: Api) -> Caller:
+    """The user who connected, from the kernel, with the role that the settings give.
+
+    Raises NotPermitted, where no socket is shared, for others than root and the user who runs gpuq.
+    """
     _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    if uid not in (0, os.geteuid()):
-        raise NotPermitted(f"User {user_name(uid)} may not use this gpuq; it belongs to {user_name(os.geteuid())}.")
-    return Caller(user_name(uid), uid, "socket")
+    user = user_name(uid)
+    role = role_of(user, uid, settings)
+    if role is not Role.ADMIN and not settings.shared_socket:
+        raise NotPermitted(f"User {user} may not use this gpuq; it belongs to {user_name(os.geteuid())}.")
+    return Caller(user, uid, "socket", role)
+
+
+def role_of(user: str, uid: int, settings: Api) -> Role:
+    """The role of a user of this machine."""
+    if uid in (0, os.geteuid()) or user in settings.admins:
+        return Role.ADMIN
+    return Role.OPERATOR if user in settings.operators else Role.USER
 
 
 @cache
@@ -161,18 +206,52 @@ def origin_matches(origin: str, host: str) -> bool:
     return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
-def _caller_over_tcp(request: web.Request, token: str) -> Caller:
-    uid = os.geteuid()
+async def cookie_for(given: str, context: ApiContext) -> str:
+    """The value of the page's cookie for a token of a user or of the home. Raises Unauthenticated."""
+    if token_matches(given, context.token):
+        return cookie_value(context.token)
+    token = await _valid_token(given, context)
+    if token is None or not tokens.is_text_of(given, token):
+        raise Unauthenticated("This is not a token of this gpuq.")
+    return tokens.cookie_of(token)
+
+
+async def _caller_over_tcp(request: web.Request, context: ApiContext) -> Caller:
     header = request.headers.get("Authorization")
     if header is not None:
         scheme, _, given = header.partition(" ")
-        if scheme.lower() == "bearer" and token_matches(given.strip(), token):
-            return Caller(user_name(uid), uid, "token")
-        raise Unauthenticated("The token is not this gpuq's.")
-    shown = request.cookies.get(cookie_name(token), "")
-    if not shown or not token_matches(shown, cookie_value(token)):
-        raise Unauthenticated("This needs the token.")
+        given = given.strip() if scheme.lower() == "bearer" else ""
+        if token_matches(given, context.token):
+            return Caller(user_name(os.geteuid()), os.geteuid(), "token", Role.ADMIN)
+        token = await _valid_token(given, context)
+        if token is None or not tokens.is_text_of(given, token):
+            raise Unauthenticated("The token is not this gpuq's, has expired or was revoked.")
+        return _caller_of_token(token, "user token", context.settings.api)
+    shown = request.cookies.get(cookie_name(context.token), "")
+    if token_matches(shown, cookie_value(context.token)):
+        caller = Caller(user_name(os.geteuid()), os.geteuid(), "cookie", Role.ADMIN)
+    else:
+        token = await _valid_token(shown, context)
+        if token is None or not token_matches(shown, tokens.cookie_of(token)):
+            raise Unauthenticated("This needs a token.")
+        caller = _caller_of_token(token, "cookie", context.settings.api)
     if request.method not in _SAFE:
         # Browsers send a cookie to every port of this machine, so another user's server could learn it. So it may only read.
         raise NotPermitted("The page's cookie may only read.", fix="Send the token in the Authorization header.")
-    return Caller(user_name(uid), uid, "cookie")
+    return caller
+
+
+async def _valid_token(given: str, context: ApiContext) -> Token | None:
+    """The user's token that a token's text or a cookie names, if it is valid now. Its secret is not yet checked."""
+    token_id = tokens.id_in(given)
+    token = None if token_id is None else await context.read(context.store.token, token_id)
+    return token if token is not None and tokens.is_valid(token, context.now()) else None
+
+
+def _caller_of_token(token: Token, way: str, settings: Api) -> Caller:
+    """The token's user with the lesser of the token's role and the user's own. Raises Unauthenticated."""
+    try:
+        uid = pwd.getpwnam(token.user).pw_uid
+    except KeyError:
+        raise Unauthenticated(f"There is no user {token.user} on this machine any more.") from None
+    return Caller(token.user, uid, way, min(Role[token.role.upper()], role_of(token.user, uid, settings)))

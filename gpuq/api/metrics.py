@@ -61,6 +61,8 @@ def _live_view(view: LiveView | None, now: float) -> Iterator[Metric]:
     if dispatcher.passes is not None:
         passes = {(): dispatcher.passes}
         yield _counter("gpuq_schedule_passes", "Scheduling passes since the dispatcher started.", passes)
+    help_text = "Epoch of the leading dispatcher: rises by one with each takeover and each restart."
+    yield from _known("gpuq_dispatcher_epoch", help_text, dispatcher.epoch)
     if dispatcher.model_version is not None:
         yield _gauge("gpuq_model_info", "The serving model.", {(dispatcher.model_version,): 1}, "version")
     if policy is not None:

@@ -35,7 +35,7 @@ class SocketOwner:
 
     home: Home
     runner: web.AppRunner
-    host: str
+    settings: Api
     port: int
     _lock: int | None = field(default=None, init=False)
 
@@ -46,7 +46,11 @@ class SocketOwner:
             return False
         self._lock = lock
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=BACKLOG).start()
-        where = {"url": address(self.host, self.port), "port": self.port, "pid": os.getpid()}
+        if self.settings.shared_socket:
+            # Anyone may connect; `identity` decides by the user that the kernel names.
+            shared = open_unix(Path(self.settings.shared_socket), 0o666)
+            await web.SockSite(self.runner, shared, backlog=BACKLOG).start()
+        where = {"url": address(self.settings.host, self.port), "port": self.port, "pid": os.getpid()}
         write_private(note(self.home), msgspec.json.encode(where), durable=False)
         return True
 
@@ -59,7 +63,8 @@ class SocketOwner:
         """Remove the socket and the note, and release the lock."""
         if self._lock is None:
             return
-        for path in (self.home.api_socket, note(self.home)):
+        shared = [Path(self.settings.shared_socket)] if self.settings.shared_socket else []
+        for path in (self.home.api_socket, note(self.home), *shared):
             path.unlink(missing_ok=True)
         os.close(self._lock)
         self._lock = None
@@ -90,7 +95,7 @@ async def serve(
         max_line_size=_MAX_ADDRESS,
     )
     await runner.setup()
-    front = SocketOwner(home, runner, settings.host, port)
+    front = SocketOwner(home, runner, settings, port)
     waiting = None
     try:
         # Each process serves TCP at once; the Unix socket has one owner, because its path can only be bound once.

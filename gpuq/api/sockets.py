@@ -41,19 +41,20 @@ def _cannot_listen(settings: Api, error: OSError) -> Failure:
     )
 
 
-def open_unix(path: Path) -> socket.socket:
-    """A listening Unix socket, created with mode 0600, replacing a stale one. Only for the holder of the lock."""
+def open_unix(path: Path, mode: int = 0o600) -> socket.socket:
+    """A listening Unix socket, created with `mode`, replacing a stale one. Only for the holder of the lock."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    before = os.umask(0o777 & ~mode)
     try:
         server.bind(str(path))
     except OSError as error:
         server.close()
         raise Failure(
             f"Cannot listen on {path}: {error.strerror or error}.",
-            fix="Set GPUQ_HOME to a shorter path on a local disk; a socket's path may have 107 characters.",
+            fix="It must be on a local disk, in a folder that gpuq may write to, and have at most 107 characters: the home's "
+            "is below GPUQ_HOME, the shared one is `shared_socket` under [api].",
         ) from error
     finally:
         os.umask(before)

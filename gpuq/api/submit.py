@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gpuq.adapters.store.contract import Store
+from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.live import DispatcherLink
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, Unreachable
@@ -38,20 +39,25 @@ class Committer:
         self._closed = False
 
     async def add(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """The ids of these jobs, after their commit. All or nothing. Raises what the record raises."""
+        """The ids of these jobs, after their commit. All or nothing.
+
+        Raises what the record raises, and Unreachable after ANSWER_WITHIN_S; a commit that is under way then may still succeed.
+        """
         if self._closed:
             raise Unreachable("This process is stopping.", fix="Send the submission again in a moment.")
         answer: asyncio.Future[list[JobId]] = asyncio.get_running_loop().create_future()
         self._batches.append((records, answer))
         self._wake.set()
-        return await answer
+        return await within(ANSWER_WITHIN_S, answer)
 
     async def run(self) -> None:
         """Commit until `close`; what was added before it is still committed."""
         while not self._closed or self._batches:
             await self._wake.wait()
             self._wake.clear()
-            batches, self._batches = self._batches, []
+            # Those that have been answered with an error are not committed any more.
+            batches = [(records, answer) for records, answer in self._batches if not answer.done()]
+            self._batches = []
             if batches:
                 await self._commit(batches)
         self._thread.shutdown(wait=False)

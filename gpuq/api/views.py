@@ -46,7 +46,7 @@ _RESIDENT_KEYS = (
 )  # fmt: skip
 _DEVICE_KEYS = (
     "id", "index", "host", "backend", "total_memory_bytes", "sharing", "used_memory_bytes", "promised_memory_bytes",
-    "foreign_memory_bytes", "utilization_pct", "unwell", "processes_visible",
+    "foreign_memory_bytes", "utilization_pct", "unwell", "drained", "processes_visible",
 )  # fmt: skip
 _VITAL_KEYS = ("power_watts", "energy_joules", "temperature_c", "sm_activity_pct", "memory_bandwidth_pct")
 
@@ -137,6 +137,7 @@ def job_view(
         git_sha=asked.git_sha,
         git_dirty=asked.git_dirty,
         environment=sorted(asked.env),
+        umask=asked.umask,
         declared_memory_bytes=asked.gpu_memory,
         time_limit_s=asked.time_limit_s,
         requeue_on_node_fail=asked.requeue_on_node_fail,

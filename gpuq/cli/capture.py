@@ -133,6 +133,13 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
     return env
 
 
+def umask() -> int:
+    """The umask of this process. The kernel only gives it in exchange for another; nothing is created in between."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
 def unmatched(environ: Mapping[str, str], pass_globs: Iterable[str]) -> list[str]:
     """The `--pass-env` patterns that match no variable."""
     return [glob for glob in pass_globs if not any(fnmatchcase(name, glob) for name in environ)]

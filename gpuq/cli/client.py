@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gpuq.cli import console
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
-from gpuq.home import Home
+from gpuq.home import SHARED_SOCKET, Home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
@@ -47,7 +47,7 @@ _SOCKET_PATH_BYTES = 107
 
 
 class Lost(Unreachable):
-    """The connection broke after the request was sent, so it is unknown whether it was carried out."""
+    """It is unknown whether the request was carried out: the connection broke after it was sent, or the answer was 503."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -84,7 +84,7 @@ class Client:
         values = dict(os.environ if environ is None else environ)
         self._away_s = away_s
         self._warned = False
-        self.address = host or values.get("GPUQ_HOST") or f"unix://{Home.from_environment(values).api_socket}"
+        self.address = host or values.get("GPUQ_HOST") or f"unix://{_nearest_socket(values)}"
         self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
         self._connection = self._open(values)
 
@@ -113,7 +113,7 @@ class Client:
             return None
 
     def post(self, path: str, body: object = None, *, key: str | None = None, patient: bool = False) -> Any:
-        """The JSON answer to a POST. With an idempotency `key` it is repeated for up to ten seconds if the answer is lost.
+        """The JSON answer to a POST. With an idempotency `key` it is repeated for up to ten seconds if it may not have been done.
 
         `patient`: without a timeout, because the answer may take minutes.
         """
@@ -125,18 +125,22 @@ class Client:
             return self._call("POST", path, payload, headers)
         # The key makes the repetition safe: the server returns the job of the first request instead of a second one.
         headers["Idempotency-Key"] = key
+        started, noted = time.monotonic(), False
         deadline: float | None = None
         while True:
             try:
                 return self._call("POST", path, payload, headers)
-            except Lost:
-                deadline = deadline or time.monotonic() + RETRY_S
-                if time.monotonic() > deadline:
-                    raise
-            except Unreachable:
+            except Unreachable as error:
                 # Repeated only after a request was sent. Before that nothing has happened, and the user learns it at once.
-                if deadline is None or time.monotonic() > deadline:
+                if deadline is None and not isinstance(error, Lost):
                     raise
+                now = time.monotonic()
+                deadline = deadline or now + RETRY_S
+                if now > deadline:
+                    raise
+                if now - started >= _NOTE_AFTER_S and not noted:
+                    noted = True
+                    console.note(f"gpuq: {error.message} Trying again for up to {RETRY_S:.0f} s.")
             time.sleep(0.2)
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
@@ -232,6 +236,8 @@ class Client:
         if cls is None:
             by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
             cls = Failure if "exit_code" in problem else by_status
+        if cls is Unreachable:
+            cls = Lost
         detail = problem.get("detail") or problem.get("title")
         raise cls(str(detail or f"The daemon answered with HTTP status {response.status}."), fix=problem.get("hint"))
 
@@ -263,6 +269,13 @@ class Client:
         if scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S)
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _nearest_socket(environ: dict[str, str]) -> Path:
+    """The socket of the user's own home; for a user without one, that of the gpuq which this machine's users share."""
+    home = Home.from_environment(environ)
+    alone = environ.get("GPUQ_HOME") or home.root.exists() or not SHARED_SOCKET.exists()
+    return home.api_socket if alone else SHARED_SOCKET
 
 
 def is_held(lock: Path) -> bool:

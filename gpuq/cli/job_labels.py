@@ -28,9 +28,13 @@ _NOISE = re.compile(r"\[enforce fail at [^\]]*\]\s*\.?\s*")
 _ALLOCATION = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
 
 
+# A site may show only a summary of other users' jobs, without the command.
+_HIDDEN = ["(not shown)"]
+
+
 def labels(jobs: Sequence[Record]) -> list[console.Cell]:
     """A label for each job, with shorter forms for narrow columns: long paths cut to their last part, then left out."""
-    split = [split_command(job["command"]) for job in jobs]
+    split = [split_command(job["command"] or _HIDDEN) for job in jobs]
     shown = _script_names({script for script, _ in split})
     heads = [_own_name(job, script) or shown[script] for job, (script, _) in zip(jobs, split, strict=True)]
     groups: dict[str, list[int]] = defaultdict(list)
@@ -68,7 +72,7 @@ def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
 
 def _own_name(job: Record, script: str) -> str | None:
     """The name that the submitter chose; None for one that gpuq took from the command."""
-    name, program = job.get("name") or "", job["command"][0].rpartition("/")[2]
+    name, program = job.get("name") or "", (job["command"] or _HIDDEN)[0].rpartition("/")[2]
     # `python` may have been resolved to `python3.12`.
     taken = name in (program, script.rpartition("/")[2]) or (name.startswith("python") and program.startswith("python"))
     return None if not name or taken else str(name)

@@ -113,6 +113,7 @@ def submission(
         "signal": _signal(options.signal),
         "blink": options.blink or None,
         "stdin": command.stdin,
+        "umask": capture.umask(),
         "git_sha": commit,
         "git_dirty": dirty,
         "script": str(script) if script else None,

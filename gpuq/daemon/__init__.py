@@ -2,6 +2,7 @@
 
 main.py             starts and ends the process
 loop.py             the cycle: events in, actions out
+leadership.py       waits until this dispatcher may lead, and keeps its lease
 inbox.py            messages and requests become events
 learner.py          forecasts, and learning from attempts that ended
 record.py           what one cycle changes becomes one commit

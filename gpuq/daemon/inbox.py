@@ -1,64 +1,151 @@
 """Turns messages from Redis and rows of the requests table into events, in order, each once.
 
-A worker event is taken only if it is the next of its host: repeats are dropped, and after a gap the host sends again. For
-submissions and requests only the table counts. Redis merely wakes the dispatcher, which reads the table every second anyway.
+A worker event is taken only if it is the next of its host: repeats are dropped, and after a gap the host sends again. A report is
+taken only if no later one of its host was. For submissions and requests only the table counts. Redis merely wakes the
+dispatcher, which reads the table every second anyway.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from msgspec import UnsetType
 
 from gpuq.adapters.store.contract import Request, Store
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import HostId
 from gpuq.core.state.events import (
     CancelRequested,
     Event,
+    Exited,
     HoldRequested,
+    HostDrained,
     HostReported,
+    HostResumed,
     ModelPublished,
     ReleaseRequested,
+    Started,
     Submitted,
 )
 from gpuq.core.state.job import JobId
+from gpuq.core.state.sender import HostEvent
+from gpuq.core.state.state import State
 from gpuq.messages.codec import from_plain, noun
 from gpuq.messages.submission import JobRecord, to_core
-from gpuq.messages.wire import HostReport, Spooled, is_genuine
+from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
 
 log = logging.getLogger(__name__)
 
 REQUESTS_AT_ONCE = 2000
+_LOG_REFUSALS_EVERY_S = 60.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """An event with the host that has signed it, and when it was sent, by the dispatcher's clock."""
+
+    sender: HostId
+    event: HostEvent
+    at: float
 
 
 class EventInbox:
-    """Remembers per host the last event that was taken. Messages that are not signed with `key` are dropped."""
+    """Takes from each host what is new and signed by it, and acknowledges it.
 
-    def __init__(self, taken: dict[str, int], key: str) -> None:
+    Reports are numbered in a way that shows a repeated one without comparing clocks (`ReportNumber`): a report counts only if it
+    repeats the name of this dispatcher process from an acknowledgement, and has a higher number than the one before it.
+    """
+
+    def __init__(self, taken: dict[str, int], keys: HostKeys, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`taken`: the last event of each host that is committed."""
         self.taken = taken
-        self._key = key
+        self._keys = keys
+        self._monotonic = monotonic
+        self._dispatcher = secrets.token_hex(8)
+        self._last_report: dict[str, ReportNumber] = {}
+        # All known hosts at the start, so that they learn the name of this process.
+        self._to_acknowledge = set(taken)
+        self._refusals: dict[str, tuple[float, int]] = {}
 
-    def worker_events(self, messages: Iterable[Spooled | HostReport]) -> list[Event]:
-        """The events in these messages that are new."""
-        events: list[Event] = []
-        for message in messages:
-            host = message.host
-            if not is_genuine(message, self._key):
-                warning = "dropped a message in the name of %s: its signature does not match"
-                log.warning(warning, host, extra={"action": "drop_forged"})
+    def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
+        """The new events in these messages, each of which comes with the time when it was sent."""
+        received = []
+        for message, sent_at in messages:
+            if not self._keys.is_genuine(message):
+                self.refused("", f"a message in the name of {message.host:.60} is not signed by it")
                 continue
+            host = message.host
+            self.taken.setdefault(host, 0)
+            self._to_acknowledge.add(host)
             try:
-                if isinstance(message, HostReport):
-                    self.taken.setdefault(host, 0)
-                    events.append(noun(message.body, HostReported))
-                elif message.seq == self.taken.get(host, 0) + 1:
-                    # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.
-                    self.taken[host] = message.seq
-                    events.append(from_plain(message.name, message.body))  # type: ignore[arg-type]
+                event = self._new_event(message)
             except ValueError as error:
                 what, action = (
                     ("report", "drop_report") if isinstance(message, HostReport) else ("worker event", "drop_event")
                 )
                 log.error("%s dropped: %s", what, error, extra={"action": action, "host": host})
-        return events
+                continue
+            if event is not None:
+                received.append(Received(HostId(host), event, sent_at))
+        return received
+
+    def acknowledgements(self) -> dict[str, bytes]:
+        """What to send to the hosts that were heard since the last call, once their events are committed.
+
+        It is sent with every report, because a flushed Redis loses it.
+        """
+        hosts, self._to_acknowledge = self._to_acknowledge, set()
+        return {host: self._keys.sealed(self._acknowledgement(host)) for host in sorted(hosts)}
+
+    def refused(self, sender: str, what: str) -> None:
+        """Log that a message, or a part of it, was refused: once a minute for each sender, "" if it is not known."""
+        logged_at, left_out = self._refusals.get(sender, (-_LOG_REFUSALS_EVERY_S, 0))
+        if self._monotonic() - logged_at < _LOG_REFUSALS_EVERY_S:
+            self._refusals[sender] = (logged_at, left_out + 1)
+            return
+        self._refusals[sender] = (self._monotonic(), 0)
+        since = f" ({left_out} more since the last line like this)" if left_out else ""
+        log.warning("refused: %s%s", what, since, extra={"action": "refuse", "host": sender or "unknown"})
+
+    def _new_event(self, message: Spooled | HostReport) -> HostEvent | None:
+        """The event in a genuine message; None if it is not the next one. Raises ValueError if it cannot be read."""
+        if isinstance(message, HostReport):
+            return noun(message.body, HostReported) if self._counts(message) else None
+        if message.seq != self.taken[message.host] + 1:
+            return None
+        # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.
+        self.taken[message.host] = message.seq
+        event = from_plain(message.name, message.body)
+        if not isinstance(event, Started | Exited):
+            raise ValueError(f"a host sends no {message.name}")
+        return event
+
+    def _counts(self, report: HostReport) -> bool:
+        """Whether this report is newer than all before it. What it says of the spool is noted then."""
+        number, host = report.number, report.host
+        if isinstance(number, UnsetType):
+            return True  # of the previous release
+        last = self._last_report.get(host)
+        # One for an earlier dispatcher may be a repeated one. A live host reads the name of this dispatcher within a second.
+        if number.dispatcher != self._dispatcher or (last is not None and number.number <= last.number):
+            return False
+        self._last_report[host] = number
+        if not isinstance(report.first_seq, UnsetType) and report.first_seq > self.taken[host] + 1:
+            lost = report.first_seq - 1 - self.taken[host]
+            message = "%s events of host %s were lost there; the ends of its attempts will be sent again"
+            log.warning(message, lost, host, extra={"action": "skip_events", "host": host})
+            self.taken[host] = report.first_seq - 1
+        return True
+
+    def _acknowledgement(self, host: str) -> Acknowledgement:
+        last = self._last_report.get(host)
+        worker, number = (last.worker, last.number) if last else ("", 0)
+        return Acknowledgement(host, self.taken.get(host, 0), worker, number, self._dispatcher)
 
 
 def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:
@@ -80,10 +167,26 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return [HoldRequested(job, by)]
         case "release" if job is not None:
             return [ReleaseRequested(job, by)]
+        case "drain":
+            return [HostDrained(HostId(request.body["host"]), by, request.body["why"])]
+        case "resume":
+            return [HostResumed(HostId(request.body["host"]), by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
-        case "pause":
-            return []  # concerns the policy, which is not part of the state
+        case "pause" | "lost":
+            return []  # `pause` concerns the policy, which is not part of the state; for `lost` see `ends_on_lost_host`
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []
+
+
+def ends_on_lost_host(request: Request, state: State, silent_since: float, now: float) -> list[Event]:
+    """The ends of all attempts on the host that an admin reported as lost; none if it has reported since then after all."""
+    name = HostId(request.body["host"])
+    host = state.hosts.get(name)
+    if host is not None and host.last_seen >= silent_since:
+        log.error("host %s was reported lost, but it reports", name, extra={"action": "drop_request"})
+        return []
+    reason = f"host {name} was reported lost by {request.by}"
+    attempts = [attempt.id for attempt in state.attempts.values() if attempt.host == name]
+    return [Exited(attempt, now, Ending.LOST, None, reason, Measurement()) for attempt in attempts]

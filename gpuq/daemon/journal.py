@@ -23,11 +23,13 @@ from gpuq.core.state.actions import (
     Stop,
 )
 from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.device import Device, DeviceId, Host, Reading
+from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
     Event,
     Exited,
+    HostDrained,
     HostReported,
+    HostResumed,
     ModelPublished,
     Started,
     Submitted,
@@ -99,6 +101,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "attempts": plain(list(state.attempts.values())),
         "devices": plain(list(state.devices.values())),
         "hosts": plain(list(state.hosts.values())),
+        "drained": plain(state.drained),
         "readings": plain(list(state.readings.items())),
         "verdicts": plain(list(state.verdicts.items())),
         "usage": plain(state.usage),
@@ -115,7 +118,8 @@ def from_snapshot(body: dict[str, Any]) -> State:
         hosts={host.id: host for host in noun(body["hosts"], list[Host])},
         readings=dict(noun(body["readings"], list[tuple[DeviceId, Reading]])),
         verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
-        # Journals of earlier versions have neither of these.
+        # Journals of earlier versions have none of these.
+        drained=noun(body.get("drained", {}), dict[HostId, str]),
         usage=noun(body.get("usage", {}), dict[str, Usage]),
         reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
     )
@@ -134,7 +138,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (reservation.job,)
         case Started() | Exited() | Stop() | Revoke():
             return (item.attempt.job,)
-        case HostReported() | ModelPublished() | Woke():
+        case HostReported() | HostDrained() | HostResumed() | ModelPublished() | Woke():
             return ()
         case _:
             return (item.job,)

@@ -3,7 +3,7 @@
     inbox ▶ apply ▶ collect forecasts ▶ decide ▶ apply the actions ▶ commit ▶ perform
 
 No action is performed, and no message acknowledged, before the commit. While the database is away the loop waits and tries
-again; jobs run on meanwhile.
+again; jobs run on meanwhile. A commit raises Conflict when another dispatcher has taken over; that ends the loop.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from gpuq.adapters.redis.stream import Stream
+from gpuq.adapters.redis.stream import Stream, sent_at
 from gpuq.adapters.store.contract import Request, Store
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
@@ -26,9 +27,11 @@ from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
 from gpuq.core.state.job import JobState
+from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, requested_events
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lost_host, requested_events
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
@@ -59,6 +62,7 @@ class DispatcherDependencies:
     """What the dispatcher works with; tests pass their own."""
 
     store: Store
+    lease: Lease
     stream: Stream
     performer: Performer
     learner: Learner
@@ -76,6 +80,7 @@ class Cycle:
 
     now: float
     messages: list[tuple[str, Message]] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     handled: list[Request] = field(default_factory=list)
@@ -94,7 +99,10 @@ class Dispatcher:
         self.inbox = inbox
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
-        self._acknowledged: dict[str, int] = dict(inbox.taken)
+        self._committed: dict[str, int] = dict(inbox.taken)
+        self._listening_since = parts.clock()
+        # How far the clock of the Redis server is ahead of ours: a message's age follows from its id.
+        self._server_ahead_s: float | None = None
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
         self._cycle_again = True
@@ -111,6 +119,8 @@ class Dispatcher:
                 await asyncio.sleep(_RETRY_S)
                 continue
             if messages:
+                with suppress(Unreachable):  # the last difference serves for the moment
+                    self._server_ahead_s = await self.parts.stream.time() - self.parts.clock()
                 await self._messages.put(list(messages))
 
     async def run(self) -> None:
@@ -130,7 +140,8 @@ class Dispatcher:
         cycle = Cycle(self.parts.clock(), list(messages))
         self._cycle_again = False
         await self._take_in(cycle, read_requests)
-        changed = [event for event in cycle.events if self._apply(event, cycle.now)]
+        changed = self._apply_received(cycle)
+        changed += [event for event in cycle.events if self._apply(event, cycle.now)]
         await self._learn(cycle)
         # Reports alone, which come every second, do not cause a pass before it is due.
         if cycle.now >= self._next_pass_at or any(not isinstance(event, HostReported) for event in changed):
@@ -153,19 +164,44 @@ class Dispatcher:
     # --- in ------------------------------------------------------------------------------------------------------
 
     async def _take_in(self, cycle: Cycle, read_requests: bool) -> None:
-        from_workers = [message for _, message in cycle.messages if isinstance(message, Spooled | HostReport)]
-        cycle.events += self.inbox.worker_events(from_workers)
+        from_workers = [
+            (message, self._sent_at(message_id, cycle.now))
+            for message_id, message in cycle.messages
+            if isinstance(message, Spooled | HostReport)
+        ]
+        cycle.received = self.inbox.worker_events(from_workers)
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
             self._cycle_again = len(cycle.handled) == REQUESTS_AT_ONCE
             if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
+            for request in cycle.handled:
+                if request.verb == "lost":
+                    silent_since = cycle.now - self.parts.limits.stale_after_s
+                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now)
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             cycle.events += events
-        if not cycle.events:
+        if not cycle.events and not cycle.received:
             cycle.events.append(Woke())
+
+    def _sent_at(self, message_id: str, now: float) -> float:
+        """When a message was added to the inbox, by our clock. A message that waited there is as old as its id says."""
+        return now if self._server_ahead_s is None else min(now, sent_at(message_id) - self._server_ahead_s)
+
+    def _apply_received(self, cycle: Cycle) -> list[Event]:
+        """Apply what hosts sent, as far as it is about themselves. Returns the events that changed the state."""
+        changed: list[Event] = []
+        for received in cycle.received:
+            sender, since = received.sender, self._listening_since
+            event, foreign = own_part(self.state, sender, received.event, now=cycle.now, listening_since=since)
+            if foreign:
+                self.inbox.refused(sender, f"host {sender} reported what is not its own: {foreign[0]}")
+            # The moment of a start or an end is in the event; a report holds from when it was sent.
+            if event is not None and self._apply(event, received.at if isinstance(event, HostReported) else cycle.now):
+                changed.append(event)
+        return changed
 
     def _apply(self, item: Event | Action, now: float) -> bool:
         self.recorder.before(item, self.state)
@@ -217,10 +253,12 @@ class Dispatcher:
         commit.hosts = {
             host: (self.state.hosts[host].boot_id if host in self.state.hosts else "", seq)  # type: ignore[index]
             for host, seq in self.inbox.taken.items()
-            if self._acknowledged.get(host) != seq
+            if self._committed.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
-            await self._until_it_works(partial(self.parts.store.commit, commit))
+        changes = any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances))
+        if changes or self.parts.lease.is_due():
+            await self._until_it_works(partial(self.parts.lease.commit, commit))
+            self._committed.update(self.inbox.taken)
 
     async def _after_commit(self, cycle: Cycle) -> None:
         orders = self.parts.performer.due(self.state, cycle.now)
@@ -235,18 +273,16 @@ class Dispatcher:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
-        reported = {message.host for _, message in cycle.messages if isinstance(message, HostReport | Spooled)}
-        for host in reported:
-            # Written again with every report, because a flushed Redis loses it.
-            self._acknowledged[host] = self.inbox.taken.get(host, 0)
-            await stream.set_acknowledged(host, self._acknowledged[host])
+        for host, acknowledgement in self.inbox.acknowledgements().items():
+            await stream.set_acknowledged(host, acknowledgement)
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S
             await self._publish_queue()
             learner, chosen = self.parts.learner, self.parts.policy
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
-            about = DispatcherStatus(model_version=learner.model_version, policy=policy)
+            epoch = self.parts.lease.epoch
+            about = DispatcherStatus(model_version=learner.model_version, policy=policy, epoch=epoch)
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
@@ -284,11 +320,19 @@ class Dispatcher:
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """The result of blocking work in the database thread; while the database is away, wait and try again."""
+        away_since: float | None = None
         while True:
             try:
                 result: T = await self.parts.run_blocking(work)
             except Unreachable as error:
-                log.warning("record: %s", error.message, extra={"action": "retry"})
+                # Waiting is no reason for the watchdog to end this process.
+                self.beat = self.parts.clock()
+                if away_since is None:
+                    away_since = self.beat
+                    log.warning("record: %s Trying again until it answers.", error.message, extra={"action": "retry"})
                 await asyncio.sleep(_RETRY_S)
             else:
+                if away_since is not None:
+                    away_s = self.parts.clock() - away_since
+                    log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result

@@ -1,8 +1,9 @@
 """The dispatcher process, `python -m gpuq.daemon`: builds the parts, runs them, and closes the store.
 
-A lock allows one dispatcher per home. At the start the schema is checked and the state rebuilt from the record. A policy that
-cannot be made is replaced by the default, because jobs must not wait because of a policy; other wrong settings end the process.
-A part that fails ends the process. Its supervisor starts it again, and it continues from the record.
+A lock allows one dispatcher per home. Of several homes with one record one dispatcher leads, and the others stand by. When this
+one comes to lead, it rebuilds the state from the record. A policy that cannot be made is replaced by the default, because jobs
+must not wait because of a policy; other wrong settings end the process. A part that fails ends the process, and so does the loss
+of the leadership. Its supervisor starts it again; it stands by, or continues from the record.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import Store
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import Lease, holder_name, renew_during, stand_by
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
@@ -37,6 +38,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
+from gpuq.messages.wire import HostKeys
 from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Settings, load
 
@@ -55,52 +57,74 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        with only_one(settings.home.run / "dispatcher.lock", "A dispatcher"):
-            asyncio.run(_run(settings))
+        lock = settings.home.run / "dispatcher.lock"
+        with only_one(lock, "A dispatcher"):
+            asyncio.run(_run(settings, holder_name(settings.worker.host, lock)))
     except GpuqError as error:
         return report(error)
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, holder: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     # Here in the main thread, since the time limit for making a policy needs signals.
     policy = guard(settings.scheduling)
-    # One thread for all blocking calls: the store allows one caller at a time.
+    notify = WatchDog()
+    # One thread for all blocking calls, so that they are made in order; only renewals during a restore have another.
     with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
 
         async def run_blocking(work: Callable[..., Any], *args: object) -> Any:
             return await loop.run_in_executor(pool, partial(work, *args))
 
         store = await run_blocking(open_store, settings.database_url)
-        dispatcher = await run_blocking(_assemble, settings, store, policy, run_blocking)
-        tasks = Tasks()
-        tasks.start("listen", dispatcher.listen())
-        tasks.start("cycle", dispatcher.run())
-        tasks.start("watchdog", _tell_systemd(dispatcher))
-        log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
         try:
-            await tasks.run_until(stop)
+            learner = Learner(store, Shelf(settings.home.models), settings.learning)
+            # Before it may lead, so that a takeover need not read the whole history.
+            await run_blocking(learner.catch_up, time.time())
+            epoch = await stand_by(store, holder, run_blocking, stop, partial(_tell_systemd, notify, "standby"))
+            if epoch is not None:
+                lease = Lease(store, epoch, partial(time.clock_gettime, time.CLOCK_BOOTTIME))
+                try:
+                    making = run_blocking(_assemble, settings, lease, learner, policy, run_blocking)
+                    dispatcher: Dispatcher = await renew_during(lease, making)
+                    await _dispatch(dispatcher, notify, stop)
+                finally:
+                    await run_blocking(lease.release)
         finally:
             await run_blocking(store.close)
 
 
-def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: Callable[..., Any]) -> Dispatcher:
+async def _dispatch(dispatcher: Dispatcher, notify: WatchDog, stop: asyncio.Event) -> None:
+    """Run the dispatcher's loop until `stop` is set. Raises what ended it before."""
+    tasks = Tasks()
+    tasks.start("listen", dispatcher.listen())
+    tasks.start("cycle", dispatcher.run())
+    tasks.start("watchdog", _watch(dispatcher, notify))
+    log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
+    await tasks.run_until(stop)
+
+
+def _assemble(
+    settings: Settings, lease: Lease, learner: Learner, policy: Guarded, run_blocking: Callable[..., Any]
+) -> Dispatcher:
+    # A newer gpuq may have upgraded the record while this one stood by.
+    open_store(settings.database_url).close()
+    store = lease.store
     shadow = settings.scheduling.shadow
     limits = exclusively(settings.admission) if shadow else settings.admission
-    learner = Learner(store, Shelf(settings.home.models), settings.learning)
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store, time.time(), learner.register)
-    key = private_secret(settings.home.order_key_file)
+    keys = HostKeys(private_secret(settings.home.order_key_file))
     parts = DispatcherDependencies(
         store=store,
+        lease=lease,
         stream=RedisStream(settings.effective_redis_url),
-        performer=Performer(RqOrderSender(settings.effective_redis_url), key, limits.start_grace_s),
+        performer=Performer(RqOrderSender(settings.effective_redis_url), keys, limits.start_grace_s),
         learner=learner,
         policy=policy,
         limits=limits,
@@ -109,20 +133,25 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
-    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
+    inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, keys)
     return Dispatcher(parts, state, Journal(last_seq), inbox)
 
 
-async def _tell_systemd(dispatcher: Dispatcher) -> None:
-    """Notify systemd that the service is ready, then ping its watchdog while the dispatcher loop runs.
-
-    Without systemd the calls do nothing.
-    """
-    notify = WatchDog()
-    notify.ready()
+async def _watch(dispatcher: Dispatcher, notify: WatchDog) -> None:
+    """Ping systemd's watchdog while the dispatcher loop runs."""
     last_beat = -1.0
     while True:
         if dispatcher.beat != last_beat:
             last_beat = dispatcher.beat
-            notify.notify()
+            _tell_systemd(notify, "leader")
         await asyncio.sleep(_PING_S)
+
+
+def _tell_systemd(notify: WatchDog, status: str) -> None:
+    """Notify systemd that the service is ready, ping its watchdog, and say whether this dispatcher leads (`systemctl status`).
+
+    Without systemd the calls do nothing.
+    """
+    notify.ready()
+    notify.status(status)
+    notify.notify()

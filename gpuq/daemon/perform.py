@@ -13,7 +13,7 @@ from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.state import State
 from gpuq.errors import Unreachable
-from gpuq.messages.wire import Order, Verb
+from gpuq.messages.wire import HostKeys, Order, Verb
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,11 @@ _STOP_AGAIN_S = 2.0
 
 
 class Performer:
-    """Sends orders to the hosts, signed with `key`. A launch is sent again after `launch_again_s`."""
+    """Sends orders to the hosts, each signed with the key of its host. A launch is sent again after `launch_again_s`."""
 
-    def __init__(self, sender: OrderSender, key: str, launch_again_s: float) -> None:
+    def __init__(self, sender: OrderSender, keys: HostKeys, launch_again_s: float) -> None:
         self._sender = sender
-        self._key = key
+        self._keys = keys
         self._launch_again_s = launch_again_s
         self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
 
@@ -50,7 +50,7 @@ class Performer:
         for attempt, verb in orders:
             order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
             try:
-                self._sender.send(order, self._key)
+                self._sender.send(order, self._keys.of(attempt.host))
             except Unreachable as error:
                 log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
                 return

@@ -13,7 +13,7 @@ from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.events import Event, Exited, HostReported, Started
+from gpuq.core.state.events import Event, Exited, HostDrained, HostReported, HostResumed, Started
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
@@ -53,6 +53,9 @@ class Recorder:
                 changed = [device for device in item.devices if self._devices.get(device.id) != device]
                 self._devices.update({device.id: device for device in changed})
                 self.commit.devices += changed
+                return
+            case HostDrained(host=host) | HostResumed(host=host):
+                self.commit.drained[host] = state.drained.get(host)
                 return
             case Archive() | Reserve() | EndReservation():
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.

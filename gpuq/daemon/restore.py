@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, Service, Store
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, StopReason
-from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, HoldRequested
 from gpuq.core.state.job import ENDED, Job, JobId, JobState
 from gpuq.core.state.reservation import Reservation
@@ -59,6 +59,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
         devices=devices,
         verdicts=verdicts,
         usage=usage,
+        drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
     )
 

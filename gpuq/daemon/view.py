@@ -7,7 +7,7 @@ simply written again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -25,6 +25,7 @@ from gpuq.messages.live import (
     DeviceStatus,
     DispatcherStatus,
     DriftStatus,
+    HostStatus,
     LiveView,
     ResidentStatus,
     encode,
@@ -68,11 +69,19 @@ class View:
                     dispatcher, pid=os.getpid(), passes=self.passes, pass_seconds=self.pass_seconds
                 ),
                 devices=tuple(self._device(state, device, now, device.id in reserved) for device in devices),
+                hosts=tuple(self._hosts(state)),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
                 starts={int(job): moments for job, moments in jobs.items()},
                 newcomer_start=newcomer,
             )
         )
+
+    @staticmethod
+    def _hosts(state: State) -> Iterator[HostStatus]:
+        """Every host that has devices, has reported, or is drained, by name."""
+        for name in sorted({*state.index.devices_of, *state.hosts, *state.drained}):
+            host = state.hosts.get(name)
+            yield HostStatus(name, None if host is None else host.last_seen, state.drained.get(name))
 
     def _device(self, state: State, device: Device, now: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)
@@ -83,6 +92,7 @@ class View:
             device,
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             reserved=reserved,
+            drained=state.drained.get(device.host),
             residents=tuple(self._resident(state, device, attempt) for attempt in state.residents.get(device.id, ())),
         )
         if reading is None:

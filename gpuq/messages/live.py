@@ -61,6 +61,8 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     foreign_utilization_pct: float | None = None
     utilization_pct: float | None = None
     unwell: str | None = None
+    drained: str | None = None
+    """Why an operator keeps new jobs off its host."""
     reserved: bool = False
     """Kept free for a job that has waited long."""
     vitals: Vitals | None = None
@@ -81,6 +83,14 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
             index=device.index,
             **others,
         )
+
+
+class HostStatus(msgspec.Struct, frozen=True):
+    """A host: when it reported last (Unix seconds; None: not since the dispatcher began), and why it is drained, if it is."""
+
+    name: str
+    reported_at: float | None = None
+    drained: str | None = None
 
 
 class PolicyReplacement(msgspec.Struct, frozen=True):
@@ -106,6 +116,8 @@ class DispatcherStatus(msgspec.Struct, frozen=True):
     pass_seconds: float | None = None
     model_version: str | None = None
     policy: PolicyStatus | None = None
+    epoch: int | None = None
+    """The epoch in which it leads."""
 
 
 class KindDrift(msgspec.Struct, frozen=True):
@@ -139,6 +151,7 @@ class LiveView(msgspec.Struct, frozen=True):
     at: float
     dispatcher: DispatcherStatus = DispatcherStatus()
     devices: tuple[DeviceStatus, ...] = ()
+    hosts: tuple[HostStatus, ...] = ()
     drift: DriftStatus | None = None
     starts: dict[int, tuple[float, float]] = {}
     """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""

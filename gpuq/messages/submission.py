@@ -87,6 +87,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hints: Hints | None = None
     stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL_IN_LONG)] | None = None
     """The text that the job reads on its standard input, such as the script of `python -`. None: nothing."""
+    umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None
+    """The file mode bits that the job's new files do not get, as the submitter's umask; None: 022."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None

@@ -24,6 +24,7 @@ RULES = {
     "Resources": "Every device is taken",
     "StaleReading": "The device has not been read lately, and an unread device admits no job",
     "Unwell": "The device had an error that it must recover from first",
+    "Drained": "The device's host is drained: an operator keeps new jobs off it",
     "PredictedMemory": "The predicted memory does not fit beside the jobs on the device",
     "PredictedLoad": "Together, the predicted peak utilisations exceed the limit",
     "SlowdownBudget": "Sharing would slow a job down by more than its budget",
@@ -50,6 +51,7 @@ WHAT_HELPS = {
     "ForeignProcess": "Processes that gpuq did not start use the device; `gpuq gpus` shows how much.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
     "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
+    "Drained": "It starts on another device, or after `gpuq host resume`.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
     "NeverFits": "Ask for less memory, or cancel it.",
@@ -208,6 +210,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("Exclusive", False): lambda n: (
         f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
     ),
+    ("Drained", False): lambda n: f"its host is drained: {n['why']}.",
     ("UnsafePair", False): lambda n: f"beside kind {n['beside']} one of the two ran out of memory before.",
     ("NeverFits", False): _never,
 }

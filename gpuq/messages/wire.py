@@ -1,4 +1,5 @@
-"""What travels over Redis: signed orders to the hosts, signed events and reports back. Ids and measurements, never a command.
+"""What travels over Redis: signed orders and acknowledgements to the hosts, signed events and reports back. Ids and measurements,
+never a command.
 
 An order names a job and an attempt; the host reads the command from the record. Orders are signed, because otherwise write
 access to Redis would be enough to start programs: RQ itself imports any function name that it finds in a message.
@@ -9,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from gpuq.core.state.attempt import AttemptId
+from gpuq.home import host_key
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
@@ -22,6 +24,8 @@ VIEW = "gpuq:view"
 TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"
+# The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
+_NUMBERS_END = 2**53
 
 
 def queue_name(host: str) -> str:
@@ -30,8 +34,18 @@ def queue_name(host: str) -> str:
 
 
 def acknowledged_key(host: str) -> str:
-    """The Redis key that holds the highest spool number of this host that is committed."""
+    """The Redis key of the latest acknowledgement to this host."""
     return f"gpuq:acknowledged:{host}"
+
+
+def log_requests_key(host: str) -> str:
+    """The Redis list of requests for the logs of this host."""
+    return f"gpuq:log-requests:{host}"
+
+
+def log_answer_key(request: str) -> str:
+    """The Redis list on which the request with this id is answered."""
+    return f"gpuq:log-answer:{request}"
 
 
 class Verb(StrEnum):
@@ -114,12 +128,53 @@ class Spooled(msgspec.Struct, frozen=True, tag="event"):
     signature: str = ""
 
 
+class ReportNumber(msgspec.Struct, frozen=True):
+    """Which report of its host this is, so that none counts twice.
+
+    `worker` and `dispatcher` are random names of processes: the worker service that sends the report, and the dispatcher whose
+    acknowledgement it read last ("" before the first). `number` counts up, from the number in that acknowledgement.
+    """
+
+    worker: str
+    number: int
+    dispatcher: str
+
+
 class HostReport(msgspec.Struct, frozen=True, tag="report"):
-    """A `HostReported` body; may be lost. `last_seq` is the newest spool number the host has written (0: none)."""
+    """A `HostReported` body; may be lost.
+
+    `last_seq` is the newest spool number the host has written (0: none), `first_seq` the oldest that it still has, `last_seq` + 1
+    if it has none. Reports of the previous release have neither `first_seq` nor `number`; UNSET keeps their signature valid.
+    """
 
     host: str
     last_seq: int
     body: dict[str, Any]
+    signature: str = ""
+    first_seq: Annotated[int, msgspec.Meta(ge=1, lt=_NUMBERS_END)] | msgspec.UnsetType = msgspec.UNSET
+    number: ReportNumber | msgspec.UnsetType = msgspec.UNSET
+
+
+class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
+    """Asks a host for bytes of an attempt's log. `id` is random and used once; `offset` and `limit` are as in `job_log.read`."""
+
+    host: str
+    id: str
+    job: int
+    attempt: int
+    offset: int
+    limit: int
+    signature: str = ""
+
+
+class LogAnswer(msgspec.Struct, frozen=True, tag="log answer"):
+    """What the host has at that place: the fields of a `job_log.Chunk`. `data` is None if it has no such log."""
+
+    host: str
+    id: str
+    data: bytes | None
+    next_offset: int = 0
+    dropped: int = 0
     signature: str = ""
 
 
@@ -127,17 +182,35 @@ Message = WakeUp | Spooled | HostReport
 _decoder = msgspec.json.Decoder(Message)
 
 
-def seal(message: Spooled | HostReport, key: str) -> Spooled | HostReport:
-    """The host's message, signed: write access to Redis alone is not enough to end a job that runs."""
+class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
+    """From the dispatcher to a host: its events up to number `seq` are committed.
+
+    `worker` and `number` are those of the host's latest report ("" and 0 before the first), so a host recognises one that was
+    replayed: it answers another process, or an earlier report. `dispatcher` is to be repeated in the next report.
+    """
+
+    host: str
+    seq: int
+    worker: str
+    number: int
+    dispatcher: str
+    signature: str = ""
+
+
+Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
+
+
+def seal(message: Signed, key: str) -> Signed:
+    """The message, signed: write access to Redis alone is not enough to end a job, or to lose the news of its end."""
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | HostReport, key: str) -> bool:
+def is_genuine(message: Spooled | HostReport | Acknowledgement | LogRequest | LogAnswer, key: str) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message | Acknowledgement | LogRequest | LogAnswer) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
 
@@ -149,3 +222,47 @@ def decode(raw: bytes) -> Message:
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a message: {error}") from error
     return message
+
+
+def genuine(raw: bytes, kind: type[Signed], host: str, key: str) -> Signed | None:
+    """The message of this kind to or from `host` in `raw`; None unless it was signed with `key`."""
+    try:
+        message = msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError:
+        return None
+    return message if message.host == host and is_genuine(message, key) else None
+
+
+class HostKeys:
+    """The key of each host, derived from the dispatcher's master key.
+
+    A host of the previous release signs with the master key itself, and follows only orders that are signed with it. Such a host
+    is served until it first signs with its own key. To be removed with the next release.
+    """
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self._with_own_key: set[str] = set()
+        self._with_master_key: set[str] = set()
+
+    def of(self, host: str) -> str:
+        """The key for orders to `host`."""
+        return self._master if host in self._with_master_key else host_key(self._master, host)
+
+    def sealed(self, acknowledgement: Acknowledgement) -> bytes:
+        """The acknowledgement as its host understands it: one of the previous release takes a bare number."""
+        host = acknowledgement.host
+        if host in self._with_master_key:
+            return str(acknowledgement.seq).encode()
+        return encode(seal(acknowledgement, host_key(self._master, host)))
+
+    def is_genuine(self, message: Spooled | HostReport) -> bool:
+        """Whether the host that the message names has signed it."""
+        if is_genuine(message, host_key(self._master, message.host)):
+            self._with_own_key.add(message.host)
+            self._with_master_key.discard(message.host)
+            return True
+        if message.host in self._with_own_key or not is_genuine(message, self._master):
+            return False
+        self._with_master_key.add(message.host)
+        return True

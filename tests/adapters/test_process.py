@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,6 +43,19 @@ def test_a_zombie_is_not_alive(sleeper: Identity) -> None:
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert process.start_ticks(sleeper.pid) is not None
     assert not process.is_alive(sleeper)
+
+
+def test_a_process_lives_although_no_descriptor_is_left_to_look_at_it(sleeper: Identity) -> None:
+    """The worker service ends an attempt whose shim is gone: a lack of descriptors must not look like that."""
+    process.boot_id()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        alive = process.is_alive(sleeper)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert alive
+    assert not process.is_alive(sleeper._replace(pid=2**22 + 1))
 
 
 def test_another_boot_or_start_is_another_identity(sleeper: Identity) -> None:

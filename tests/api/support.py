@@ -242,7 +242,7 @@ def live_device(name: str, total: int, load: float | None, *residents: dict[str,
 
 
 def picture(at: float, *devices: dict[str, Any]) -> bytes:
-    dispatcher = {"pid": 4242, "passes": 918, "pass_seconds": 0.0021, "model_version": "m-7"}
+    dispatcher = {"pid": 4242, "passes": 918, "pass_seconds": 0.0021, "model_version": "m-7", "epoch": 4}
     return msgspec.json.encode({"at": at, "dispatcher": dispatcher, "devices": list(devices)})
 
 

@@ -13,6 +13,7 @@ from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
 from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches, read_token
 from gpuq.errors import Failure, NotPermitted
+from gpuq.settings import Api
 from tests.api.conftest import TOKEN, Endpoint
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -190,13 +191,13 @@ def test_another_user_on_the_socket_is_refused(monkeypatch: pytest.MonkeyPatch) 
     """The kernel says who connected; we only change who we believe to be."""
     left, right = socket.socketpair()
     with left, right:
-        assert identity.caller_at(left).uid == os.getuid()
+        assert identity.caller_at(left, Api()).uid == os.getuid()
         if os.getuid() == 0:
             monkeypatch.setattr(identity, "_PEER", _Peer(4242))
         else:
             monkeypatch.setattr(os, "geteuid", lambda: 4242)
         with pytest.raises(NotPermitted):
-            identity.caller_at(left)
+            identity.caller_at(left, Api())
 
 
 class _Peer:

@@ -78,6 +78,7 @@ async def test_a_job_before_its_first_pass_has_nulls(endpoint: Endpoint) -> None
     lists = {"partners", "partner_kinds", "slowdowns", "slowdown_otherwise"}
     assert job["actual"] == {name: [] if name in lists else None for name in job["actual"]}
     assert job["environment"] == ["SECRET"]
+    assert job["umask"] is None
     assert "canary" not in str(job)
 
 

@@ -1,4 +1,4 @@
-"""Logs: one stream of bytes from several files, also while they are written, never a byte from outside."""
+"""Logs: one stream of bytes, from this host or another, also while they are written, never a byte from outside."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.api import logs
+from gpuq.adapters.job_log import Chunk, read
 from gpuq.core.state.job import JobState
+from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
 from tests.api.support import attempt, forecast, record, row
 
@@ -79,19 +80,6 @@ async def test_segments_are_joined_and_gaps_marked(endpoint: Endpoint, folder: P
     assert await body(endpoint, "?offset=-4") == b"gap."
 
 
-def test_segments_in_the_order_of_their_offsets_not_their_names(tmp_path: Path) -> None:
-    folder = tmp_path / "1-1"
-    folder.mkdir()
-    (folder / "output.log").write_bytes(b"0123456789")
-    for start in (10, 100, 20, 9999999999):
-        (folder / f"output.log.{start}").write_bytes(b"x" * 10)
-    (folder / "output.log.20.tmp").write_bytes(b"never")
-    assert logs.length(tmp_path, 1, 1) == 10_000_000_009
-    chunk = logs.read(tmp_path, 1, 1, 25, 100)
-    assert (len(chunk.data), chunk.next_offset, chunk.dropped) == (5, 30, 0)
-    assert logs.read(tmp_path, 1, 1, 30, 100).dropped == 70
-
-
 async def test_following_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> None:
     log = folder / "output.log"
     log.write_bytes(b"one\n")
@@ -148,13 +136,80 @@ async def test_a_job_without_output_yet_has_an_empty_log(endpoint: Endpoint) -> 
     assert await body(endpoint) == b""
 
 
+class OtherHosts:
+    """The logs of the host `rack-3`; `away` makes it silent."""
+
+    def __init__(self) -> None:
+        self.log = b"one\n"
+        self.away = False
+
+    async def read(self, host: str, job: int, attempt: int, offset: int, limit: int) -> Chunk | None:
+        if self.away:
+            raise Unreachable(f"Host {host} does not answer.")
+        assert (host, job, attempt) == ("rack-3", 7, 1)
+        offset = offset if offset >= 0 else max(0, len(self.log) + offset)
+        return Chunk(self.log[offset : offset + limit], min(len(self.log), offset + limit))
+
+
+@pytest.fixture
+def elsewhere(endpoint: Endpoint, folder: Path) -> OtherHosts:
+    """Job 7 runs on the host `rack-3`, which is not this one."""
+    folder.rmdir()
+    endpoint.context.host_logs = hosts = OtherHosts()
+    return hosts
+
+
+async def test_the_log_of_another_host_is_read_there(endpoint: Endpoint, elsewhere: OtherHosts) -> None:
+    elsewhere.log = b"0123456789" * 100_000
+    assert await body(endpoint) == elsewhere.log
+    assert await body(endpoint, "?offset=-5") == b"56789"
+    assert await body(endpoint, "?offset=10&limit=3") == b"012"
+
+
+async def test_a_job_on_another_host_is_followed_through_a_time_when_that_host_is_away(
+    endpoint: Endpoint, elsewhere: OtherHosts
+) -> None:
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+        assert await answer.content.readexactly(4) == b"one\n"
+        elsewhere.away = True
+        elsewhere.log += b"two\n"
+        await asyncio.sleep(0.3)
+        elsewhere.away = False
+        assert await answer.content.readexactly(4) == b"two\n"
+        end(endpoint)
+        assert await answer.content.read() == b""
+
+
+async def test_a_host_that_does_not_answer_is_named_with_the_place_of_the_log(
+    endpoint: Endpoint, elsewhere: OtherHosts
+) -> None:
+    elsewhere.away = True
+    status, reply = await endpoint.get("/api/v1/jobs/7/logs")
+    assert (status, reply["exit_code"]) == (503, 4)
+    assert "Host rack-3 does not answer" in reply["detail"]
+    assert "It is on host rack-3: " in reply["hint"]
+
+
 async def test_a_missing_log_is_404(endpoint: Endpoint, folder: Path) -> None:
     folder.rmdir()
     end(endpoint)
     status, reply = await endpoint.get("/api/v1/jobs/7/logs")
     assert (status, reply["exit_code"]) == (404, 3)
-    assert "rack-3" in reply["hint"]
+    assert "on host rack-3 is gone" in reply["detail"]
     assert (await endpoint.get("/api/v1/jobs/7/logs?attempt=9"))[0] == 404
+
+
+async def test_thousands_of_planted_segments_cost_little(endpoint: Endpoint, folder: Path) -> None:
+    """Each read lists the folder: at most the latest 64 of them are looked at and sent."""
+    (folder / "output.log").write_bytes(b"own")
+    for number in range(3000):
+        (folder / f"output.log.{1000 + number}").write_bytes(b"x")
+    looks: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = os.stat
+        patch.setattr(os, "stat", lambda name, **given: (looks.append(name), real(name, **given))[1])
+        chunk = read(endpoint.settings.home.attempts, 7, 1, 0, 100)
+    assert (chunk.data, len(looks)) == (b"own", 65)
 
 
 @pytest.mark.parametrize("name", ["output.log", "output.log.0", "output.log.5"])

@@ -110,6 +110,28 @@ async def test_an_absent_database_confirms_nothing(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission()))[0] == 201
 
 
+async def test_a_silent_database_is_answered_with_503_and_a_key_finds_what_it_recorded(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.api.submit.ANSWER_WITHIN_S", 0.2)
+    gate = threading.Event()
+    endpoint.store.before_commit = lambda: gate.wait(10) and None
+    keys = [{"Idempotency-Key": "sent"}, {"Idempotency-Key": "waiting"}]
+    sent = asyncio.create_task(endpoint.post(JOBS, submission(), headers=keys[0]))
+    while not endpoint.context.committer._thread._threads:
+        await asyncio.sleep(0.005)
+    waiting = asyncio.create_task(endpoint.post(JOBS, submission(), headers=keys[1]))
+    for status, body in await asyncio.gather(sent, waiting):
+        assert (status, body["detail"]) == (503, "The database has not answered for 0.2 s.")
+        assert "same Idempotency-Key" in body["hint"]
+
+    gate.set()
+    monkeypatch.setattr("gpuq.api.submit.ANSWER_WITHIN_S", 10)
+    assert (await endpoint.post(JOBS, submission(), headers=keys[0]))[1]["id"] == 1
+    assert endpoint.store.batches == [1, 1], "the one that waited got an error, so it is not recorded later"
+    assert (await endpoint.post(JOBS, submission(), headers=keys[1]))[1]["id"] == 2
+
+
 @pytest.mark.parametrize("way", ["down", "hang"])
 async def test_a_submission_succeeds_without_redis(endpoint: Endpoint, way: str) -> None:
     setattr(endpoint.stream, way, True)
@@ -163,6 +185,8 @@ async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: E
         ({"gpu_memory": 2**60 + 1}, "$.gpu_memory"),
         ({"gpu_memory": 2**64}, "$.gpu_memory"),
         ({"env": {"A=B": "1"}}, "$.env"),
+        ({"umask": -1}, "$.umask"),
+        ({"umask": 0o1000}, "$.umask"),
     ],
 )
 async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
@@ -173,10 +197,12 @@ async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[s
 
 
 async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_preemptible(endpoint: Endpoint) -> None:
-    body = submission(gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}})
+    body = submission(
+        gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}}, umask=0o027
+    )
     assert (await endpoint.post(JOBS, body))[0] == 201
     kept = endpoint.store.job_rows[1].record.submission
-    assert (kept.gpus, kept.priority, kept.preemptible) == (2, -3, True)
+    assert (kept.gpus, kept.priority, kept.preemptible, kept.umask) == (2, -3, True, 0o027)
     assert kept.hints is not None
     assert kept.hints.layers == {"Dense": 4}
     for wrong in (2.5, "2", True, 65.0, 1e300):

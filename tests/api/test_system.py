@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,21 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
         assert "secret" not in str(body)
 
 
+async def test_reads_of_a_silent_database_are_answered_with_503(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.api.context.ANSWER_WITHIN_S", 0.2)
+    gate = threading.Event()
+    for call in ("last_seq", "job"):
+        monkeypatch.setattr(endpoint.store, call, lambda *_: gate.wait(10))
+    try:
+        shown, probed = await asyncio.gather(endpoint.get("/api/v1/jobs/1"), endpoint.get("/readyz"))
+    finally:
+        gate.set()
+    assert (shown[0], shown[1]["detail"]) == (503, "The database has not answered for 0.2 s.")
+    assert (probed[0], probed[1]["database"]) == (503, "unreachable")
+
+
 async def test_metrics(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     async with endpoint.socket.get("/metrics") as answer:
@@ -70,6 +86,7 @@ async def test_metrics(endpoint: Endpoint) -> None:
     assert set(used[0].labels) == {"gpu", "host"}
     assert families["gpuq_gpu_jobs"].samples[0].value == 2
     assert families["gpuq_redis_up"].samples[0].value == 1
+    assert families["gpuq_dispatcher_epoch"].samples[0].value == 4
     assert families["gpuq_model_info"].samples[0].labels == {"version": "m-7"}
     assert {label for family in families.values() for sample in family.samples for label in sample.labels} <= {
         "state", "outcome", "gpu", "host", "version",

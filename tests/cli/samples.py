@@ -96,6 +96,7 @@ def job(job_id: int, **changes: Any) -> dict[str, Any]:
         "git_sha": "0123456789abcdef0123456789abcdef01234567",
         "git_dirty": True,
         "environment": ["PATH"],
+        "umask": 0o022,
         "declared_memory_bytes": None,
         "time_limit_s": None,
         "position": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def make_python(folder: Path) -> str:
     python.write_text("#!/bin/sh\n")
     python.chmod(0o755)
     return str(python)
+
+
+def test_the_umask_is_read_and_stays() -> None:
+    before = os.umask(0o027)
+    try:
+        assert [capture.umask(), capture.umask()] == [0o027, 0o027]
+    finally:
+        os.umask(before)
 
 
 def test_the_interpreter_is_the_nearest_environments(tmp_path: Path) -> None:

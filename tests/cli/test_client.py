@@ -17,7 +17,7 @@ import pytest
 from gpuq.cli.client import Client, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi, Reply, _handler, serve
+from tests.cli.conftest import Command, FakeApi, Reply, _handler, problem, serve
 
 
 @pytest.fixture
@@ -47,6 +47,19 @@ def test_over_tcp_the_token_of_the_home_is_sent(gpuq: Command, api: FakeApi, por
 def test_the_host_may_come_from_the_environment(gpuq: Command, api: FakeApi, port: int) -> None:
     api.on("GET", "/api/v1/gpus", samples.DEVICES)
     assert gpuq("gpus", GPUQ_HOST=f"http://127.0.0.1:{port}", GPUQ_HOME="/nonexistent").code == 0
+
+
+def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared.sock"
+    monkeypatch.setattr("gpuq.cli.client.SHARED_SOCKET", shared)
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    own = f"unix://{tmp_path}/state/gpuq/run/api.sock"
+    assert Client(None, environ).address == own
+    shared.touch()
+    assert Client(None, environ).address == f"unix://{shared}"
+    (tmp_path / "state" / "gpuq").mkdir(parents=True)
+    assert Client(None, environ).address == own
+    assert Client(None, {"GPUQ_HOME": "/nonexistent"}).address == "unix:///nonexistent/run/api.sock"
 
 
 def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
@@ -189,6 +202,26 @@ def test_calls_wait_for_an_absent_endpoint_at_most_away_s(home: Path) -> None:
             Client(environ={"GPUQ_HOME": str(home)}, away_s=0.3).get("/api/v1/gpus")
     finally:
         os.close(lock)
+
+
+def test_a_database_that_stays_away_is_reported_after_the_last_try(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpuq.cli.client.RETRY_S", 0.5)
+    monkeypatch.setattr("gpuq.cli.client._NOTE_AFTER_S", 0.0)
+    away = problem(503, 4, "The database has not answered for 4 s.", "See `gpuq queue`.")
+    api.on("POST", "/api/v1/jobs", away)
+    api.on("POST", "/api/v1/jobs/1/cancel", away)
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        with pytest.raises(Unreachable, match="not answered") as error:
+            client.post("/api/v1/jobs", {}, key="k")
+        assert error.value.fix == "See `gpuq queue`."
+        assert len(api.requests) > 1
+        assert capsys.readouterr().err.count("The database has not answered for 4 s. Trying again") == 1
+        asked = len(api.requests)
+        with pytest.raises(Unreachable):
+            client.post("/api/v1/jobs/1/cancel")
+        assert len(api.requests) == asked + 1, "without a key it might be done twice"
 
 
 def test_a_stale_dispatcher_is_noted_once(gpuq: Command, api: FakeApi) -> None:

@@ -21,6 +21,7 @@ from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
+from gpuq.daemon.leadership import LEASE_S, Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
 from gpuq.daemon.perform import Performer
@@ -28,7 +29,7 @@ from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.submission import JobRecord, Submission
-from gpuq.messages.wire import Message, verify
+from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from tests.support.nouns import GIB
@@ -54,9 +55,11 @@ async def run_here(work: Callable[..., Any], *args: object) -> Any:
 class Harness:
     """One record, one Redis, and a dispatcher that can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    run_blocking: Callable[..., Any] = staticmethod(run_here)
+
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
-        self.store: Store = MemoryStore()
+        self.store: Store = store or MemoryStore()
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now = 1000.0
@@ -65,24 +68,33 @@ class Harness:
 
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
+        self.lease = self.lead()
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
         learner.catch_up(self.now)
         state = restore(self.store, self.now)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
+        keys = HostKeys(KEY)
         parts = DispatcherDependencies(
             store=self.store,
+            lease=self.lease,
             stream=self.stream,
-            performer=Performer(self.bell, KEY, Limits().start_grace_s),
+            performer=Performer(self.bell, keys, Limits().start_grace_s),
             learner=learner,
             policy=guard(Scheduling()),
             limits=Limits(),
             clock=lambda: self.now,
-            run_blocking=run_here,
+            run_blocking=self.run_blocking,
         )
-        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        inbox = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, keys)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), inbox)
         self.dispatcher.journal.begin(state, self.now)
+
+    def lead(self) -> Lease:
+        """Take the leadership, also from the dispatcher before."""
+        epoch = self.store.take_leadership("the test", LEASE_S)
+        assert epoch is not None
+        return Lease(self.store, epoch, lambda: self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
         """What the API does: commit, then ring (the ring may be lost)."""
@@ -107,14 +119,15 @@ class Harness:
         """Let the host and the dispatcher talk to each other for a while."""
         for _ in range(turns):
             self.now += seconds
-            acknowledged = await self.stream.acknowledged(world.host) or 0
-            await self.turn(*world.messages(acknowledged))
+            raw = await self.stream.acknowledged(world.host)
+            acknowledged = genuine(raw or b"", Acknowledgement, world.host, world.key)
+            await self.turn(*world.messages(acknowledged.seq if acknowledged else 0))
             self.deliver(world)
 
     def deliver(self, world: World) -> None:
         """Let the host pop what was rung."""
         for _, signed in self.bell.sent.pop(world.host, []):
-            world.follow(verify(signed, KEY, world.host))
+            world.follow(verify(signed, world.key, world.host))
 
     def states(self) -> dict[int, str]:
         return {row.id: row.state.value for row in self.store.jobs()}

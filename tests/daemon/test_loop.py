@@ -9,6 +9,7 @@ import pytest
 
 from gpuq.api.views import forecast_view
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import JobState
 from gpuq.daemon import loop
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE
@@ -243,6 +244,25 @@ async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
     turning.cancel()
 
     assert harness.store.requests(1) == []
+
+
+async def test_a_report_that_waited_in_the_inbox_is_as_old_as_its_id_says(harness: Harness) -> None:
+    """By the clock of the Redis server, which differs from ours."""
+    (report,) = World(harness.store, a_device()).messages(0)
+    harness.stream.server.clock = lambda: harness.now + 5000
+    await harness.stream.add(report)
+    harness.now += 8
+
+    working = [asyncio.create_task(harness.dispatcher.listen()), asyncio.create_task(harness.dispatcher.run())]
+    async with asyncio.timeout(30):
+        while not harness.dispatcher.state.hosts:
+            await asyncio.sleep(0.01)
+    for task in working:
+        task.cancel()
+
+    state = harness.dispatcher.state
+    assert state.hosts[HostId("host")].last_seen == pytest.approx(harness.now - 8)
+    assert state.readings[DeviceId("gpu0")].at == pytest.approx(harness.now - 8)
 
 
 async def test_the_rest_of_a_large_batch_is_fetched_also_while_hosts_talk(

@@ -141,24 +141,33 @@ async def test_redis_away_holds_nothing_up_that_it_need_not(harness: Harness) ->
 
 
 async def test_the_database_away_stops_the_ring_and_loses_nothing(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The log has a line for each change; the watchdog is fed while the dispatcher waits."""
     world = World(harness.store, a_device())
     job = harness.submit()
-    failures = iter([Unreachable("the disk is full."), Unreachable("the disk is full.")])
-    commit = harness.store.commit
+    failures = iter([Unreachable("the disk is full."), Unreachable("it does not answer."), Unreachable("it is busy.")])
+    commit, beats = harness.store.commit, []
 
     def failing(batch: object) -> None:
+        beats.append(harness.dispatcher.beat)
         for failure in failures:
+            harness.now += 30
             raise failure
         commit(batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(harness.store, "commit", failing)
     monkeypatch.setattr("gpuq.daemon.loop._RETRY_S", 0)
 
-    await harness.live(world, 3)
+    with caplog.at_level("INFO", "gpuq.daemon.loop"):
+        await harness.live(world, 3)
 
     assert harness.states() == {job: "RUNNING"}
+    assert [line.getMessage() for line in caplog.records] == [
+        "record: the disk is full. Trying again until it answers.",
+        "record: it answers again after 60 s",
+    ]
+    assert len(set(beats[:4])) == 4
 
 
 async def test_an_unknown_request_is_dropped_and_jobs_still_start(harness: Harness) -> None:
@@ -172,3 +181,29 @@ async def test_an_unknown_request_is_dropped_and_jobs_still_start(harness: Harne
     assert harness.store.requests(10) == []
     assert isinstance(job, int)
     assert JobId(job) in harness.dispatcher.state.jobs
+
+
+async def test_the_jobs_of_a_host_that_was_reported_lost_end_or_start_elsewhere(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    other = World(harness.store, a_device("far0", host="far"), host="far")
+    ends, goes_on = harness.submit(), harness.submit("other.py", requeue_on_node_fail=True)
+    await harness.live(world, 4)
+    assert harness.states() == {ends: "RUNNING", goes_on: "RUNNING"}
+
+    harness.now += 30  # the host is silent
+    harness.store.add_request("lost", None, "ann", harness.now, {"host": "host"})
+    await harness.live(other, 4)
+
+    assert harness.states() == {ends: "NODE_FAIL", goes_on: "RUNNING"}
+    assert other.starts == [AttemptId(goes_on, 2)]
+    [first, _] = harness.store.attempts(goes_on)
+    assert (first.ending, first.reason) == ("lost", "host host was reported lost by ann")
+
+
+async def test_a_host_that_reports_is_not_lost(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    harness.store.add_request("lost", None, "ann", harness.now, {"host": "host"})
+    await harness.live(world, 3)
+    assert harness.states() == {job: "RUNNING"}

@@ -19,7 +19,7 @@ from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
-from tests.support.world import KEY, World
+from tests.support.world import World
 
 
 def the_first_takes_all(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
@@ -40,7 +40,7 @@ def use(harness: Harness, policy: object) -> Guarded:
 
 def verbs(harness: Harness, world: World) -> list[Verb]:
     """What was rung and not yet heard."""
-    return [verify(signed, KEY, world.host).verb for _, signed in harness.bell.sent.get(world.host, [])]
+    return [verify(signed, world.key, world.host).verb for _, signed in harness.bell.sent.get(world.host, [])]
 
 
 async def preempted(harness: Harness, world: World) -> tuple[JobId, JobId]:

@@ -8,6 +8,7 @@ import pytest
 
 from gpuq.adapters.store.contract import Commit, JobChange
 from gpuq.core.state.attempt import AttemptId, StopReason
+from gpuq.core.state.device import HostId
 from gpuq.core.state.job import JobState
 from gpuq.daemon.restore import restore
 from tests.daemon.harness import Harness
@@ -40,6 +41,22 @@ async def test_reason_is_the_stored_one_also_where_a_cancel_came_later(
     completing = replace(
         harness.dispatcher.state.jobs[job], state=JobState.COMPLETING, cancel_requested=cancel_requested
     )
-    harness.store.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
+    harness.lease.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
     restored = restore(harness.store, harness.now)
     assert restored.attempts[attempt].stopping is StopReason.PREEMPTED
+
+
+async def test_a_drained_host_stays_drained_over_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    await harness.live(world, 2)
+    harness.store.add_request("drain", None, "ann", harness.now, {"host": "host", "why": "new driver"})
+    await harness.turn()
+    harness.start()
+    assert harness.dispatcher.state.drained == {HostId("host"): "new driver"}
+    job = harness.submit()
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[job].state is JobState.PENDING
+    harness.store.add_request("resume", None, "ann", harness.now, {"host": "host"})
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[job].state is JobState.RUNNING
+    assert harness.store.drained() == {}

@@ -1,7 +1,10 @@
 """What the documents name exists, and what exists is documented."""
 
 import importlib
+import os
 import re
+import shutil
+import stat
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -35,6 +38,21 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\bGPUQ_[A-Z][A-Z_]*[A-Z]\b")
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the command sqlite3")
+def test_a_backup_as_documented_is_closed_to_others(tmp_path: Path) -> None:
+    """Run under the usual umask, with `/backup` elsewhere."""
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    (home / "models").mkdir(parents=True)
+    backup.mkdir()
+    for name in ("gpuq.db", "order.key", "token", "models/card.json"):
+        (home / name).touch(mode=0o600)
+    section = OPERATIONS.split("## Backup and restore")[1]
+    commands = next(body for _, body in BLOCK.findall(section)).replace("/backup/", f"{backup}/")
+    subprocess.run(["sh", "-ec", commands], env={**os.environ, "GPUQ_HOME": str(home)}, umask=0o022, check=True)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in backup.rglob("*") if path.is_file()}
+    assert modes == dict.fromkeys(("gpuq.db", "order.key", "token", "card.json"), 0o600)
 
 
 def name_of(path: Path) -> str:

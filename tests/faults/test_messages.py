@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import socket
 import sys
@@ -16,6 +18,7 @@ from rq import Callback, Queue
 from rq.serializers import JSONSerializer, PickleSerializer
 
 from gpuq.adapters.redis.link import ANSWER_WITHIN_S
+from gpuq.home import Home, key_of_this_host
 from gpuq.messages import wire
 from tests.support.site import Site, kill, wait_for
 
@@ -120,6 +123,36 @@ def test_redis_stands_still_for_longer_than_two_calls_wait(site: Site) -> None:
     assert written(ledger) == ran_once(*before, *meanwhile)
 
 
+@pytest.mark.parametrize("lost_by", ["a forged acknowledgement", "the loss of the spool"])
+def test_an_end_that_was_lost_on_its_host_is_sent_again(site: Site, client: redis.Redis, lost_by: str) -> None:
+    """The dispatcher stands still meanwhile, so that it can neither take the end nor write over what is forged."""
+    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    site.wait(job, "RUNNING")
+    [dispatcher] = site.pids("dispatcher")
+    kill(dispatcher, signal.SIGSTOP)
+    try:
+        client.set(wire.acknowledged_key(HOST), 10**9)
+        marker, spool = site.home / "attempts" / f"{job}-1" / "spooled.json", site.home / "spool"
+        wait_for(lambda: json.loads(marker.read_bytes()).get("exited"), 20)
+        if lost_by == "a forged acknowledgement":
+            read = client.info("commandstats")["cmdstat_get"]["calls"]
+            wait_for(
+                lambda: (
+                    client.info("commandstats")["cmdstat_get"]["calls"] >= read + 3 or not list(spool.glob("*.json"))
+                ),
+                10,
+            )
+        else:
+            site.kill("worker")
+            shutil.rmtree(spool)
+        client.flushall()
+    finally:
+        kill(dispatcher, signal.SIGCONT)
+
+    found = site.wait(job)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+
+
 # --- forged --------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +161,7 @@ def test_who_can_write_to_redis_can_start_nothing(site: Site, client: redis.Redi
     done = submit(site, ledger)
     site.wait(done)
     held = site.submit(sys.executable, "-I", "-S", str(JOB), str(ledger), "0", hold=True)
-    key = (site.home / "order.key").read_text().strip()
+    key = key_of_this_host(Home(site.home), HOST)
     orders = site.pids("orders")
 
     for function, argument in forgeries(done, held, key, f"touch {canary}"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.adapters.store.postgresql import Server, why_not
+from tests.support.silent_proxy import SilentProxy
 from tests.support.site import Site, kill, wait_for
 
 BODY = {"command": ["/bin/true"], "cwd": "/", "env": {}}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     if reason := why_not():
         pytest.skip(reason)
@@ -21,30 +23,83 @@ def server() -> Iterator[Server]:
     running.remove()
 
 
-def test_jobs_run_are_recorded_and_outlive_the_absence_of_the_record(server: Server) -> None:
-    with Site(devices_cpu_count=2, devices_cpu_cores=1, database_url=server.create_database()) as site:
-        done = site.submit("/bin/sh", "-c", "echo from the job; exit 7")
-        found = site.wait(done)
-        assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 7, 1)
-        assert site.get(f"/api/v1/jobs/{done}/logs?limit=100") == (200, b"from the job\n")
-        assert not (site.home / "gpuq.db").exists()
+@pytest.fixture(scope="module")
+def proxy(server: Server) -> Iterator[SilentProxy]:
+    running = SilentProxy(server.socket)
+    yield running
+    running.close()
 
-        running = site.submit("/bin/sh", "-c", "sleep 2; exit 3")
-        waiting = site.submit("/bin/true", hold=True)
-        site.wait(running, "RUNNING")
-        server.stop()
-        status, problem = site.request("POST", "/api/v1/jobs", BODY)
-        assert (status, "PostgreSQL" in problem["detail"]) == (503, True), "no yes without a record"
-        wait_for((site.home / "attempts" / f"{running}-1" / "exit.json").exists, 20)
-        for part in ("dispatcher", "worker"):
-            for pid in site.pids(part):
-                kill(pid)
-        server.start()
 
-        found = site.wait(running)
-        assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
-        site.request("POST", f"/api/v1/jobs/{waiting}/release")
-        assert site.wait(waiting)["state"] == "COMPLETED"
-        last = site.submit("/bin/true")
-        assert last == waiting + 1, "what was refused has left nothing behind"
-        assert site.wait(last)["state"] == "COMPLETED"
+@pytest.fixture(scope="module")
+def site(server: Server, proxy: SilentProxy) -> Iterator[Site]:
+    url = proxy.url(server.create_database())
+    with Site(devices_cpu_count=2, devices_cpu_cores=1, database_url=url) as site:
+        yield site
+
+
+def cut(site: Site, proxy: SilentProxy, name: str, seconds: float) -> None:
+    """Cut the network to the database for `seconds` while a job runs. No answer takes five seconds; no job is lost or doubled."""
+    services = {part: site.pids(part) for part in ("dispatcher", "api", "worker")}
+    running = site.submit("/bin/sh", "-c", "exec sleep 1")
+    site.wait(running, "RUNNING")
+    proxy.cut()
+    ends = time.monotonic() + seconds
+    try:
+        while True:
+            began = time.monotonic()
+            status, problem = site.request("POST", "/api/v1/jobs", BODY, {"Idempotency-Key": name})
+            assert (status, time.monotonic() - began < 5) == (503, True), problem
+            assert problem["hint"]
+            if time.monotonic() > ends:
+                break
+            time.sleep(0.2)
+    finally:
+        proxy.heal()
+    healed = time.monotonic()
+    repeated = site.submit("/bin/true", key=name)
+    assert (time.monotonic() - healed < 5, repeated) == (True, running + 1), (
+        "one job for all that were sent with this key"
+    )
+    assert site.wait(repeated)["state"] == "COMPLETED"
+    assert site.wait(running)["state"] == "COMPLETED"
+    assert time.monotonic() - healed < 5
+    assert {part: site.pids(part) for part in services} == services, "no service was restarted"
+
+
+def test_a_silent_cut_is_answered_at_once_and_over_when_it_ends(site: Site, proxy: SilentProxy) -> None:
+    cut(site, proxy, "cut", seconds=0)
+
+
+@pytest.mark.soak
+def test_a_hundred_silent_cuts(site: Site, proxy: SilentProxy) -> None:
+    """From one second to two minutes, as many short ones as long ones."""
+    for number in range(100):
+        cut(site, proxy, f"cut-{number}", seconds=120 ** (number / 99))
+
+
+def test_jobs_run_are_recorded_and_outlive_the_absence_of_the_record(site: Site, server: Server) -> None:
+    done = site.submit("/bin/sh", "-c", "echo from the job; exit 7")
+    found = site.wait(done)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 7, 1)
+    assert site.get(f"/api/v1/jobs/{done}/logs?limit=100") == (200, b"from the job\n")
+    assert not (site.home / "gpuq.db").exists()
+
+    running = site.submit("/bin/sh", "-c", "sleep 2; exit 3")
+    waiting = site.submit("/bin/true", hold=True)
+    site.wait(running, "RUNNING")
+    server.stop()
+    status, problem = site.request("POST", "/api/v1/jobs", BODY)
+    assert (status, "PostgreSQL" in problem["detail"]) == (503, True), "no yes without a record"
+    wait_for((site.home / "attempts" / f"{running}-1" / "exit.json").exists, 20)
+    for part in ("dispatcher", "worker"):
+        for pid in site.pids(part):
+            kill(pid)
+    server.start()
+
+    found = site.wait(running)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+    site.request("POST", f"/api/v1/jobs/{waiting}/release")
+    assert site.wait(waiting)["state"] == "COMPLETED"
+    last = site.submit("/bin/true")
+    assert last == waiting + 1, "what was refused has left nothing behind"
+    assert site.wait(last)["state"] == "COMPLETED"

@@ -21,10 +21,21 @@ from gpuq.core.state.job import JobId, KindId
 from gpuq.daemon.outcome import outcome_of
 from gpuq.messages import codec, live, wire
 from gpuq.messages.outcome import outcome_from_json
+from gpuq.messages.submission import Submission
 
 GOLDEN = Path(__file__).parent / "golden"
 KEY = "secret-order-key"
 JOURNAL = json.loads((GOLDEN / "journal.json").read_bytes())
+
+
+# Fields that were added to files since, with what they are in a file without them.
+ADDED = {
+    "order": {"umask": 0o022, "version": 1},
+    "started": {"version": 1},
+    "exit": {"version": 1},
+    "spooled_marker": {"version": 1},
+    "spool": {},
+}
 
 
 def golden(name: str) -> Any:
@@ -67,11 +78,17 @@ def test_journal_entry_is_read_and_written_with_the_same_name_and_keys(entry: di
 )
 def test_file_of_an_attempt_or_of_the_spool_is_read_and_written_with_the_same_keys(name: str, cls: type) -> None:
     read = msgspec.json.decode((GOLDEN / f"{name}.json").read_bytes(), type=cls)
-    assert holds(plain(read), golden(name))
+    assert holds(plain(read), golden(name) | ADDED[name])
+
+
+def test_a_submission_of_an_earlier_release_has_no_umask() -> None:
+    earlier = msgspec.json.decode(b'{"command": ["true"], "cwd": "/"}', type=Submission)
+    assert earlier.umask is None
+    assert plain(msgspec.structs.replace(earlier, umask=0o027))["umask"] == 0o027
 
 
 def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
-    ring, spooled, report = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
+    ring, spooled, report, numbered = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
     assert isinstance(ring, wire.WakeUp)
     assert isinstance(spooled, wire.Spooled)
     assert isinstance(report, wire.HostReport)
@@ -81,6 +98,15 @@ def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
     host = codec.noun(report.body, HostReported)
     assert [resident.attempt for resident in host.residents] == [(7, 1), (5, 2)]
     assert holds(plain(host), report.body)
+    assert isinstance(numbered, wire.HostReport)
+    assert wire.is_genuine(numbered, KEY)
+    assert holds(plain(numbered), golden("inbox")[3])
+
+
+def test_acknowledgement_is_read_its_signature_holds_and_it_is_written_as_before() -> None:
+    found = wire.genuine((GOLDEN / "acknowledgement.json").read_bytes(), wire.Acknowledgement, "node1", KEY)
+    assert found is not None
+    assert plain(found) == golden("acknowledgement")
 
 
 def test_rq_message_is_read_its_signature_holds_and_it_is_written_as_before() -> None:

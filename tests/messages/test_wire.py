@@ -19,6 +19,7 @@ from gpuq.messages.wire import (
     verify,
 )
 
+NUMBERED = HostReport("a", 3, {"b": 1}, first_seq=2, number=wire.ReportNumber("worker", 5, "dispatcher"))
 ORDER = Order(host="a", job=7, attempt=2, ring=5, verb=Verb.LAUNCH)
 
 
@@ -49,7 +50,9 @@ def test_another_key_another_host_and_another_shape_are_refused():
             verify(odd, "key", "a")
 
 
-@pytest.mark.parametrize("message", [WakeUp(), Spooled("a", 1, "Started", {"x": 1}), HostReport("a", 0, {})], ids=repr)
+@pytest.mark.parametrize(
+    "message", [WakeUp(), Spooled("a", 1, "Started", {"x": 1}), HostReport("a", 0, {}), NUMBERED], ids=repr
+)
 def test_messages_survive_the_way(message):
     assert wire.decode(wire.encode(message)) == message
 
@@ -60,8 +63,39 @@ def test_what_is_no_message_is_a_value_error(raw):
         wire.decode(raw)
 
 
+def test_an_acknowledgement_is_genuine_only_for_its_host_and_with_its_key():
+    sealed = seal(wire.Acknowledgement("a", 3, "w", 7, "d"), "key")
+    raw = encode(sealed)
+
+    assert wire.genuine(raw, wire.Acknowledgement, "a", "key") == sealed
+    assert wire.genuine(raw, wire.Acknowledgement, "b", "key") is None
+    assert wire.genuine(raw, wire.Acknowledgement, "a", "other") is None
+    changed = (
+        raw.replace(b'"seq":3', b'"seq":4'),
+        raw.replace(b'"number":7', b'"number":8'),
+        b"3",
+        b"",
+        b"[]",
+        b"\xff",
+    )
+    assert [wire.genuine(one, wire.Acknowledgement, "a", "key") for one in changed] == [None] * 6
+
+
+@pytest.mark.parametrize("first_seq", [0, -1, 2**53, 2**70])
+def test_a_number_that_the_record_cannot_store_is_refused(first_seq: int) -> None:
+    with pytest.raises(ValueError, match="not a message"):
+        decode(encode(msgspec.structs.replace(NUMBERED, first_seq=first_seq)))
+
+
+def test_an_event_is_no_acknowledgement_and_an_acknowledgement_no_message():
+    event = seal(Spooled("a", 3, "Exited", {}), "key")
+    assert wire.genuine(encode(event), wire.Acknowledgement, "a", "key") is None
+    with pytest.raises(ValueError, match="not a message"):
+        decode(encode(wire.Acknowledgement("a", 3, "w", 7, "d")))
+
+
 @pytest.mark.parametrize(
-    "message", [Spooled("a", 1, "Exited", {"at": 1.25, "n": None}), HostReport("a", 3, {"b": [1.5]})]
+    "message", [Spooled("a", 1, "Exited", {"at": 1.25, "n": None}), HostReport("a", 3, {"b": [1.5]}), NUMBERED]
 )
 def test_a_sealed_message_is_genuine_after_its_way_and_any_change_shows(message: Spooled | HostReport) -> None:
     sealed = decode(encode(seal(message, "key")))

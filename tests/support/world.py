@@ -11,11 +11,12 @@ from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, ResidentReport, Started
+from gpuq.home import host_key
 from gpuq.messages.codec import plain, to_plain
 from gpuq.messages.wire import HostReport, Message, Order, Spooled, Verb, seal
 from tests.support.nouns import a_reading
 
-KEY = "the key that orders and messages are signed with"
+KEY = "the dispatcher's key, from which each host's is derived"
 
 
 class World:
@@ -25,6 +26,7 @@ class World:
         self.store = store
         self.devices = devices
         self.host = host
+        self.key = host_key(KEY, host)
         self.folders: dict[AttemptId, str] = {}
         self.spool: list[Spooled | HostReport] = []
         self.starts: list[AttemptId] = []
@@ -75,8 +77,8 @@ class World:
             ),
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
-        return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), KEY)]
+        return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), self.key)]
 
     def _spool(self, event: Event) -> None:
         name, body = to_plain(event)
-        self.spool.append(seal(Spooled(self.host, len(self.spool) + 1, name, body), KEY))
+        self.spool.append(seal(Spooled(self.host, len(self.spool) + 1, name, body), self.key))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.errors import BadSettings
+
 ROOT = Path(__file__).resolve().parents[2]
 RENDER = ROOT / "systemd" / "render.py"
 PREFIX = Path(sys.prefix)
@@ -149,6 +151,29 @@ def test_daemons_are_watched(units, service):
     unit = settings(units / service)
     assert (unit["Type"], unit["NotifyAccess"], unit["Restart"]) == (["notify"], ["main"], ["always"])
     assert int(unit["WatchdogSec"][0]) >= 30
+
+
+RESTARTED = sorted(
+    path.relative_to(ROOT / "systemd") for path in (ROOT / "systemd").rglob("*.service") if "Restart" in settings(path)
+)
+
+
+def test_every_daemon_is_restarted():
+    named = {"gpuqd.service", "gpuq-api.service", "gpuq-redis.service", "gpuq-worker.service", "user/gpuq.service"}
+    assert {str(path) for path in RESTARTED} == named
+
+
+@pytest.mark.parametrize("path", RESTARTED, ids=str)
+def test_a_service_is_restarted_without_end_except_after_wrong_settings(path):
+    """By default systemd gives a unit up after five starts in ten seconds: a database that is away for a minute would do."""
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str
+    unit.read(ROOT / "systemd" / path)
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    assert int(unit["Service"]["RestartSec"]) >= 2
+    assert unit["Service"]["RestartPreventExitStatus"] == str(BadSettings.exit_code)
+    # That status counts only if the main process ends with it.
+    assert unit["Service"].get("ExecStartPre", "-").startswith("-")
 
 
 @pytest.mark.parametrize("service", ["gpuq-retrain.service", "gpuq-api.service", "gpuq-worker.service"])

@@ -17,6 +17,7 @@ from gpuq_workers.attempts import AttemptFolder
 from gpuq.adapters import process
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
+from tests.workers.twins import KEY
 
 SHIM = Path(__file__).parents[2] / "workers" / "gpuq_workers" / "shim" / "main.py"
 
@@ -126,6 +127,7 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
 def settings(tmp_path: Path) -> Settings:
     home = Home(tmp_path / "home")
     home.create()
+    home.host_key_file.write_text(KEY)
     worker = Worker(host="alpha", grace_s=0.3, sample_every_s=0.05, hook=False)
     return Settings(home=home, redis_url=None, database_url="sqlite://", worker=worker)
 

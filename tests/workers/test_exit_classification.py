@@ -11,6 +11,7 @@ from gpuq_workers.measuring.sample import Sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import Ending, MemoryCause
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import ResidentReport
@@ -32,7 +33,7 @@ def order(cores: tuple[int, ...] | None = None) -> OrderFile:
         time_limit_s=None,
         grace_s=1.0,
         log_limit_bytes=1,
-        shim=("boot", 1, 1),  # type: ignore[arg-type]
+        shim=Identity("boot", 1, 1),
     )
 
 
@@ -94,6 +95,21 @@ def test_a_failure_on_a_device_without_reading_is_device_failed(tmp_path: Path) 
     assert classify_exit(end(), US, order(), tmp_path, well).ending is Ending.EXITED
     assert classify_exit(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
     assert classify_exit(end(), US, order(), tmp_path, None).ending is Ending.EXITED
+
+
+def test_a_failure_in_the_output_makes_no_device_unwell(tmp_path: Path) -> None:
+    reading = Reading(999.0, None, None, None)
+    failed = end(Ending.DEVICE_FAILED, reason="device failed: CUDA error: uncorrectable ECC error encountered")
+    on_cores = Device(DeviceId("GPU-1"), GPU.host, "cpu", "cpu-2", GIB)
+    for devices, readings, unwell in (
+        ((GPU,), ((GPU.id, reading),), False),
+        ((GPU,), (), True),
+        ((on_cores,), (), False),
+    ):
+        seen = HostObservation(Sample(devices, readings, ()), {})
+        found = classify_exit(failed, US, order(), tmp_path, seen)
+        assert (found.ending, found.reason, found.unwell) == (Ending.DEVICE_FAILED, failed.reason, unwell)
+    assert not classify_exit(failed, US, order(), tmp_path, None).unwell
 
 
 # --- whose memory it was -------------------------------------------------------------------------------------------

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers import attempts as attempts_module
 from gpuq_workers import residents as residents_module
-from gpuq_workers.attempts import AttemptFolder, Marker
+from gpuq_workers.attempts import AttemptFolder, Marker, ask_for_end, make_folder
 from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
 from gpuq.adapters import process
 from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.device import DeviceId, Reading
 from gpuq.core.state.events import Exited, ResidentReport, Started
+from gpuq.home import read_regular, write_private
 from gpuq.messages import codec
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 from tests.workers.twins import GIB, StillSampler, attempt_id
@@ -117,6 +123,54 @@ def test_a_running_attempt_is_present_and_watched(host: Host) -> None:
     assert host.residents.present() == {attempt_id(): running.started()["at"]}
 
 
+def test_an_end_that_was_lost_is_sent_again_when_it_is_asked_for(host: Host) -> None:
+    host.run("sh", "-c", "exit 3")
+    host.settle(2)
+    ask_for_end(host.attempts, attempt_id())
+    host.look()
+    assert len(host.events()) == 2, "it is still to be sent"
+
+    host.spool.forget(upto=2)
+    host.restart()
+    ask_for_end(host.attempts, attempt_id())
+    started, exited = host.settle(2)
+    assert isinstance(started, Started)
+    assert isinstance(exited, Exited)
+    assert (exited.attempt, exited.exit_code) == (attempt_id(), 3)
+    assert [message.seq for message in host.spool.unacknowledged()] == [3, 4]
+
+
+def test_an_attempt_whose_end_is_asked_for_and_was_deleted_ends_as_lost(host: Host) -> None:
+    ended = host.run("true")
+    host.settle(2)
+    host.spool.forget(upto=2)
+    (ended.folder / "exit.json").unlink()
+    host.look()
+    assert host.events() == []
+
+    ask_for_end(host.attempts, attempt_id())
+    _, exited = host.settle(2)
+    assert exited.ending == "lost"
+
+
+def test_the_end_of_a_running_attempt_is_not_made_up(host: Host) -> None:
+    host.run("sleep", "60")
+    host.settle(1)
+    ask_for_end(host.attempts, attempt_id())
+    host.look()
+    assert len(host.events()) == 1
+    assert list(host.residents.present()) == [attempt_id()]
+
+
+def test_a_request_for_an_end_that_is_none_does_no_harm(host: Host) -> None:
+    (host.attempts / "1-1.end").mkdir()
+    for name in ("x.end", "7-1.end", "1-x.end"):
+        (host.attempts / name).touch()
+    host.look()
+    assert host.events() == []
+    assert [path.name for path in host.attempts.iterdir()] == ["1-1.end"]
+
+
 def test_a_job_survives_a_restart_and_its_end_is_reported(host: Host) -> None:
     running = host.run(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 9".replace("go", str(host.attempts / "go"))
@@ -179,10 +233,29 @@ def test_a_driver_error_reclassifies_the_end(host: Host) -> None:
     assert host.residents.held() == {}, "the backend, which knows the driver's errors, says when the device is well"
 
 
-def test_a_device_failure_in_the_output_holds_the_device_for_10_minutes(host: Host) -> None:
+def gpu_sample(*readings: tuple[DeviceId, Reading]) -> Sample:
+    gpu = replace(StillSampler().devices()[0], backend="nvml")
+    return Sample((gpu,), readings, ())
+
+
+def test_a_device_failure_that_only_the_output_speaks_of_holds_no_device(host: Host) -> None:
+    """Any job can print the line. It explains the end of this job, and takes the device from no other."""
+    host.residents.sample = lambda: gpu_sample((DeviceId("cpu-0"), Reading(1.0, GIB, 0.0, 0)))
+    host.run("sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1").end()
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.reason) == (
+        "device failed",
+        "device failed: CUDA error: uncorrectable ECC error encountered",
+    )
+    assert host.residents.held() == {}
+
+
+@pytest.mark.parametrize("printed", ["uncorrectable ECC error encountered", "unknown error"])
+def test_a_device_that_its_driver_lost_is_held_for_10_minutes(host: Host, printed: str) -> None:
     now = [100.0]
     host.residents.monotonic = lambda: now[0]
-    host.run("sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1").end()
+    host.residents.sample = gpu_sample
+    host.run("sh", "-c", f"echo 'CUDA error: {printed}'; exit 1").end()
     assert host.settle(2)[1].ending == "device failed"
     assert host.residents.held() == {"cpu-0": "it failed under job 1"}
     now[0] += 601
@@ -272,6 +345,114 @@ def test_a_deleted_folder_of_a_running_job_ends_as_lost(host: Host) -> None:
     assert host.settle(2)[1].ending == "lost"
     assert gone(pid)
     assert running.folder.exists()
+
+
+# --- files that cannot be read --------------------------------------------------------------------------------------
+
+# As a gpuq of a later release may write it: the other fields may mean anything.
+NEWER = '{"version": 2, "command": "train", "pid": "one", "ending": "done"}'
+
+
+def unreadable(host: Host, monkeypatch: pytest.MonkeyPatch, fault: str, *names: str) -> None:
+    """Let these files of the attempt be unreadable from now on."""
+    if fault in ("EIO", "EMFILE", "EACCES"):
+        number = getattr(errno, fault)
+
+        def fails(path: Path, *limit: int) -> bytes:
+            if path.name in names:
+                raise OSError(number, os.strerror(number), str(path))
+            return read_regular(path, *limit)
+
+        monkeypatch.setattr(attempts_module, "read_regular", fails)
+    else:
+        for name in names:
+            write_private(host.attempts / "1-1" / name, NEWER.encode() if fault == "newer" else b"{")
+
+
+@pytest.mark.parametrize("fault", ["newer", "damaged", "EIO", "EMFILE", "EACCES"])
+def test_an_attempt_whose_files_cannot_be_read_after_a_restart_runs_on(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    unreadable(host, monkeypatch, fault, "order.json", "started.json")
+    host.restart()
+    now = [0.0]
+    host.residents.monotonic = lambda: now[0]
+    for _ in range(10):
+        host.look()
+        now[0] += 45.0
+    assert running.shim is not None
+    assert running.shim.poll() is None
+    assert host.residents.present() == {attempt_id(): None}, "its host still answers for it"
+    assert sum("order.json" in record.message for record in caplog.records) == 1
+    go.touch()
+    running.shim.wait(10)
+    assert host.settle(2)[1].exit_code == 9, "what can be read of it counts"
+
+
+def test_an_unreadable_start_of_a_dead_shim_is_lost_and_not_never_started(host: Host) -> None:
+    """As never started, the job would run a second time."""
+    made = host.attempt().order("true", shim=[process.boot_id(), 2**22 + 1, 1])
+    (made.folder / "started.json").write_text(NEWER)
+    (exited,) = host.settle(1)
+    assert exited.ending == "lost"
+    assert "started.json was written by a newer gpuq" in exited.reason
+
+
+def test_the_true_end_counts_although_the_job_had_put_another_file_there_for_long(host: Host) -> None:
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    os.mkfifo(running.folder / "exit.json")
+    now = [0.0]
+    host.residents.monotonic = lambda: now[0]
+    for _ in range(3):
+        host.look()
+        now[0] += 45.0
+    host.look()
+    go.touch()
+    assert running.shim is not None
+    running.shim.wait(10)
+    assert host.settle(2)[1].exit_code == 9
+
+
+def test_an_unreadable_end_is_waited_for_for_a_minute(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    for job in (1, 2):
+        host.run("sh", "-c", "exit 3", job=job).end()
+    mended = (host.attempts / "2-1" / "exit.json").read_bytes()
+    for job in (1, 2):
+        write_private(host.attempts / f"{job}-1" / "exit.json", NEWER.encode())
+    now = [0.0]
+    host.residents.monotonic = lambda: now[0]
+    for _ in range(2):
+        host.look()
+        now[0] += 50.0
+    assert [type(event).__name__ for event in host.events()] == ["Started"] * 2
+    write_private(host.attempts / "2-1" / "exit.json", mended)
+    ends = {event.attempt.job: event for event in host.settle(4) if isinstance(event, Exited)}
+    assert (ends[2].ending, ends[2].exit_code) == ("exited", 3)
+    assert (ends[1].ending, ends[1].exit_code) == ("lost", None)
+    assert "exit.json was written by a newer gpuq" in ends[1].reason
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_job_that_takes_its_folder_away_is_stopped_all_the_same(host: Host, renamed: bool) -> None:
+    """The order to stop it finds no folder, and closes a new one as if the attempt had never started."""
+    running = host.run("sleep", "60")
+    host.settle(1)
+    pid = running.started()["pid"]
+    if renamed:
+        running.folder.rename(host.attempts / "mine")
+    else:
+        shutil.rmtree(running.folder)
+    made = make_folder(running.folder, attempt_id())
+    assert made is not None
+    made.close_unstarted("stopped before it was started", 5.0)
+    exited = host.settle(2)[1]
+    assert exited.ending == "lost"
+    assert gone(pid)
 
 
 def test_a_full_disk_delays_but_loses_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from gpuq_workers import run_job
-from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.attempts import AttemptFolder, ends_asked_for
 from gpuq_workers.measuring.progress import HOOK_FOLDER
 
 from gpuq.adapters import process
@@ -18,6 +18,7 @@ from gpuq.errors import Unreachable
 from gpuq.messages.submission import Submission
 from gpuq.messages.wire import Verb
 from gpuq.settings import Settings
+from tests.support.hostile import put
 from tests.workers import twins
 from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import OneClaim, attempt_id, order, spec
@@ -64,6 +65,31 @@ def test_only_jobs_submitted_with_blink_may_be_paused(settings: Settings, folder
     ended(folder)
     assert folder.order().blink  # type: ignore[union-attr]
     assert not Submission(command=("true",), cwd="/").blink
+
+
+@pytest.mark.parametrize(("submitted", "printed"), [(0o027, "0027"), (None, "0022")])
+def test_a_job_has_its_submitters_umask(
+    settings: Settings, folder: AttemptFolder, submitted: int | None, printed: str
+) -> None:
+    """Not that of the services, 077, under which a user could not read the results of their own group."""
+    before = os.umask(0o077)
+    try:
+        run_job.run(twins.context(settings, OneClaim(spec(["sh", "-c", "umask"], umask=submitted))), order(Verb.LAUNCH))
+    finally:
+        os.umask(before)
+    ended(folder)
+    assert folder.log_path.read_text().strip() == printed
+
+
+def test_a_stop_reaches_a_job_that_has_spoiled_its_folder(settings: Settings, folder: AttemptFolder) -> None:
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    wait_for(folder.started, what="the start")
+    for name in ("exit.json", "stop.json", "stop.json.tmp", "started.json"):
+        put("a pipe", folder.path / name)
+    run_job.run(context, order(Verb.STOP))
+    wait_for(lambda: folder.path.joinpath("exit.json").is_file(), what="the end")
+    assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
 
 
 def test_every_attempt_of_a_job_reads_its_standard_input(settings: Settings, folder: AttemptFolder) -> None:
@@ -121,6 +147,21 @@ def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Se
     run_job.run(context, order(Verb.VOID, job=9))
     other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
     assert other.ended().ending == "never started"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("verb", [Verb.STOP, Verb.VOID, Verb.PREEMPT])
+def test_an_order_to_end_an_attempt_that_has_begun_asks_for_its_end(
+    settings: Settings, folder: AttemptFolder, verb: Verb
+) -> None:
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    ended(folder)
+    assert list(ends_asked_for(settings.home.attempts)) == []
+
+    run_job.run(context, order(verb))
+
+    assert [one.attempt for one in ends_asked_for(settings.home.attempts)] == [attempt_id()]
+    assert list(ends_asked_for(settings.home.attempts)) == [], "once"
 
 
 def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Settings, folder: AttemptFolder) -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,10 @@ def last_report(inbox: Inbox) -> HostReported:
     return codec.noun(inbox.reports()[-1].body, HostReported)
 
 
+def of_now(service: WorkerService) -> HostReported:
+    return codec.noun(service.report().body, HostReported)
+
+
 async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
     inbox = Inbox()
     async with serving(settings, inbox) as service:
@@ -105,13 +110,32 @@ async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
     assert (exited.exit_code, exited.measurement.steps) == (0, 7)
 
 
-async def test_a_device_that_failed_under_a_job_is_reported_unwell(settings: Settings) -> None:
+async def test_a_device_that_was_lost_under_a_job_is_reported_unwell(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_thread, "_SAMPLES_A_READING_LIVES", 1000.0)  # on a busy machine samples come late
+
+    class LosesItsDevice(StillSampler):
+        """Its driver answers for the device while no job is on it."""
+
+        def sample(self, now: float, residents: Any) -> Any:
+            sample = super().sample(now, residents)
+            return replace(sample, readings=()) if residents else sample
+
+        def devices(self) -> Any:
+            return tuple(replace(device, backend="nvml") for device in super().devices())
+
     inbox = Inbox()
-    async with serving(settings, inbox) as service:
-        launch(settings, "sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1")
+    go = settings.home.run / "go"
+    async with serving(settings, inbox, LosesItsDevice()) as service:
+        launch(
+            settings, "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; echo 'CUDA error: unknown error'; exit 1"
+        )
+        await until(lambda: (now := of_now(service)).residents and not now.readings, "no reading")
+        go.touch()
         await until(lambda: len(committed(inbox)) == 2, "an end")
-        await until(lambda: service._watch.sample, "a reading")
-        report = codec.noun(service.report().body, HostReported)
+        await until(lambda: of_now(service).readings, "a reading")
+        report = of_now(service)
     assert committed(inbox)[1].ending == "device failed"
     assert [(device, reading.unwell) for device, reading in report.readings] == [("cpu-0", "it failed under job 1")]
 

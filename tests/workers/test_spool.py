@@ -70,9 +70,22 @@ def test_a_temporary_file_is_no_event(tmp_path: Path) -> None:
     assert [message.seq for message in Spool(tmp_path, "alpha").unacknowledged()] == [1]
 
 
-def test_a_lost_folder_continues_after_the_dispatchers_count(tmp_path: Path) -> None:
+def test_a_new_folder_is_not_numbered_until_the_dispatchers_count_is_known(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "alpha")
-    spool.at_least(40)
-    assert spool.write(event()) == 41
-    spool.at_least(100)
-    assert spool.write(event()) == 42, "never a gap behind events that are still to be sent"
+    spool.write(event())
+    assert not Spool(tmp_path, "alpha").is_numbered
+    spool.continue_after(40)
+    assert (spool.first, spool.last) == (41, 41)
+    again = Spool(tmp_path, "alpha")
+    assert again.is_numbered
+    assert [message.seq for message in again.unacknowledged()] == [41]
+    assert again.write(event()) == 42
+    again.forget(upto=41)
+    assert (again.first, again.last) == (42, 42)
+
+
+def test_a_folder_of_the_previous_release_keeps_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "counter").write_text("7\n")
+    spool = Spool(tmp_path, "alpha")
+    assert spool.is_numbered
+    assert (spool.first, spool.last, spool.write(event())) == (8, 7, 8)

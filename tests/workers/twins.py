@@ -108,21 +108,30 @@ class Inbox:
         self.acknowledges, self.down = acknowledges, False
         self.messages: list[wire.Message] = []
         self.committed: list[wire.Spooled] = []
-        self.acknowledged_upto: int | None = None
+        self.acknowledged_upto = 0
+        self.answered: wire.ReportNumber | None = None
+        self.dispatcher = "the dispatcher"
 
     async def add(self, *messages: wire.Message) -> None:
         if self.down:
             raise Unreachable("Redis is not usable.")
         for message in messages:
             self.messages.append(wire.decode(wire.encode(message)))
-            if isinstance(message, wire.Spooled) and message.seq == len(self.committed) + 1 and self.acknowledges:
+            if isinstance(message, wire.HostReport):
+                assert isinstance(message.number, wire.ReportNumber)
+                self.answered = message.number
+            if isinstance(message, wire.Spooled) and message.seq == self.acknowledged_upto + 1 and self.acknowledges:
                 self.committed.append(message)
                 self.acknowledged_upto = message.seq
 
-    async def acknowledged(self, host: str) -> int | None:
+    async def acknowledged(self, host: str) -> bytes | None:
         if self.down:
             raise Unreachable("Redis is not usable.")
-        return self.acknowledged_upto
+        if self.answered is None:
+            return None
+        worker, number = self.answered.worker, self.answered.number
+        answer = wire.Acknowledgement(host, self.acknowledged_upto, worker, number, self.dispatcher)
+        return wire.encode(wire.seal(answer, KEY))
 
     def reports(self) -> list[wire.HostReport]:
         return [message for message in self.messages if isinstance(message, wire.HostReport)]

@@ -1,7 +1,9 @@
 """An attempt's folder, as docs/architecture.md describes it: reads its JSON files, and writes those that are not the shim's.
 
-The folder's existence is the fence of a start: only one process can make it. A file that is missing, incomplete or unreadable
-is read as None. The shim writes its own files (`shim/record.py`), because it must not import gpuq.
+The folder's existence is the fence of a start: only one process can make it. The job may write into the folder, so every file is
+read with `gpuq.home.read_regular` and every value is checked. A missing file is read as None, and one that cannot be read raises
+UnreadableFile: it says nothing about the attempt. The shim writes its own files (`shim/record.py`), because it must not import
+gpuq.
 """
 
 from __future__ import annotations
@@ -12,19 +14,35 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
-from gpuq.home import write_private
-from gpuq_workers.shim.record import OnceFile
+from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, read_regular, write_private
+from gpuq.messages.submission import MAX_MOMENT, NO_NUL
+from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
 log = logging.getLogger(__name__)
+USUAL_UMASK = 0o022
+"""That of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 _DAY_S = 86_400.0
+# Beside the folder of the attempt, so that the modification time of their parent shows it.
+_END_ASKED_FOR = ".end"
 T = TypeVar("T")
+
+# A job may write any value, so each has the range that the record and the screens can take.
+_Moment = Annotated[float, Meta(ge=0, le=MAX_MOMENT)]
+_Pid = Annotated[int, Meta(gt=0, lt=2**31)]
+_Ticks = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Number = Annotated[int, Meta(gt=0, le=2**63 - 1)]
+
+
+class UnreadableFile(OSError):
+    """A file of an attempt is there and cannot be read: it cannot be opened now, or does not hold what this gpuq can read."""
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,17 +66,24 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the shim may pause it for a moment."""
     stdin: str = "/dev/null"
     """What its standard input is opened from."""
+    umask: int = USUAL_UMASK
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if not 0 < self.shim.pid < 2**31:
+            raise ValueError("`shim` names no process")
 
 
 class StartFile(msgspec.Struct, frozen=True):
     """`started.json`: the job's process runs."""
 
-    pid: int
-    shim_pid: int
-    start_ticks: int
-    shim_start_ticks: int
+    pid: _Pid
+    shim_pid: _Pid
+    start_ticks: _Ticks
+    shim_start_ticks: _Ticks
     boot_id: str
-    at: float
+    at: _Moment
+    version: int = VERSION
 
     @property
     def shim(self) -> Identity:
@@ -70,9 +95,10 @@ class EndFile(msgspec.Struct, frozen=True):
     """`exit.json`: the attempt is over and nothing of it is left."""
 
     ending: Ending
-    exit_code: int | None
-    reason: str
-    at: float
+    exit_code: Annotated[int, Meta(ge=0, le=255)] | None
+    reason: Annotated[str, Meta(max_length=1000, pattern=NO_NUL)]
+    at: _Moment
+    version: int = VERSION
 
 
 class BlinkAnswer(msgspec.Struct, frozen=True):
@@ -81,18 +107,24 @@ class BlinkAnswer(msgspec.Struct, frozen=True):
     id: int
     began: float | None
     ended: float | None
-    why_not: str | None
+    why_not: Annotated[str, Meta(max_length=1000)] | None
+    version: int = VERSION
 
 
 class Marker(msgspec.Struct, frozen=True):
     """`spooled.json`: the spool numbers under which the start and the end were written down, None while they were not."""
 
-    started: int | None = None
-    exited: int | None = None
+    started: _Number | None = None
+    exited: _Number | None = None
+    version: int = VERSION
+
+
+class _Versioned(msgspec.Struct):
+    version: int = VERSION
 
 
 class AttemptFolder:
-    """One attempt's folder."""
+    """One attempt's folder. What reads a file returns None if it is missing, and raises UnreadableFile."""
 
     def __init__(self, path: Path, attempt: AttemptId) -> None:
         self.path = path
@@ -110,7 +142,7 @@ class AttemptFolder:
 
     def order(self) -> OrderFile | None:
         """What was ordered."""
-        return self._read("order.json", OrderFile)
+        return self._read("order.json", OrderFile, LARGEST_ORDER_BYTES)
 
     def started(self) -> StartFile | None:
         """The start, once the process runs."""
@@ -121,8 +153,10 @@ class AttemptFolder:
         return self._read("exit.json", EndFile)
 
     def marker(self) -> Marker:
-        """The events of it that were spooled already."""
-        return self._read("spooled.json", Marker) or Marker()
+        """The events of it that were spooled already; none if that cannot be read: the dispatcher ignores what is repeated."""
+        with suppress(UnreadableFile):
+            return self._read("spooled.json", Marker) or Marker()
+        return Marker()
 
     def mark(self, marker: Marker) -> None:
         """Remember what was spooled."""
@@ -144,7 +178,7 @@ class AttemptFolder:
         try:
             write_private(path, msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
         except OSError:
-            path.touch(mode=0o600)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
 
     def ask_blink(self, number: int, seconds: float, until: float) -> None:
         """Ask the shim to pause the job, if it comes to it by `until` (CLOCK_MONOTONIC). Raises OSError."""
@@ -157,15 +191,18 @@ class AttemptFolder:
 
     def is_wanted_back(self) -> bool:
         """Whether it is over, or was ordered to stop or to save its work."""
-        return any((self.path / name).exists() for name in ("stop.json", "exit.json"))
+        return any(os.path.lexists(self.path / name) for name in ("stop.json", "exit.json"))
 
     def shim(self) -> Identity | None:
-        """The shim that runs this attempt, or was given it."""
-        started = self.started()
-        if started is not None:
-            return started.shim
-        order = self.order()
-        return None if order is None else order.shim
+        """The shim that runs this attempt, or was given it; None if there is none yet or no file that names it can be read."""
+        with suppress(UnreadableFile):
+            started = self.started()
+            if started is not None:
+                return started.shim
+        with suppress(UnreadableFile):
+            order = self.order()
+            return None if order is None else order.shim
+        return None
 
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
@@ -173,20 +210,36 @@ class AttemptFolder:
             record = OnceFile(str(self.path), "exit.json")
         except FileExistsError:
             return False
-        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=reason, at=at)
+        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=storable(reason), at=at)
         return True
 
     def close_abandoned(self, ending: Ending, reason: str, at: float) -> None:
-        """Write the end in place of a shim that is known to be gone."""
-        (self.path / "exit.json.new").unlink(missing_ok=True)
+        """Write the end in place of a shim that is known to be gone, over whatever has the file's name. Raises OSError."""
+        if not is_folder(self.path):
+            # It may have been deleted or replaced. It is the fence of the start, so it has to be there.
+            free_name(self.path)
+            self.path.mkdir(mode=0o700)
+        for name in ("exit.json.new", "exit.json"):
+            free_name(self.path / name)
         with suppress(FileExistsError):
-            OnceFile(str(self.path), "exit.json").publish(ending=ending, exit_code=None, reason=reason, at=at)
+            record = OnceFile(str(self.path), "exit.json")
+            record.publish(ending=ending, exit_code=None, reason=storable(reason), at=at)
 
-    def _read(self, name: str, cls: type[T]) -> T | None:
+    def _read(self, name: str, cls: type[T], most_bytes: int = LARGEST_FILE_BYTES) -> T | None:
         try:
-            return msgspec.json.decode((self.path / name).read_bytes(), type=cls)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            content = read_regular(self.path / name, most_bytes)
+            version = msgspec.json.decode(content, type=_Versioned).version
+            if version > VERSION:
+                raise UnreadableFile(f"{name} was written by a newer gpuq (version {version} of the file)")
+            return msgspec.json.decode(content, type=cls)
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except UnreadableFile:
+            raise
+        except OSError as error:
+            raise UnreadableFile(f"{name} cannot be read: {error.strerror}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise UnreadableFile(f"{name} cannot be read: {error}") from error
 
 
 def promised_bytes(order: OrderFile) -> int | None:
@@ -207,12 +260,30 @@ def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
 
 
 def folders_in(root: Path) -> Iterator[AttemptFolder]:
-    """Every attempt's folder under `root`; other names are passed over."""
+    """Every attempt's folder under `root`; links and other names are passed over."""
     with suppress(FileNotFoundError):
         for entry in os.scandir(root):
             job, dash, number = entry.name.partition("-")
-            if dash and job.isdecimal() and number.isdecimal():
+            if dash and job.isdecimal() and number.isdecimal() and entry.is_dir(follow_symlinks=False):
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+
+
+def ask_for_end(root: Path, attempt: AttemptId) -> None:
+    """Ask the worker service to send the end of this attempt again, if it is over."""
+    with suppress(OSError):  # a full disk must not keep an attempt from being stopped; the next order asks again
+        (root / f"{attempt}{_END_ASKED_FOR}").touch(mode=0o600)
+
+
+def ends_asked_for(root: Path) -> Iterator[AttemptFolder]:
+    """The folders of the attempts whose ends were asked for since the last call."""
+    for request in root.glob(f"*{_END_ASKED_FOR}"):
+        job, dash, number = request.stem.partition("-")
+        try:
+            request.unlink()
+        except OSError:
+            continue  # not a file of ours
+        if dash and job.isdecimal() and number.isdecimal():
+            yield AttemptFolder(root / request.stem, AttemptId(JobId(int(job)), int(number)))
 
 
 def prune(root: Path, keep_days: float, now: float) -> int:
@@ -223,7 +294,10 @@ def prune(root: Path, keep_days: float, now: float) -> int:
     """
     gone = 0
     for folder in list(folders_in(root)):
-        end = folder.ended()
+        try:
+            end = folder.ended()
+        except UnreadableFile:
+            continue
         if end is None or folder.marker().exited is None or now - end.at < keep_days * _DAY_S:
             continue
         shutil.rmtree(folder.path, ignore_errors=True)

@@ -1,16 +1,19 @@
 """Deliver spooled events to the dispatcher: in order, sent again after two seconds unless acknowledged, then forgotten.
 
 The dispatcher accepts only the next number of a host, so after a gap everything behind it is sent again. While Redis is
-unreachable events wait in the spool on disk.
+unreachable events wait in the spool on disk. Reports are numbered too, so that a repeated one does not count twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
@@ -27,13 +30,22 @@ _ANSWER_WITHIN_S = 5.0
 
 
 class Delivery:
-    """Sends the events of one host's spool. Signs them with the order key. Never raises for an unreachable inbox."""
+    """Sends the events and reports of one host, signed with its key. Never raises for an unreachable inbox.
+
+    Only an acknowledgement that is signed, and answers a report of this very process, counts: anyone who can write to Redis can
+    write another there, or put back an old one.
+    """
 
     def __init__(
         self, spool: Spool, inbox: Stream, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._spool, self._inbox, self._host, self._key = spool, inbox, host, key
         self._monotonic = monotonic
+        self._worker = secrets.token_hex(8)
+        self._reports = 0
+        self._dispatcher = ""
+        # The number of the report that was answered last, and the number of the last event that was acknowledged with it.
+        self._answered = (0, 0)
         self._sent: dict[int, float] = {}
         self._reachable = True
 
@@ -42,25 +54,24 @@ class Delivery:
         if self._spool.unacknowledged():
             await self._try(self._exchange())
 
-    async def catch_up(self) -> None:
-        """Continue the numbering from the dispatcher's count if our spool, and its numbers with it, was lost."""
-        if self._spool.last == 0:
-            await self._try(self._learn_number())
-
     async def report(self, report: wire.HostReport) -> None:
         """Send a report. One that cannot be sent is dropped: the next follows in a second."""
-        await self._try(self._inbox.add(wire.seal(report, self._key)))
+        await self._try(self._send_report(report))
+
+    async def _send_report(self, report: wire.HostReport) -> None:
+        # First, because the report has to name the dispatcher that runs now.
+        await self._take_acknowledgement()
+        self._reports += 1
+        number = wire.ReportNumber(self._worker, self._reports, self._dispatcher)
+        first_seq = self._spool.first if self._spool.is_numbered else msgspec.UNSET
+        message = msgspec.structs.replace(report, last_seq=self._spool.last, first_seq=first_seq, number=number)
+        await self._inbox.add(wire.seal(message, self._key))
 
     async def _exchange(self) -> None:
         # Acknowledgements first: what they remove need not be sent again.
-        acknowledged = await self._inbox.acknowledged(self._host) or 0
-        try:
-            self._spool.forget(acknowledged)
-        except OSError as error:
-            log.warning(
-                "acknowledged events cannot be removed from the spool: %s", error, extra={"action": "clear_spool"}
-            )
-        self._sent = {seq: at for seq, at in self._sent.items() if seq > acknowledged}
+        await self._take_acknowledgement()
+        if not self._spool.is_numbered:
+            return
         pending, now = self._spool.unacknowledged(), self._monotonic()
         ages = (now - self._sent.get(message.seq, float("-inf")) for message in pending)
         due = next((index for index, age in enumerate(ages) if age >= RESEND_AFTER_S), len(pending))
@@ -69,8 +80,39 @@ class Delivery:
             await self._inbox.add(wire.seal(message, self._key))
             self._sent[message.seq] = self._monotonic()
 
-    async def _learn_number(self) -> None:
-        self._spool.at_least(await self._inbox.acknowledged(self._host) or 0)
+    async def _take_acknowledgement(self) -> None:
+        raw = await self._inbox.acknowledged(self._host)
+        if raw is None:
+            return
+        found = wire.genuine(raw, wire.Acknowledgement, self._host, self._key)
+        if found is None:
+            log.warning("an acknowledgement without the dispatcher's signature was ignored", extra={"action": "ignore"})
+            return
+        self._dispatcher = found.dispatcher
+        # After a restart of this service the dispatcher expects a higher number than the last that it had from the one before.
+        self._reports = max(self._reports, found.number)
+        answered = (found.number, found.seq)
+        if found.worker != self._worker or answered < self._answered:
+            return
+        self._answered = answered
+        try:
+            self._note_committed(found.seq)
+        except OSError as error:
+            log.warning("the spool cannot be brought up to date: %s", error, extra={"action": "clear_spool"})
+
+    def _note_committed(self, seq: int) -> None:
+        if self._spool.is_numbered and seq <= self._spool.last:
+            self._spool.forget(seq)
+        else:
+            if seq > 0:
+                # More than this spool has ever given: it is not the one that those events were sent from.
+                log.warning(
+                    "the dispatcher has %d events of this host, its spool was lost: numbers go on from there",
+                    seq,
+                    extra={"action": "number_spool"},
+                )
+            self._spool.continue_after(seq)
+        self._sent = {number: at for number, at in self._sent.items() if number > seq}
 
     async def _try(self, work: Coroutine[Any, Any, None]) -> None:
         try:

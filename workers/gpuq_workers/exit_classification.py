@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuq.adapters.nvml.faults import FATAL
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.home import read_regular
 from gpuq_workers.attempts import EndFile, OrderFile
 from gpuq_workers.measuring.sample import Sample
 
@@ -38,7 +39,7 @@ class HostObservation:
 
 @dataclass(frozen=True)
 class ClassifiedExit:
-    """An end as it is reported. `unwell`: its devices seem to have failed although the driver reported no XID for it."""
+    """An end as it is reported. `unwell`: the driver did not answer for one of its devices, although it reported no XID."""
 
     ending: Ending
     reason: str
@@ -51,8 +52,10 @@ def classify_exit(
 ) -> ClassifiedExit:
     """The end as it is reported: the shim's, unless the driver's errors or the latest sample explain it better.
 
-    Never raises for what it finds in the folder.
+    A device failure that only the program's output speaks of names the ending, and does not make the devices unwell: any job can
+    print such a line. Never raises for what it finds in the folder.
     """
+    silent = _silent_devices(order, seen) if end.exit_code != 0 else []
     if end.ending in _FAILURES and end.exit_code != 0:
         # The driver's own report outweighs what the program printed about it; a device that fell silent comes next.
         since, until = end.at - _BEFORE_S, end.at + _AFTER_S
@@ -60,7 +63,6 @@ def classify_exit(
         if faults:
             reason = f"the driver reported XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]}); {end.reason}"
             return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600])
-        silent = _silent_devices(order, seen)
         if silent:
             reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
             return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600], unwell=True)
@@ -69,14 +71,14 @@ def classify_exit(
         cause = _memory_cause(end, attempt, order, seen)
         explanation = "" if cause is None else f"; {cause}"
         return ClassifiedExit(end.ending, f"{end.reason}{explanation}", cause)
-    return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
+    return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED and bool(silent))
 
 
 def read_xids(folder: Path) -> list[tuple[int, float]]:
     """(XID, wall time) of each error in the folder's file; malformed lines are skipped."""
     found = []
-    with suppress(OSError, UnicodeDecodeError):
-        for line in (folder / "xid").read_text().splitlines():
+    with suppress(OSError):
+        for line in read_regular(folder / "xid").decode(errors="replace").splitlines():
             with suppress(ValueError):
                 number, at = line.split()[:2]
                 found.append((int(number), float(at)))
@@ -84,10 +86,11 @@ def read_xids(folder: Path) -> list[tuple[int, float]]:
 
 
 def _silent_devices(order: OrderFile | None, seen: HostObservation | None) -> list[str]:
-    """The attempt's devices without a reading in the latest sample."""
+    """The attempt's GPUs without a reading in the latest sample."""
     if order is None or seen is None:
         return []
-    known, read = {device.id for device in seen.sample.devices}, dict(seen.sample.readings)
+    known = {device.id for device in seen.sample.devices if device.backend == "nvml"}
+    read = dict(seen.sample.readings)
     return [device for device in order.devices if device in known and device not in read]
 
 

@@ -2,16 +2,22 @@
 
 The shim writes what happens into the folder. An attempt whose shim is gone without an exit status is ended here: first its
 remaining processes, then its record, as lost, or as never started if nothing of it ever ran.
+
+A file that cannot be read says nothing: no attempt is ended for it, and it is read again every second. Once nothing runs any more
+that could mend it, the attempt ends as lost after a minute.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
 from gpuq.core.measuring.measurement import Measurement
@@ -19,7 +25,17 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
-from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
+from gpuq_workers.attempts import (
+    AttemptFolder,
+    EndFile,
+    Marker,
+    OrderFile,
+    StartFile,
+    UnreadableFile,
+    ends_asked_for,
+    folders_in,
+    promised_bytes,
+)
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
@@ -29,12 +45,26 @@ log = logging.getLogger("gpuq.residents")
 
 # A folder without an order belongs to a task that died, or that is about to write it: it has this long.
 _UNORDERED_FOR_S = 2.0
+_UNREADABLE_FOR_S = 60.0
+_READ_AGAIN_AFTER_S = 1.0
 _SWEEP_EVERY_S = 0.3
 _SETTLED_NS = 1_000_000_000
-# A device that failed under a job, as the job reported, takes no new jobs for so long, so that an operator can look at it.
-# Failures that the driver itself reports are handled by the backend.
+# A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
+# at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Unreadable:
+    """A file that could not be read: since when, why, and when it is read again."""
+
+    since: float
+    why: str
+    again_at: float
 
 
 @dataclass
@@ -46,6 +76,7 @@ class _Live:
     start: StartFile | None = None
     sweep_at: float = 0.0
     kill_at: float | None = None
+    unreadable: dict[str, _Unreadable] = field(default_factory=dict)
 
     @property
     def shim(self) -> Identity | None:
@@ -105,7 +136,7 @@ class Residents:
         return {attempt: live.start.at if live.start else None for attempt, live in self._live.items()}
 
     def held(self) -> dict[DeviceId, str]:
-        """The devices that failed under a job a while ago, as the job reported, and why they take no new jobs for now."""
+        """The devices that failed under a job a while ago, and why they take no new jobs for now."""
         now = self.monotonic()
         self._held = {device: held for device, held in self._held.items() if held[0] > now}
         return {device: why for device, (_, why) in self._held.items()}
@@ -115,7 +146,6 @@ class Residents:
         # A folder made in the same tick of the file system's clock leaves the stamp as it was: look again for a while.
         if stamp == self._stamp and time.time_ns() - stamp > _SETTLED_NS:
             return
-        self._stamp = stamp
         for folder in folders_in(self.root):
             if folder.attempt in self._live or folder.attempt in self._done:
                 continue
@@ -125,26 +155,62 @@ class Residents:
                 exited=known.exited or self._spooled.get(("Exited", folder.attempt)),
             )
             if marker != known:
-                folder.mark(marker)
+                with suppress(OSError):  # the next start of this process finds the events in the spool again
+                    folder.mark(marker)
             if marker.exited is not None:
                 self._done.add(folder.attempt)
             else:
                 self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+        self._stamp = stamp
+        unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
+        for folder in ends_asked_for(self.root):
+            # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
+            if folder.attempt in self._done and folder.attempt not in unacknowledged:
+                self._done.remove(folder.attempt)
+                self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
 
     async def _look_at(self, live: _Live) -> None:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
-        end = live.folder.ended()
-        live.order = live.order or live.folder.order()
-        live.start = live.start or live.folder.started()
+        end = self._read(live, "exit.json", live.folder.ended)
+        live.order = live.order or self._read(live, "order.json", live.folder.order)
+        live.start = live.start or self._read(live, "started.json", live.folder.started)
         if live.start is not None and live.marker.started is None:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-        if end is None and self._is_abandoned(live):
-            self._sweep(live)
-            end = live.folder.ended()
+        if (
+            end is not None
+            and end.ending is Ending.NEVER_STARTED
+            and live.start is not None
+            and is_alive(live.start.shim)
+        ):
+            # The job has removed or renamed its folder, so the order to stop it closed a new one.
+            send_signal(live.start.shim, signal.SIGTERM)
+            return
+        if end is None and await self._is_abandoned(live):
+            await self._sweep(live)
+            end = self._read(live, "exit.json", live.folder.ended)
         if end is not None:
             await self._spool_end(live, end)
+
+    def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
+        """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.
+
+        A file that could not be read is read again after a second, or `at_once`.
+        """
+        now, known = self.monotonic(), live.unreadable.get(name)
+        if known is not None and now < known.again_at and not at_once:
+            return None
+        try:
+            found = read()
+        except UnreadableFile as error:
+            if known is None:
+                log.warning("attempt %s: %s; it is left alone", live.folder.attempt, error)
+            since = now if known is None else known.since
+            live.unreadable[name] = _Unreadable(since, str(error), now + _READ_AGAIN_AFTER_S)
+            return None
+        live.unreadable.pop(name, None)
+        return found
 
     async def _spool_end(self, live: _Live, end: EndFile) -> None:
         attempt = live.folder.attempt
@@ -189,32 +255,52 @@ class Residents:
 
     # --- attempts without a shim ---
 
-    def _is_abandoned(self, live: _Live) -> bool:
-        shim = live.shim
-        if shim is None and self.monotonic() - live.first_seen < _UNORDERED_FOR_S:
+    async def _is_abandoned(self, live: _Live) -> bool:
+        """Whether no process is left that will write the end, as far as the files can be read."""
+        now, shim = self.monotonic(), live.shim
+        if shim is None:
+            if now - live.first_seen < _UNORDERED_FOR_S:
+                return False
+        elif is_alive(shim):
             return False
         # The shim may have written the end and exited since it was read above.
-        return (shim is None or not is_alive(shim)) and live.folder.ended() is None
+        if self._read(live, "exit.json", live.folder.ended, at_once=True) is not None:
+            return False
+        # What cannot be read may say that the attempt has ended or, where its shim is not known, that it runs.
+        unknown = [file for name, file in live.unreadable.items() if shim is None or name == "exit.json"]
+        if any(now - file.since < _UNREADABLE_FOR_S for file in unknown):
+            return False
+        if shim is not None or not unknown:
+            return True
+        left = await asyncio.to_thread(_left_of, live)
+        if left:
+            for file in unknown:
+                file.since = now
+        return not left
 
-    def _sweep(self, live: _Live) -> None:
+    async def _sweep(self, live: _Live) -> None:
         """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
             return
         live.sweep_at = now + _SWEEP_EVERY_S
-        left = _left_of(live)
+        # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
+        left = await asyncio.to_thread(_left_of, live)
         if left:
-            self._press(live, left, now)
+            await asyncio.to_thread(self._press, live, left, now)
             return
-        # The folder may have been deleted. It is the fence of the start, so it has to be there.
-        live.folder.path.mkdir(mode=0o700, exist_ok=True)
-        if live.start is None and live.kill_at is None:
-            ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
-        elif live.shim is not None and live.shim.boot_id != boot_id():
+        has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
+        if live.shim is not None and live.shim.boot_id != boot_id():
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
+        elif live.unreadable:
+            why = "; ".join(file.why for file in live.unreadable.values())
+            ending, reason = Ending.LOST, f"{_SUPERVISOR}, is gone, and how it ended is not known: {why}"
+        elif not has_started:
+            ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
         else:
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, was killed; gpuq ended what was left of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
+        live.unreadable.clear()
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:

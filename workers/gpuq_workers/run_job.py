@@ -12,6 +12,7 @@ import pwd
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
-from gpuq_workers.attempts import AttemptFolder, OrderFile, make_folder
+from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.shim.mps import PIPES
@@ -123,6 +124,7 @@ def order_file(
         save_grace_s=settings.worker.preempt_grace_s,
         blink=submission.blink,
         stdin="/dev/null" if submission.stdin is None else str(own.stdin_path),
+        umask=USUAL_UMASK if submission.umask is None else submission.umask,
     )
 
 
@@ -167,8 +169,9 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
     if _void(context, order.attempt_id):
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
-    if folder.ended() is not None:
-        return
+    with suppress(UnreadableFile):
+        if folder.ended() is not None:
+            return
     reason = "asked to save its work and make room" if save else "stopped by order"
     folder.write_stop(reason, context.clock(), save=save)
     shim = folder.shim()
@@ -177,6 +180,10 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
 
 
 def _void(context: OrderContext, attempt: AttemptId) -> bool:
-    """Close the fence for an attempt that has not begun here; whether that was so."""
-    folder = make_folder(context.settings.home.attempt(*attempt), attempt)
-    return folder is not None and folder.close_unstarted("stopped before it was started", context.clock())
+    """Close the fence for an attempt that has not begun here; whether that was so. If it was over, its end is sent again."""
+    path = context.settings.home.attempt(*attempt)
+    folder = make_folder(path, attempt)
+    if folder is None:
+        ask_for_end(path.parent, attempt)
+        return False
+    return folder.close_unstarted("stopped before it was started", context.clock())

@@ -13,10 +13,11 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from systemd_watchdog import WatchDog
 
@@ -26,7 +27,7 @@ from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
-from gpuq.home import private_secret
+from gpuq.home import key_of_this_host
 from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
@@ -48,10 +49,20 @@ _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
 class WorkerService:
-    """Samples, reports and delivers until it is stopped. `orders` is the RQ worker to supervise, None for none."""
+    """Samples, reports and delivers until it is stopped.
 
-    def __init__(self, settings: Settings, sampler: Sampler, inbox: Stream, orders: ChildSpec | None) -> None:
-        self._settings, self._orders = settings, orders
+    `orders` is the RQ worker to supervise, None for none; `serve_logs` answers requests for logs of this host until cancelled.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        sampler: Sampler,
+        inbox: Stream,
+        orders: ChildSpec | None,
+        serve_logs: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self._settings, self._orders, self._serve_logs = settings, orders, serve_logs
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
@@ -63,7 +74,7 @@ class WorkerService:
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
-        key = private_secret(settings.home.order_key_file)
+        key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -74,7 +85,6 @@ class WorkerService:
             async def ping() -> None:
                 systemd.ping()
 
-            await self._delivery.catch_up()
             await self._residents.look()
             with suppress(TimeoutError):  # the first report should have devices in it
                 await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
@@ -86,6 +96,7 @@ class WorkerService:
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
                 _every(_PRUNE_EVERY_S, self._prune),
+                *([self._serve_logs()] if self._serve_logs is not None else []),
             ]
             systemd.ready()
             try:
@@ -156,6 +167,7 @@ def main() -> int:
 
 
 async def _open_and_serve(settings: Settings) -> None:
+    from gpuq.adapters.redis.host_logs import serve_logs
     from gpuq.adapters.redis.stream import RedisStream
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
@@ -172,8 +184,15 @@ async def _open_and_serve(settings: Settings) -> None:
         settings.home.logs / "orders.log",
         status=settings.home.run / "service-orders.json",
     )
+    requests = partial(
+        serve_logs,
+        settings.effective_redis_url,
+        settings.worker.host,
+        key_of_this_host(settings.home, settings.worker.host),
+        settings.home.attempts,
+    )
     try:
-        await serve(WorkerService(settings, sampler, stream, orders))
+        await serve(WorkerService(settings, sampler, stream, orders, requests))
     finally:
         await stream.close()
         sampler.close()

@@ -38,7 +38,7 @@ from rq.worker_registration import clean_worker_registry
 from gpuq.adapters.redis.link import blocking_client
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
-from gpuq.home import private_secret
+from gpuq.home import key_of_this_host
 from gpuq.logs import report, start_log
 from gpuq.messages import wire
 from gpuq.settings import load
@@ -229,7 +229,7 @@ def main() -> int:
         settings.home.create()
         context = run_job.OrderContext(
             settings=settings,
-            key=private_secret(settings.home.order_key_file),
+            key=key_of_this_host(settings.home, settings.worker.host),
             store=open_store(settings.database_url),
             backend=open_backend(settings),
             shims=ShimPool(settings.home.logs / "shims.log"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
@@ -69,12 +70,16 @@ class Stream(Protocol):
         """The latest live view; None once it has expired."""
         ...
 
-    async def set_acknowledged(self, host: str, seq: int) -> None:
-        """Publish that this host's events up to number `seq` are committed."""
+    async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
+        """Publish an acknowledgement to this host, in place of the last one."""
         ...
 
-    async def acknowledged(self, host: str) -> int | None:
-        """The highest number of this host's events that is committed; None if Redis has lost it."""
+    async def acknowledged(self, host: str) -> bytes | None:
+        """The latest acknowledgement to this host; None if Redis has none, or a value of another type there."""
+        ...
+
+    async def time(self) -> float:
+        """The server's time, by which messages get their ids, in Unix seconds."""
         ...
 
     async def ping(self) -> None:
@@ -141,12 +146,19 @@ class RedisStream(Stream):
     async def view(self) -> bytes | None:
         return await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.VIEW)))
 
-    async def set_acknowledged(self, host: str, seq: int) -> None:
-        await self._ask(self._client.set(wire.acknowledged_key(host), seq))
+    async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
+        await self._ask(self._client.set(wire.acknowledged_key(host), acknowledgement))
 
-    async def acknowledged(self, host: str) -> int | None:
-        raw = await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.acknowledged_key(host))))
-        return int(raw) if raw is not None and raw.isdigit() else None
+    async def acknowledged(self, host: str) -> bytes | None:
+        with reaching(self._url):
+            try:
+                return await cast(Awaitable[bytes | None], self._client.get(wire.acknowledged_key(host)))
+            except ResponseError:
+                return None
+
+    async def time(self) -> float:
+        seconds, microseconds = await self._ask(self._client.time())
+        return seconds + microseconds / 1e6
 
     async def ping(self) -> None:
         await self._ask(self._client.ping())
@@ -190,14 +202,15 @@ class MemoryServer:
     delivered: set[str] = field(default_factory=set)
     waiting: list[JobId] = field(default_factory=list)
     view: tuple[bytes, float] | None = None
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    last_id: int = 0
+    acknowledged: dict[str, bytes] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+    last_id: tuple[int, int] = (0, 0)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, raw: bytes | None) -> None:
-        """Append a raw entry; None is an entry without our field."""
-        self.last_id += 1
-        self.entries[f"{self.last_id}-0"] = raw
+        """Append a raw entry; None is an entry without our field. Ids are milliseconds and a counter, as in Redis."""
+        self.last_id = max((int(self.clock() * 1000), 0), (self.last_id[0], self.last_id[1] + 1))
+        self.entries["{}-{}".format(*self.last_id)] = raw
         for old in list(self.entries)[: len(self.entries) - MAX_ENTRIES]:
             del self.entries[old]
         self.arrived.set()
@@ -215,7 +228,7 @@ class MemoryStream(Stream):
 
     def __init__(self, server: MemoryServer | None = None) -> None:
         self.server = server or MemoryServer()
-        self._redeliver_after: int | None = 0
+        self._redeliver_after: tuple[int, int] | None = (0, 0)
 
     async def add(self, *messages: wire.Message) -> None:
         server = self._reach()
@@ -256,11 +269,14 @@ class MemoryStream(Stream):
         shown = self._reach().view
         return shown[0] if shown and asyncio.get_running_loop().time() < shown[1] else None
 
-    async def set_acknowledged(self, host: str, seq: int) -> None:
-        self._reach().acknowledged[host] = seq
+    async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
+        self._reach().acknowledged[host] = acknowledgement
 
-    async def acknowledged(self, host: str) -> int | None:
+    async def acknowledged(self, host: str) -> bytes | None:
         return self._reach().acknowledged.get(host)
+
+    async def time(self) -> float:
+        return self._reach().clock()
 
     async def ping(self) -> None:
         self._reach()
@@ -270,7 +286,7 @@ class MemoryStream(Stream):
 
     def _reach(self) -> MemoryServer:
         if self.server.down:
-            self._redeliver_after = 0
+            self._redeliver_after = (0, 0)
             raise Unreachable("Redis at memory: is not usable: it was switched off.")
         return self.server
 
@@ -287,8 +303,14 @@ class MemoryStream(Stream):
         return False, new
 
 
-def _number(entry_id: str) -> int:
-    return int(entry_id.partition("-")[0])
+def sent_at(entry_id: str) -> float:
+    """When a message was added, in Unix seconds by the server's clock: its id begins with the milliseconds."""
+    return int(entry_id.partition("-")[0]) / 1000
+
+
+def _number(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, counter = entry_id.partition("-")
+    return int(milliseconds), int(counter)
 
 
 async def _valid(stream: Stream, entries: Entries) -> list[tuple[str, wire.Message]]:

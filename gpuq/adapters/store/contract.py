@@ -132,6 +132,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that it is about, for the event stream; empty for reports and wake-ups."""
 
 
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands for a user over TCP. Of its secret only the SHA-256 (hex) is kept."""
+
+    id: str
+    user: str
+    role: str
+    """`user`, `operator` or `admin`: the most that it may do; the user's own role limits it further."""
+    digest: str
+    note: str | None
+    made_at: float
+    expires_at: float | None
+    """None: it does not expire."""
+    revoked_at: float | None = None
+
+
 class JobChange(msgspec.Struct, frozen=True):
     """A job as it is from now on. The row takes the fields of it that the dispatcher owns; `verdict` is a plain Verdict."""
 
@@ -140,9 +155,21 @@ class JobChange(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """The dispatcher that holds the lease; each one that takes it leads in the next epoch."""
+
+    epoch: int
+    holder: str | None
+    """None if it has released the leadership, or if none has led yet."""
+    renewed_s_ago: float
+    """Seconds since the lease was renewed, by the database's clock."""
+
+
 class Commit(msgspec.Struct, kw_only=True):
     """Everything that one cycle of the dispatcher changes, in one transaction."""
 
+    epoch: int = 0
+    """The epoch in which the dispatcher leads; 0 for a record that no dispatcher has led yet."""
     entries: list[Entry] = []
     jobs: list[JobChange] = []
     held: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
@@ -156,6 +183,8 @@ class Commit(msgspec.Struct, kw_only=True):
     devices: list[Device] = []
     hosts: dict[str, tuple[str, int]] = {}
     """host -> (boot_id, highest spool number committed)."""
+    drained: dict[str, str | None] = {}
+    """host -> why it is drained from now on; None: it is not any more."""
     handled: list[int] = []
     """Ids of requests."""
     chances: list[Chance] = []
@@ -216,13 +245,43 @@ class Store(Protocol):
         """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         ...
 
-    # For the dispatcher: one process.
+    def add_token(self, token: Token) -> None:
+        """Commit a new token."""
+        ...
+
+    def token(self, token_id: str) -> Token | None:
+        """One token, revoked ones included, or None."""
+        ...
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        """All tokens, or those of one user, oldest first."""
+        ...
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        """Mark a token as revoked from `at` on; one that was revoked keeps its time."""
+        ...
+
+    # For the dispatcher: one process writes, the leader.
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        """Lead from now on: the epoch, higher than any before. None while another holder has the leadership, has not released it
+        and has renewed it within `lease_s` seconds."""
+        ...
+
+    def release_leadership(self, epoch: int) -> None:
+        """Let another dispatcher lead at once, unless one leads already in a later epoch."""
+        ...
+
+    def leader(self) -> Leader:
+        """Which dispatcher leads."""
+        ...
+
     def requests(self, limit: int) -> list[Request]:
         """Requests not yet handled, oldest first."""
         ...
 
     def commit(self, commit: Commit) -> None:
-        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
+        """All of it or nothing; renews the lease. Raises Conflict if the commit's epoch is not the current one, because another
+        dispatcher leads, or if a journal number is taken, because this commit was kept before although its answer was lost."""
         ...
 
     def live_attempts(self) -> list[AttemptRow]:
@@ -231,6 +290,10 @@ class Store(Protocol):
 
     def hosts(self) -> dict[str, tuple[str, int]]:
         """host -> (boot_id, highest spool number committed)."""
+        ...
+
+    def drained(self) -> dict[str, str]:
+        """Drained host -> why."""
         ...
 
     def last_seq(self) -> int:

@@ -1,5 +1,5 @@
-"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The journal goes first, because it is the
-fence.
+"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The renewal of the lease goes first, because
+it is the fence.
 
 If a row to be changed does not exist, the call raises and nothing of the cycle is kept.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
 from sqlalchemy.exc import IntegrityError
 
-from gpuq.adapters.store import journal
+from gpuq.adapters.store import journal, leadership
 from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.rows import (
     JOB_STATE,
@@ -25,7 +25,7 @@ from gpuq.adapters.store.rows import (
     to_json,
     to_optional_json,
 )
-from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, requests
+from gpuq.adapters.store.schema import attempts, chances, devices, drained_hosts, hosts, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
@@ -51,8 +51,8 @@ _END_ATTEMPT = (
 
 
 def write(connection: Connection, commit: Commit) -> None:
-    """Write all changes of a cycle. Raises Conflict if another dispatcher has written meanwhile, Failure for a missing row."""
-    # First: its primary key fails if another dispatcher has used the number, before anything else was written.
+    """Write all changes of a cycle. Raises Conflict if another dispatcher leads, Failure for a missing row."""
+    leadership.renew(connection, commit.epoch)
     journal.append(connection, commit.entries)
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
     _hold(connection, commit.held)
@@ -69,6 +69,10 @@ def write(connection: Connection, commit: Commit) -> None:
     _insert(connection, devices, [asdict(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]
     _insert(connection, hosts, spooled, replace=True)
+    drained = [{"host": host, "why": clean(why)} for host, why in commit.drained.items() if why is not None]
+    _insert(connection, drained_hosts, drained, replace=True)
+    for resumed in chunks([host for host, why in commit.drained.items() if why is None]):
+        connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
     _insert(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))

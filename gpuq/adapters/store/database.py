@@ -1,33 +1,48 @@
 """One database, SQLite or PostgreSQL: its address, connections, transactions, and the translation of its errors.
 
-SQLite runs in WAL mode and syncs every commit. A writer takes the write lock at its begin and waits up to five seconds for it, so
-that several processes can write. PostgreSQL runs at READ COMMITTED with the same timeout. No table is known here.
+SQLite runs in WAL mode and syncs every commit. A writer takes the write lock at its begin and waits up to three seconds for it,
+so that several processes can write. PostgreSQL runs at READ COMMITTED with the same timeout. No table is known here.
+
+If the network to PostgreSQL drops every packet, a connection breaks after SILENCE_S. The idle ones are then closed too, so that
+the next call makes a new one. A server that is only slow breaks none.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from gpuq.adapters.store.faults import translate
+from gpuq.adapters.store.faults import READ_ONLY_SERVER, translate
 from gpuq.errors import BadSettings
 
-PATIENCE_S = 5.0
-"""How long a writer waits for another one."""
+PATIENCE_S = 3.0
+"""How long a writer waits for another one. Less than the API waits for a commit, so that its caller learns the reason."""
 UPGRADE_PATIENCE_S = 60.0
 """How long an upgrade waits: another process may be upgrading a large database."""
 ABANDONED_S = 60.0
-"""PostgreSQL ends a transaction that is idle for this long: its client may be stopped, and holds locks."""
+"""PostgreSQL ends a transaction that is idle for this long, and a statement that takes this long: the client may be stopped, and
+holds locks. No statement of ours takes a minute, except in an upgrade."""
+SILENCE_S = 4
+"""How long either end keeps a TCP connection whose other end acknowledges nothing. Linux alone waits for a quarter of an hour,
+and until then the server keeps the locks of a client that is gone."""
+CONNECT_WITHIN_S = 3
+"""How long a new connection may take, for each host of the address. Linux repeats a lost first packet after one second and then
+after ever longer pauses, so that a longer wait would outlast the cut of a network."""
+_PROBE_AFTER_S, _PROBE_EVERY_S = 2, 1
+"""When the kernel probes an idle connection. Without probes, SILENCE_S would not apply while a reply is awaited."""
 _WRITES = "gpuq_writes"
+_SEVERAL_HOSTS = re.compile(r"(\w+://(?:[^/?]*@)?)([^/?@]*,[^/?@]*)(/[^?]*)?(?:\?(.*))?")
 _FIX = "Set GPUQ_DATABASE_URL to sqlite:////absolute/path/gpuq.db or postgresql://user:password@host/database."
 
 
@@ -72,7 +87,7 @@ class Database:
 def parse(database_url: str) -> URL:
     """The address with our driver. Raises BadSettings if it is no address of SQLite or PostgreSQL."""
     try:
-        url = make_url(database_url)
+        url = make_url(_with_hosts_in_query(database_url))
     except (ArgumentError, ValueError) as error:
         # The address may hold a password: it is not repeated.
         raise BadSettings("GPUQ_DATABASE_URL is not an address of a database.", fix=_FIX) from error
@@ -85,6 +100,18 @@ def parse(database_url: str) -> URL:
             return url.set(drivername="postgresql+psycopg")
         case other:
             raise BadSettings(f"gpuq keeps its record in SQLite or PostgreSQL, not in `{other}`.", fix=_FIX)
+
+
+def _with_hosts_in_query(address: str) -> str:
+    """libpq's `//user@a:1,b:2/db` as `//user@/db?host=a,b&port=1,2`: SQLAlchemy accepts several hosts in the query only."""
+    several = _SEVERAL_HOSTS.fullmatch(address)
+    if several is None:
+        return address
+    before, hosts, path, query = several.groups("")
+    # An IPv6 address is in brackets, and the port is what follows the last colon after them.
+    pairs = [re.fullmatch(r"\[?(.*?)\]?(?::(\d*))?", host) for host in hosts.split(",")]
+    names, ports = (",".join(pair[group] or "" for pair in pairs if pair) for group in (1, 2))
+    return f"{before}{path}?host={names}&port={ports}&{query}"
 
 
 def describe(url: URL) -> str:
@@ -150,13 +177,22 @@ def create_file(path: Path) -> None:
 
 
 def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
+    connection: dict[str, str | int] = {
+        "connect_timeout": CONNECT_WITHIN_S,
+        "tcp_user_timeout": SILENCE_S * 1000,
+        "keepalives_idle": _PROBE_AFTER_S,
+        "keepalives_interval": _PROBE_EVERY_S,
+        "application_name": "gpuq",
+    }
+    # What the address itself names stays: its network may be slower.
+    connection = {name: value for name, value in connection.items() if name not in url.query}
     try:
         engine = create_engine(
             url,
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
             pool_size=8,
-            connect_args={"connect_timeout": round(PATIENCE_S), "application_name": "gpuq"},
+            connect_args={**connection, "client_encoding": "utf8"},
         )
     except ImportError as error:
         # The driver is not installed, or it cannot load its libpq, which is an ImportError as well.
@@ -168,17 +204,47 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             f"The driver for PostgreSQL cannot be loaded: {why}.",
             fix=f"Mend what it names, or reinstall it: {install}.",
         ) from error
-    patience = UPGRADE_PATIENCE_S if upgrading else PATIENCE_S
-    event.listen(engine, "connect", lambda connection, _record: _set_up_session(connection, patience))
+    label = describe(url)
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        _check_encoding(connection, label)
+        _set_up_session(connection, upgrading)
+
+    @event.listens_for(engine, "handle_error")
+    def _failed(context: ExceptionContext) -> None:
+        # The connection may stay read-only. A new one may reach the primary: the address may move, or name several hosts.
+        if getattr(context.original_exception, "sqlstate", None) == READ_ONLY_SERVER:
+            context.is_disconnect = True
+
     return engine
 
 
-def _set_up_session(connection: DBAPIConnection, patience_s: float) -> None:
+def _check_encoding(connection: Any, label: str) -> None:
+    """Raises BadSettings unless the database stores UTF-8: SQL_ASCII returns bytes for texts, others cannot store every text."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        connection.close()
+        raise BadSettings(
+            f"{label} has the encoding {encoding}; gpuq needs UTF8.",
+            fix="Make a new one, `createdb -E UTF8 -T template0 NAME`, and name it in GPUQ_DATABASE_URL.",
+        )
+
+
+def _set_up_session(connection: DBAPIConnection, upgrading: bool) -> None:
+    patience_s, statement_s = (UPGRADE_PATIENCE_S, 0.0) if upgrading else (PATIENCE_S, ABANDONED_S)
+    values = {
+        "lock_timeout": f"{patience_s:.0f}s",
+        "statement_timeout": f"{statement_s:.0f}s",
+        "idle_in_transaction_session_timeout": f"{ABANDONED_S:.0f}s",
+        # On a Unix socket these three have no effect.
+        "tcp_user_timeout": f"{SILENCE_S}s",
+        "tcp_keepalives_idle": f"{_PROBE_AFTER_S}s",
+        "tcp_keepalives_interval": f"{_PROBE_EVERY_S}s",
+    }
     cursor = connection.cursor()
-    cursor.execute(
-        "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
-        (f"{patience_s:.0f}s", f"{ABANDONED_S:.0f}s"),
-    )
+    calls = ", ".join("set_config(%s, %s, false)" for _ in values)
+    cursor.execute(f"SELECT {calls}", [word for pair in values.items() for word in pair])
     # What we confirm must be on disk, even if the server's default is weaker.
     cursor.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"

@@ -13,6 +13,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gpuq.errors import Failure, GpuqError, SchemaMismatch, Unreachable
 
+READ_ONLY_SERVER = "25006"
+"""PostgreSQL's SQLSTATE for a write to a standby, which may take over at any moment, or to a server that was made read-only."""
+
 _AGAIN = "Run the command again; if it stays so, look for a process that keeps the database busy."
 _SPACE = "Free some space there; nothing that was answered with yes is lost."
 _UPGRADE = "Run `gpuq db upgrade`."
@@ -27,6 +30,7 @@ class _Meaning(NamedTuple):
 
 _FULL = _Meaning(Failure, "The disk that holds {label} is full: nothing was recorded.", _SPACE)
 _BUSY = _Meaning(Unreachable, "{label} is kept busy by another process.", _AGAIN)
+_SLOW = _Meaning(Unreachable, "{label} was too slow: {detail}.", _AGAIN)
 _GONE = _Meaning(Unreachable, "{label} does not answer: {detail}.", _START)
 _READ_ONLY = _Meaning(
     Failure, "{label} cannot be written to: {detail}.", "Make it writable for the user that runs gpuq."
@@ -62,12 +66,16 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "53": _GONE,
     "08": _GONE,
     "57P": _GONE,
+    "57014": _SLOW,
     "57": _BUSY,
     "55P03": _BUSY,
     "40": _BUSY,
     "25P03": _BUSY,
-    "25006": _Meaning(
-        Failure, "{label} is read-only.", "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode."
+    "25P04": _SLOW,
+    READ_ONLY_SERVER: _Meaning(
+        Unreachable,
+        "{label} is read-only.",
+        "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode.",
     ),
     "42501": _READ_ONLY,
     "28": _Meaning(

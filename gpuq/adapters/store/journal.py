@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, select
-from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.adapters.store.rows import from_json, to_json
@@ -25,20 +24,24 @@ _COLUMNS = (journal.c.seq, journal.c.at, journal.c.name, journal.c.jobs, journal
 _LAST = select(func.max(journal.c.seq))
 _RUN = re.compile(r"(\d+)-(\d+)")
 _PAGE = 200
-_OVERTAKEN = "Stop the other dispatcher, or let it run and stop this one: only one may write the journal."
+_KEPT_BEFORE_FIX = "Nothing needs to be done: the dispatcher starts again and goes on from the record."
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write new entries. Raises Conflict if another dispatcher has already used one of their numbers."""
+    """Write new entries. Raises Conflict if one of their numbers is taken: the dispatcher committed them before, and the
+    connection broke before the answer came."""
     if not entries:
         return
     first, last = min(entry.seq for entry in entries), last_seq(connection)
     if first <= last:
-        raise Conflict(f"Another dispatcher runs: journal number {first} is taken, the last is {last}.", fix=_OVERTAKEN)
-    try:
-        connection.execute(insert(journal), [_values(entry) for entry in entries])
-    except IntegrityError as error:
-        raise Conflict(f"Another dispatcher runs: it just took journal number {first}.", fix=_OVERTAKEN) from error
+        raise kept_before(first, last)
+    connection.execute(insert(journal), [_values(entry) for entry in entries])
+
+
+def kept_before(first: int, last: int) -> Conflict:
+    """The error of a commit whose first entry has a number that is taken."""
+    sentence = f"Journal number {first} is taken, the last is {last}: this commit was kept before."
+    return Conflict(sentence, fix=_KEPT_BEFORE_FIX)
 
 
 def last_seq(connection: Connection) -> int:
@@ -68,7 +71,7 @@ def read_job(connection: Connection, job: JobId, *, after: int, limit: int) -> l
 
 
 def prune(connection: Connection, before: int) -> int:
-    """Delete entries with seq < before; returns how many. The newest always stays: its number is the dispatchers' fence."""
+    """Delete entries with seq < before; returns how many. The newest always stays: the next number follows it."""
     return connection.execute(delete(journal).where(journal.c.seq < min(before, last_seq(connection)))).rowcount
 
 

@@ -8,14 +8,30 @@ and a value that JSON cannot hold fails here as well.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
+from gpuq.adapters.store import journal
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Leader,
+    Request,
+    Selection,
+    Service,
+    Store,
+    Token,
+)
+from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -29,17 +45,24 @@ from gpuq.messages.submission import JobRecord, to_core
 class MemoryStore(Store):
     """A `Store`. Safe to use from several threads of one process.
 
-    The tables are public, so that a test can put rows in that no sequence of calls would give.
+    The tables are public, so that a test can put rows in that no sequence of calls would give. `clock` gives Unix seconds, as the
+    database's does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.job_rows: dict[JobId, JobRow] = {}
         self.attempt_rows: dict[AttemptId, AttemptRow] = {}
         self.device_rows: dict[DeviceId, Device] = {}
         self.host_rows: dict[str, tuple[str, int]] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
+        self.drained_rows: dict[str, str] = {}
+        self.token_rows: dict[str, Token] = {}
         self.entries: list[Entry] = []
+        self.epoch = 0
+        self.holder: str | None = None
+        self.renewed_at = 0.0
+        self._clock = clock
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
         self._last_request = 0
         self._lock = threading.RLock()
@@ -132,7 +155,43 @@ class MemoryStore(Store):
             )
             return list(islice(found, limit))
 
+    def add_token(self, token: Token) -> None:
+        with self._lock:
+            self.token_rows[token.id] = token
+
+    def token(self, token_id: str) -> Token | None:
+        with self._lock:
+            return self.token_rows.get(token_id)
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        with self._lock:
+            found = (token for token in self.token_rows.values() if user in (None, token.user))
+            return sorted(found, key=lambda token: (token.made_at, token.id))
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        with self._lock:
+            token = self.token_rows.get(token_id)
+            if token is not None and token.revoked_at is None:
+                self.token_rows[token_id] = structs.replace(token, revoked_at=at)
+
     # --- for the dispatcher
+
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        with self._lock:
+            now = self._clock()
+            if self.holder not in {None, holder} and abs(now - self.renewed_at) <= lease_s:
+                return None
+            self.epoch, self.holder, self.renewed_at = self.epoch + 1, holder, now
+            return self.epoch
+
+    def release_leadership(self, epoch: int) -> None:
+        with self._lock:
+            if self.epoch == epoch:
+                self.holder = None
+
+    def leader(self) -> Leader:
+        with self._lock:
+            return Leader(epoch=self.epoch, holder=self.holder, renewed_s_ago=self._clock() - self.renewed_at)
 
     def requests(self, limit: int) -> list[Request]:
         with self._lock:
@@ -140,7 +199,10 @@ class MemoryStore(Store):
 
     def commit(self, commit: Commit) -> None:
         with self._lock:
+            if commit.epoch != self.epoch:
+                raise overtaken(commit.epoch, self.leader())
             self._refuse_impossible(commit)
+            self.renewed_at = self._clock()
             self._write(commit)
 
     def live_attempts(self) -> list[AttemptRow]:
@@ -151,6 +213,10 @@ class MemoryStore(Store):
     def hosts(self) -> dict[str, tuple[str, int]]:
         with self._lock:
             return dict(self.host_rows)
+
+    def drained(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self.drained_rows)
 
     def last_seq(self) -> int:
         with self._lock:
@@ -220,10 +286,7 @@ class MemoryStore(Store):
         """Raise what SQL would raise, before anything is changed: so a refused commit leaves nothing behind."""
         seqs = [entry.seq for entry in commit.entries]
         if seqs and (min(seqs) <= self.last_seq() or len(set(seqs)) < len(seqs)):
-            raise Conflict(
-                f"Another dispatcher runs: journal number {min(seqs)} is taken, the last is {self.last_seq()}.",
-                fix="Stop the other dispatcher, or let it run and stop this one: only one may write the journal.",
-            )
+            raise journal.kept_before(min(seqs), self.last_seq())
         launched = [AttemptId(row.job, row.number) for row in commit.launched]
         new = set(launched)
         if (
@@ -281,6 +344,8 @@ class MemoryStore(Store):
             )
         self.device_rows.update({device.id: device for device in commit.devices})
         self.host_rows.update(commit.hosts)
+        drained = {**self.drained_rows, **commit.drained}
+        self.drained_rows = {host: why for host, why in drained.items() if why is not None}
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:

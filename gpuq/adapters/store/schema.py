@@ -1,9 +1,10 @@
 """The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-A value that is filtered or sorted by has a column; the rest is JSON as text. Three tables need an explanation:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Four tables need an explanation:
 
 - `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
   and the look-up of an idempotency key sees every earlier submission, on both databases.
+- `leadership` has one row, too: the dispatcher that leads, and when it last renewed its lease.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
@@ -18,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0005"
+HEAD = "0008"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -39,6 +40,15 @@ numbers = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("last_job", Number, nullable=False),
     Column("last_request", Number, nullable=False),
+)
+
+leadership = Table(
+    "leadership",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Number, nullable=False),
+    Column("holder", Text),
+    Column("renewed_at", Double, nullable=False),
 )
 
 jobs = Table(
@@ -148,12 +158,32 @@ journal = Table(
     Index("ix_journal_of_many_jobs", "seq", "first_job", "last_job", info={"where": "first_job < last_job"}),
 )
 
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("note", Text),
+    Column("made_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+)
+
 hosts = Table(
     "hosts",
     metadata,
     Column("host", Text, primary_key=True),
     Column("boot_id", Text, nullable=False),
     Column("spooled", Number, nullable=False),
+)
+
+drained_hosts = Table(
+    "drained_hosts",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("why", Text, nullable=False),
 )
 
 devices = Table(

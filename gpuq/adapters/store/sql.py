@@ -10,10 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, between, func, or_, select, union_all, update
+from msgspec import structs
+from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import cycle, journal, submit
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection, Service, Store
+from gpuq.adapters.store import cycle, journal, leadership, submit
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    Leader,
+    Request,
+    Selection,
+    Service,
+    Store,
+    Token,
+)
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
@@ -28,7 +41,17 @@ from gpuq.adapters.store.rows import (
     request_row,
     to_json,
 )
-from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
+from gpuq.adapters.store.schema import (
+    attempts,
+    chances,
+    devices,
+    drained_hosts,
+    hosts,
+    job_records,
+    jobs,
+    requests,
+    tokens,
+)
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
@@ -159,7 +182,38 @@ class SqlStore(Store):
                 return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
             return journal.read_job(connection, job, after=after, limit=limit) if _is_id(job) else []
 
+    def add_token(self, token: Token) -> None:
+        with self._database.writing() as connection:
+            connection.execute(insert(tokens), structs.asdict(token))
+
+    def token(self, token_id: str) -> Token | None:
+        rows = self._rows(select(tokens).where(tokens.c.id == token_id))
+        return Token(**rows[0]._mapping) if rows else None
+
+    def tokens(self, *, user: str | None = None) -> list[Token]:
+        query = select(tokens).order_by(tokens.c.made_at, tokens.c.id)
+        if user is not None:
+            query = query.where(tokens.c.user == user)
+        return [Token(**row._mapping) for row in self._rows(query)]
+
+    def revoke_token(self, token_id: str, at: float) -> None:
+        valid = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
+        with self._database.writing() as connection:
+            connection.execute(valid.values(revoked_at=at))
+
     # --- for the dispatcher
+
+    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+        with self._database.writing() as connection:
+            return leadership.take(connection, holder, lease_s)
+
+    def release_leadership(self, epoch: int) -> None:
+        with self._database.writing() as connection:
+            leadership.release(connection, epoch)
+
+    def leader(self) -> Leader:
+        with self._database.reading() as connection:
+            return leadership.read(connection)
 
     def requests(self, limit: int) -> list[Request]:
         query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)
@@ -174,6 +228,9 @@ class SqlStore(Store):
 
     def hosts(self) -> dict[str, tuple[str, int]]:
         return {row.host: (row.boot_id, row.spooled) for row in self._rows(select(hosts))}
+
+    def drained(self) -> dict[str, str]:
+        return {row.host: row.why for row in self._rows(select(drained_hosts))}
 
     def last_seq(self) -> int:
         with self._database.reading() as connection:

@@ -27,6 +27,7 @@ Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 MAX_ID = 10**18 - 1
 MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
+MAX_TOKEN_S = 10 * 366 * 86_400.0
 _GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
 Batch = Annotated[list[Submission], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -151,6 +152,21 @@ class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     where: Annotated[Where, Meta(extra_json_schema={"minProperties": 1})]
     dry_run: bool = False
+
+
+class DrainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a host is drained, for the users whose jobs wait."""
+
+    why: Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+
+
+class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to be made. Without `user` it is the caller's; without `lasts_s` it does not expire."""
+
+    user: Owner | UnsetType = UNSET
+    role: Literal["user", "operator", "admin"] = "user"
+    lasts_s: Annotated[float, Meta(gt=0, le=MAX_TOKEN_S, description="Seconds until it expires.")] | UnsetType = UNSET
+    note: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="What it is for.")] | UnsetType = UNSET
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

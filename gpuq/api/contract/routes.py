@@ -15,15 +15,16 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, jobs, logs, models, predict, submit, system
+from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
-from gpuq.api.identity import LOGIN
+from gpuq.api.identity import LOGIN, Role
 from gpuq.api.page import handlers as page
 from gpuq.messages.submission import Submission
 
 API = "/api/v1"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,12 @@ class Route:
     """One line of the table. `body` and `gives` are types, or tuples of alternatives; None for what is not JSON.
 
     `also` maps further statuses of the answer to their meaning. `query` and `headers` are structs of `params.py`. `public`
-    routes need no token.
+    routes need no token, the others a caller of at least `role`.
     """
 
     method: str
     path: str
-    handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    handler: Handler
     text: str
     gives: Any = None
     status: int = 200
@@ -46,6 +47,7 @@ class Route:
     headers: type[msgspec.Struct] | None = None
     media: str = "application/json"
     public: bool = False
+    role: Role = Role.USER
 
 
 _LATER = {202: "It is recorded, and will be carried out."}
@@ -69,11 +71,17 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
     )
 
 
+def _host(verb: str, text: str, handler: Handler, **others: Any) -> Route:
+    """The route for `verb` on one host."""
+    return _post(f"{API}/hosts/{{id}}/{verb}", handler, text, schema.HostRequestTaken, 202, **others)
+
+
 _get, _post = partial(Route, "GET"), partial(Route, "POST")
 _LOGIN = "The login form's field `token`, exchanged for the page's cookie."
 _READY = "Submissions would be looked at."
 _SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema.SubmittedJob, schema.SubmittedJobs)
 _PREDICT = "Forecast without queueing."
+_SHADOW = "What sharing would have done."
 _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
@@ -81,7 +89,7 @@ ROUTES: tuple[Route, ...] = (
     _get("/static/{name}", page.static, "The page's script and style.", media="text/plain"),
     _get("/livez", system.livez, "This process turns.", media="text/plain", public=True),
     _get("/readyz", system.readyz, _READY, schema.Ready, also={503: "They would not."}, public=True),
-    _get("/metrics", system.prometheus, "Prometheus metrics.", media="text/plain"),
+    _get("/metrics", system.prometheus, "Prometheus metrics.", media="text/plain", role=Role.OPERATOR),
     _get("/version", system.version, "Which gpuq answers.", schema.Version),
     _post(f"{API}/jobs", submit.submit, _SUBMIT, _IDS, 201, (Submission, params.Batch), headers=params.SubmitHeaders),
     _get(f"{API}/jobs", jobs.jobs, "List jobs.", schema.JobList, query=params.ListQuery),
@@ -104,9 +112,16 @@ ROUTES: tuple[Route, ...] = (
         media="text/event-stream",
     ),
     _get(f"{API}/policies", policies, "Policies: which was chosen, which proposes.", schema.Policies),
-    _get(f"{API}/report/shadow", shadow, "What sharing would have done.", ShadowReport, query=params.DaysQuery),
-    _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any]),
-    _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any]),
-    _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any]),
+    _get(f"{API}/report/shadow", shadow, _SHADOW, ShadowReport, query=params.DaysQuery, role=Role.OPERATOR),
+    _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any], role=Role.OPERATOR),
+    _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any], role=Role.ADMIN),
+    _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any], role=Role.ADMIN),
+    _get(f"{API}/hosts", hosts.hosts, "Hosts and their states.", list[schema.HostView]),
+    _host("drain", "Keep new jobs off a host.", hosts.drain, body=params.DrainBody, role=Role.OPERATOR),
+    _host("resume", "Put a host back into service.", hosts.resume, role=Role.OPERATOR),
+    _host("lost", "End what ran on a host that will not come back.", hosts.lost, role=Role.ADMIN),
+    _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
+    _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, params.TokenBody),
+    _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),
     _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
 )

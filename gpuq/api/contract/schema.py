@@ -89,7 +89,10 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others."""
+    """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others.
+
+    In the summary of another user's job, `name`, `project`, `kind` and `log_path` are null and `command` is empty.
+    """
 
     id: int
     name: str | None
@@ -97,7 +100,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     owner: str
     project: str | None
-    kind: str
+    kind: str | None
     command: list[str]
     priority: int
     share: str
@@ -131,14 +134,19 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(JobLine, frozen=True, kw_only=True):
-    """One job with all that is known of it. Of its environment only the names of the variables are given."""
+    """One job with all that is known of it. Of its environment only the names of the variables are given.
 
-    cwd: str
+    `umask` is a number, 18 for 022; null where the submission has none and 022 is used. In the summary of another user's job,
+    `cwd` and what is known of its script are null and `environment` is empty.
+    """
+
+    cwd: str | None
     script: str | None
     script_sha256: str | None
     git_sha: str | None
     git_dirty: bool | None
     environment: list[str]
+    umask: int | None
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
@@ -246,7 +254,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
     what the command shows and its options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    device that is well; `drained` why an operator keeps new jobs off its host. `processes_visible`: whether its driver shows the
+    processes of jobs, null where no job has shown it yet.
     `energy_joules` counts since the driver was loaded.
     """
 
@@ -263,6 +272,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    drained: str | None
     processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
@@ -275,11 +285,57 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     residents: list[ResidentView]
 
 
+class HostView(msgspec.Struct, frozen=True, kw_only=True):
+    """A host with its devices. `state` is `ok`, `drained`, or `silent` for one that has not reported for `stale_after_s`.
+
+    `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began.
+    """
+
+    name: str
+    state: str
+    drained: str | None
+    reported_at: str | None
+    devices: int
+    jobs: list[int]
+
+
+class HostRequestTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about a host was committed; the dispatcher carries it out within a second. `jobs` are those on the host now."""
+
+    host: str
+    asked: str
+    jobs: list[int]
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting jobs in order. `source` is `redis`, or `record` when Redis has no order to show."""
 
     waiting: list[int]
     source: str
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's token, without its secret. `role` is the most that it may do; a time that is null has not come and will not."""
+
+    id: str
+    user: str
+    role: str
+    note: str | None
+    made_at: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class NewToken(TokenView, frozen=True, kw_only=True):
+    """A token that was just made. `token` is its text, which is shown this once."""
+
+    token: str
+
+
+class TokenList(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, oldest first."""
+
+    tokens: list[TokenView]
 
 
 class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,12 +46,13 @@ class TypeForecast(msgspec.Struct, frozen=True, kw_only=True):
 class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
     """A job that would share the device, and what that would cost both: time together / time alone. Null: not known.
 
-    `evidence` says what the slowdowns rest on: `measured`, `learned`, `partly learned`, or `rule`.
+    `evidence` says what the slowdowns rest on: `measured`, `learned`, `partly learned`, or `rule`. `name` and `kind` are null for
+    another user's job where the site shows a summary.
     """
 
     job: int | None
     name: str | None
-    kind: str
+    kind: str | None
     expected_slowdown: float | None
     upper_slowdown: float | None
     partner_slowdown: float | None

@@ -14,15 +14,17 @@ from typing import Literal
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from gpuq.adapters.store.contract import Selection
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
-from gpuq.api.identity import Caller, caller_of
+from gpuq.api.identity import Caller, Role, caller_of
 from gpuq.core.state.job import ACTIVE, WAITING, JobId, JobState
-from gpuq.errors import Conflict
+from gpuq.errors import Conflict, NotPermitted
 
 Verb = Literal["cancel", "hold", "release"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -46,6 +48,7 @@ def one(verb: Verb) -> Handler:
         context = context_of(request)
         wait = params.query(request, params.WaitQuery).wait
         row, _ = await find(context, request.match_info["id"])
+        visibility.check_manages(request, {row.id: row.record.owner})
         if row.state not in _POSSIBLE[verb]:
             raise Conflict(f"Job {row.id} {_obstacle(verb, row.state)}.")
         await context.request(verb, [row.id], caller_of(request).user)
@@ -65,6 +68,8 @@ def many(verb: Verb) -> Handler:
         wait = params.query(request, params.WaitQuery).wait
         wanted = await params.body(request, _body)
         selection = _selection(verb, wanted.where, caller_of(request))
+        if caller_of(request).role < Role.OPERATOR:
+            selection = await context.read(_own, context, caller_of(request), wanted.where, selection)
         found: States = await context.read(context.store.select, selection)
         before = {job: state for job, state in found.items() if state in _POSSIBLE[verb]}
         now: States = before
@@ -105,6 +110,19 @@ def _selection(verb: Verb, where: params.Where, caller: Caller) -> Selection:
         kind=params.given(where.kind),
         project=params.given(where.project),
     )
+
+
+def _own(context: ApiContext, caller: Caller, where: params.Where, selection: Selection) -> Selection:
+    """The selection, limited to the caller's jobs. Raises NotPermitted if it names jobs or an owner beyond these. Blocks."""
+    named = Selection(ids=selection.ids)
+    own = replace(named, owner=caller.user)
+    beyond = params.given(where.owner) not in (None, "me", caller.user)
+    if beyond or (named.ids is not None and context.store.select(named) != context.store.select(own)):
+        raise NotPermitted(
+            f"Some of these jobs belong to others; {caller.user} may not change them.",
+            fix="Name your own jobs only, or ask an operator: `operators` under [api] names them.",
+        )
+    return replace(selection, owner=caller.user)
 
 
 def _missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:

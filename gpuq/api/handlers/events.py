@@ -21,12 +21,14 @@ from aiohttp import web
 from aiohttp_sse import EventSourceResponse
 
 from gpuq.adapters.store.contract import Entry, Store
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
+from gpuq.api.handlers.jobs import find
 from gpuq.api.views import event_view
 from gpuq.core.state.job import JobId
-from gpuq.errors import BadInput, GpuqError
+from gpuq.errors import BadInput, GpuqError, NotPermitted
 
 _HEARTBEAT_S = 15.0
 _LOOK_EVERY_S = 0.4
@@ -60,6 +62,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
+    await _check_visible(request, job)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
     async with answer:
@@ -74,6 +77,16 @@ async def events(request: web.Request) -> web.StreamResponse:
         except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
             break_off(request)
     return answer
+
+
+async def _check_visible(request: web.Request, job: int | None) -> None:
+    """Raises NotPermitted unless the caller is shown all that the stream will say: the journal has the kinds of jobs."""
+    if visibility.sees_all(request):
+        return
+    if job is None:
+        raise NotPermitted("Operators may see the events of all jobs.", fix="Add `job=ID` for those of a job of yours.")
+    row, _ = await find(context_of(request), str(job))
+    visibility.check_sees(request, row.id, row.record.owner)
 
 
 def _seen(request: web.Request, query: params.EventsQuery) -> EventCursor | None:

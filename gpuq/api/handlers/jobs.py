@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
-from gpuq.api import views
+from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import Explanation, JobList, JobView
@@ -43,7 +43,7 @@ async def jobs(request: web.Request) -> web.Response:
     for row in rows:
         forecast = forecasts.get(row.record.signature)
         line = views.job_line(row, attempts.get(row.id), live.view, names, places.get(row.id), forecast)
-        lines.append(replace(line, dispatcher=live.dispatcher))
+        lines.append(visibility.job(request, replace(line, dispatcher=live.dispatcher)))
     return reply(JobList(jobs=lines, next=lines[-1].id if len(found) > len(rows) else None))
 
 
@@ -91,7 +91,7 @@ async def _view(request: web.Request) -> tuple[JobView, int | None]:
     forecast = (await _forecasts(context, [row])).get(row.record.signature)
     position = order.index(row.id) + 1 if row.id in order else None
     view = views.job_view(row, attempts, live.view, names, position, forecast)
-    return replace(view, dispatcher=live.dispatcher), len(order) if pending else None
+    return visibility.job(request, replace(view, dispatcher=live.dispatcher)), len(order) if pending else None
 
 
 async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
@@ -99,7 +99,7 @@ async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, d
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.models is None or not waiting:
         return {}
-    return await context.read(context.models.forecasts, waiting)
+    return await context.analyse(context.models.forecasts, waiting)
 
 
 def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:

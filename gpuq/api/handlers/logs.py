@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.api import logs
+from gpuq.adapters import job_log
+from gpuq.adapters.job_log import Chunk
+from gpuq.adapters.store.contract import AttemptRow
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
-from gpuq.errors import GpuqError, NotFound
+from gpuq.errors import GpuqError, NotFound, Unreachable
 
 _CHUNK = 256 * 1024
 _LOOK_EVERY_S = 0.15
@@ -30,6 +32,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the requested one."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
+    visibility.check_sees(request, row.id, row.record.owner)
     query = params.query(request, params.LogsQuery)
     number = params.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
@@ -37,40 +40,63 @@ async def output(request: web.Request) -> web.StreamResponse:
             f"Job {row.id} has no attempt {number}; it has had {len(attempts)} so far.",
             fix=f"`gpuq logs {row.id} --all-attempts` prints them all.",
         )
-    offset, limit = query.offset, params.given(query.limit)
-    last = number or row.attempt
-    await _check_there(context, row, attempts, last)
-    if offset < 0:
-        end = await context.read(logs.length, context.settings.home.attempts, row.id, last)
-        offset = max(0, end + offset)
+    limit, last = params.given(query.limit), number or row.attempt
+    log = _Log(context, row.id, {attempt.number: attempt for attempt in attempts})
+    first = await log.read(last, query.offset, _CHUNK)
+    if first is None:
+        log.check_missing(last)
+    # An offset below 0 counts from the end, which only the first read knows.
+    offset = max(0, query.offset) if first is None else first.next_offset - len(first.data) - first.dropped
     if query.follow or limit is None:
         only = number is not None
-        return await _Sender(context, request, row.id, last, offset, only=only, follow=query.follow).run()
-    return await _piece(context, row.id, last, offset, limit)
+        return await _Sender(context, request, log, last, offset, only=only, follow=query.follow).run()
+    return await _piece(log, last, offset, limit)
 
 
-async def _check_there(context: ApiContext, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
-    """A job that started on this host has a log, if only an empty one. Raises NotFound if it is deleted or on another host."""
-    started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
-    if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
-        return
-    if started[0].host == context.settings.worker.host:
-        raise NotFound(
-            f"The log of job {row.id}, attempt {number}, was deleted: {started[0].log_path or 'its file'} is gone.",
-            fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/settings.md).",
+@dataclass
+class _Log:
+    """The logs of one job's attempts, on this host or on others. `attempts` are those known so far, by number."""
+
+    context: ApiContext
+    job: int
+    attempts: dict[int, AttemptRow]
+
+    async def read(self, number: int, offset: int, limit: int) -> Chunk | None:
+        """As `job_log.read`, from the attempt's host if the log is not here. Raises Unreachable if that does not answer."""
+        context = self.context
+        found = await context.run(job_log.read, context.settings.home.attempts, self.job, number, offset, limit)
+        attempt = self.attempts.get(number)
+        elsewhere = (
+            attempt is not None and attempt.started_at is not None and attempt.host != context.settings.worker.host
         )
-    raise NotFound(
-        f"The log of job {row.id}, attempt {number}, is not here.",
-        fix=f"It ran on host {started[0].host}; look there for {started[0].log_path or 'its attempt folder'}.",
-    )
+        if found is not None or not elsewhere or attempt is None or context.host_logs is None:
+            return found
+        try:
+            return await context.host_logs.read(attempt.host, self.job, number, offset, limit)
+        except Unreachable as error:
+            place = attempt.log_path or "its attempt folder"
+            raise Unreachable(
+                f"The log of job {self.job}, attempt {number}, cannot be read now: {error.message}",
+                fix=f"It is on host {attempt.host}: {place}.",
+            ) from error
+
+    def check_missing(self, number: int) -> None:
+        """Raises NotFound for an attempt that has started: its log, if only an empty one, must have been deleted."""
+        attempt = self.attempts.get(number)
+        if attempt is not None and attempt.started_at is not None:
+            raise NotFound(
+                f"The log of job {self.job}, attempt {number}, was deleted: {attempt.log_path or 'its file'} on host "
+                f"{attempt.host} is gone.",
+                fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/settings.md).",
+            )
 
 
-async def _piece(context: ApiContext, job: int, number: int, offset: int, limit: int) -> web.Response:
+async def _piece(log: _Log, number: int, offset: int, limit: int) -> web.Response:
     parts: list[bytes] = []
     position, left = offset, limit
     while left > 0:
-        chunk = await context.read(logs.read, context.settings.home.attempts, job, number, position, min(left, _CHUNK))
-        if not chunk.data:
+        chunk = await log.read(number, position, min(left, _CHUNK))
+        if chunk is None or not chunk.data:
             break
         parts.append(chunk.marked)
         position = chunk.next_offset
@@ -85,7 +111,7 @@ class _Sender:
 
     context: ApiContext
     request: web.Request
-    job: int
+    log: _Log
     number: int
     offset: int
     only: bool
@@ -126,10 +152,14 @@ class _Sender:
                 await self._drain(answer)
 
     async def _drain(self, answer: web.StreamResponse) -> None:
-        attempts = self.context.settings.home.attempts
         while self.number and self._wanted():
-            chunk = await self.context.read(logs.read, attempts, self.job, self.number, self.offset, _CHUNK)
-            if not chunk.data:
+            try:
+                chunk = await self.log.read(self.number, self.offset, _CHUNK)
+            except Unreachable:
+                if not self.follow:
+                    raise
+                return  # it may be back at the next look
+            if chunk is None or not chunk.data:
                 return
             await answer.write(chunk.marked)
             self.offset = chunk.next_offset
@@ -137,11 +167,12 @@ class _Sender:
     async def _ended(self) -> tuple[bool, int]:
         """(whether no more output will come, number of the newest attempt). False while the database is unreachable."""
         try:
-            row, attempts = await find(self.context, str(self.job))
+            row, attempts = await find(self.context, str(self.log.job))
         except NotFound:
             return True, self.number
         except GpuqError:
             return False, self.number
+        self.log.attempts.update({attempt.number: attempt for attempt in attempts})
         if self.only:
             mine = [attempt for attempt in attempts if attempt.number == self.number]
             return not mine or mine[0].ended_at is not None, row.attempt

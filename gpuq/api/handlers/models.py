@@ -22,7 +22,7 @@ async def models(request: web.Request) -> web.Response:
     """The serving model, its evaluation, and whether its forecasts still hold."""
     context = context_of(request)
     shelf = context.models
-    status = await context.read(shelf.status) if shelf is not None else {"serving": None, "versions": []}
+    status = await context.run(shelf.status) if shelf is not None else {"serving": None, "versions": []}
     view = (await context.live.read()).view
     if view is not None and view.drift is not None:
         status = {**status, "drift": msgspec.to_builtins(view.drift)}

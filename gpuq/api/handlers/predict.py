@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
+from msgspec import structs
 
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
@@ -52,7 +54,8 @@ async def predict(request: web.Request) -> web.Response:
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
     beside, device_type = params.given(query.beside), params.given(query.device_type)
-    return reply(await context.read(_prediction, context, record, live, beside, device_type))
+    answer = await context.analyse(_prediction, context, record, live, beside, device_type)
+    return reply(answer if visibility.sees_all(request) else await _without_others(request, answer))
 
 
 def _prediction(
@@ -97,6 +100,28 @@ def _prediction(
         device_types=types,
         beside=beside_views,
     )
+
+
+async def _without_others(request: web.Request, answer: Prediction) -> Prediction:
+    """The answer without the names and kinds of other users' jobs."""
+    ids = sorted({JobId(partner.job) for view in answer.beside for partner in view.partners if partner.job is not None})
+    rows = await context_of(request).read(context_of(request).store.jobs, ids=ids)
+    seen = {None, *(row.id for row in rows if visibility.sees(request, row.record.owner))}
+    beside = [
+        structs.replace(
+            view, partners=[p if p.job in seen else structs.replace(p, name=None, kind=None) for p in view.partners]
+        )
+        for view in answer.beside
+    ]
+    # A kind begins with the project or the owner of its jobs.
+    own = f"{caller_of(request).user}:"
+
+    def near(evidence: EvidenceView) -> EvidenceView:
+        return structs.replace(evidence, nearest=[one for one in evidence.nearest if one.kind.startswith(own)])
+
+    types = [structs.replace(one, evidence=near(one.evidence)) for one in answer.device_types]
+    evidence = None if answer.evidence is None else near(answer.evidence)
+    return structs.replace(answer, beside=beside, device_types=types, evidence=evidence)
 
 
 def _explained_forecasts(
@@ -237,7 +262,7 @@ def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnaps
         total_memory=device.total_memory_bytes,
         sharing=device.sharing,
     )
-    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
+    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved, drained=device.drained)
 
 
 def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:

@@ -17,7 +17,7 @@ async def shadow(request: web.Request) -> web.Response:
     """The report over the last `days`."""
     context = context_of(request)
     days = params.query(request, params.DaysQuery).days
-    return reply(await context.read(_report, context, days))
+    return reply(await context.analyse(_report, context, days))
 
 
 def _report(context: ApiContext, days: int) -> ShadowReport:

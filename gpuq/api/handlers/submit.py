@@ -41,7 +41,7 @@ async def submit(request: web.Request) -> web.Response:
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
     else:
-        made = await context.read(records, context, caller, wanted, key)
+        made = await context.run(records, context, caller, wanted, key)
     ids = await context.committer.add(made)
     # None if Redis does not answer at once, because the answer must not wait for it.
     dispatcher = None

@@ -5,10 +5,13 @@ The probes return fixed words only, because anyone may call them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from aiohttp import web
 
 import gpuq
-from gpuq.api import metrics, views
+from gpuq.api import metrics, views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names, waiting_order
@@ -48,7 +51,7 @@ async def devices(request: web.Request) -> web.Response:
     """Every device with the jobs on it."""
     context = context_of(request)
     live = (await context.live.read()).view
-    return reply(await device_list(context, live))
+    return reply(await device_list(context, live, partial(visibility.sees, request)))
 
 
 async def queue(request: web.Request) -> web.Response:
@@ -73,11 +76,11 @@ async def prometheus(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
-async def device_list(context: ApiContext, live: LiveView | None) -> list[DeviceView]:
-    """Every device with its residents' names and forecasts."""
+async def device_list(context: ApiContext, live: LiveView | None, sees: Callable[[str], bool]) -> list[DeviceView]:
+    """Every device with its residents' forecasts, and the names of those whose owner `sees` allows."""
     known = await context.read(context.devices)
     attempts = {int(row.job): row for row in await context.read(context.store.live_attempts)}
     ids = [row.job for row in attempts.values()]
     rows = await context.read(context.store.jobs, ids=ids) if ids else []
-    names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows}
+    names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows if sees(row.record.owner)}
     return views.device_views(known, live, await device_names(context, live), names, attempts)

@@ -5,19 +5,19 @@ After the exchange the browser leaves the address with the token at once, so tha
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
-from gpuq.api.contract.problem import Unauthenticated
 from gpuq.api.contract.schema import JobLine
 from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
 from gpuq.api.handlers.system import device_list
-from gpuq.api.identity import cookie_name, cookie_value, is_exchange, token_matches
+from gpuq.api.identity import cookie_for, cookie_name, is_exchange
 from gpuq.api.page.render import Page, Waiting, render, welcome
 from gpuq.api.views import job_line, reason_in_words
 from gpuq.core.state.device_names import DeviceNames
@@ -35,12 +35,11 @@ async def show(request: web.Request) -> web.StreamResponse:
     """The page, or the exchange of the token in its address."""
     context = context_of(request)
     if not is_exchange(request):
-        return web.Response(text=render(await _collect(context)), content_type="text/html")
+        return web.Response(text=render(await _collect(request)), content_type="text/html")
     given = request.query.getall("token")
-    if len(given) != 1 or not token_matches(given[0], context.token):
-        raise Unauthenticated("The token in the address is not this gpuq's.")
+    cookie = await cookie_for(given[0] if len(given) == 1 else "", context)
     # Not a redirect: after a link from elsewhere (a file, a chat) browsers do not send a strict cookie along a redirect.
-    return _with_cookie(web.Response(text=welcome(), content_type="text/html"), context.token)
+    return _with_cookie(web.Response(text=welcome(), content_type="text/html"), context, cookie)
 
 
 async def static(request: web.Request) -> web.Response:
@@ -58,22 +57,22 @@ def _file(name: str) -> bytes:
 
 async def login(request: web.Request) -> web.Response:
     """Exchange the token of the login form for the cookie. Raises Unauthenticated for a wrong token."""
-    token = context_of(request).token
+    context = context_of(request)
     # Anyone who reaches the port may send this, so no more is read than a form with a token needs.
     size = request.content_length or 0
     raw = await request.content.readexactly(size) if 0 < size <= _FORM_BYTES else b""
     given = parse_qs(raw.decode("ascii", "replace")).get("token", [""])[0].strip()
-    if not token_matches(given, token):
-        raise Unauthenticated("This is not the token of this gpuq.")
-    return _with_cookie(web.Response(status=303, headers={"Location": "/"}), token)
+    cookie = await cookie_for(given, context)
+    return _with_cookie(web.Response(status=303, headers={"Location": "/"}), context, cookie)
 
 
-def _with_cookie(answer: web.Response, token: str) -> web.Response:
-    answer.set_cookie(cookie_name(token), cookie_value(token), httponly=True, samesite="Strict", path="/")
+def _with_cookie(answer: web.Response, context: ApiContext, value: str) -> web.Response:
+    answer.set_cookie(cookie_name(context.token), value, httponly=True, samesite="Strict", path="/")
     return answer
 
 
-async def _collect(context: ApiContext) -> Page:
+async def _collect(request: web.Request) -> Page:
+    context = context_of(request)
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
     names = await device_names(context, live.view)
@@ -82,9 +81,12 @@ async def _collect(context: ApiContext) -> Page:
         now=context.now(),
         live=live,
         counts=counts,
-        devices=await device_list(context, live.view),
-        waiting=[Waiting(job_line(row, None, None, names), reason_in_words(row, names)) for row in waiting],
-        recent=recent,
+        devices=await device_list(context, live.view, partial(visibility.sees, request)),
+        waiting=[
+            Waiting(visibility.job(request, job_line(row, None, None, names)), reason_in_words(row, names))
+            for row in waiting
+        ],
+        recent=[visibility.job(request, line) for line in recent],
     )
 
 

@@ -300,7 +300,7 @@ def _wide(index: int, wide: int) -> str:
 
 
 def _name(line: JobLine) -> str:
-    text = line.name or " ".join(line.command)
+    text = line.name or " ".join(line.command) or "(not shown)"
     return f'<span class="jobname" title="{escape(text[:500])}">{escape(text[:80])}</span>'
 
 

@@ -58,6 +58,10 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
         name = fmt.clean(device["name"])
         if device.get("unwell"):
             lines += console.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+        if device.get("drained"):
+            lines += console.wrapped(
+                f"{name} gets no new jobs, its host is drained: {fmt.clean(device['drained'])}", width
+            )
         if device.get("throttling"):
             reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
             lines += console.wrapped(f"{name} runs at lower clocks: {reasons}", width)

@@ -180,7 +180,8 @@ def _why(place: Record) -> str:
     """The verdict's calculation; the device and the partners stand before it."""
     said = messages.lines({**place["verdict"], "device": None, "device_name": None})[0]
     for partner in place["partners"]:
-        said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
+        if partner["job"] is None:
+            said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
     return said.partition(": ")[2] if said.startswith("it fitted") else said
 
 

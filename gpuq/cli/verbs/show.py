@@ -51,7 +51,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
     refused = job.get("verdict") and not job["verdict"].get("admitted")
     changed = ", with changes not committed" if job.get("git_dirty") else ""
     return [
-        ("command", fmt.clean(join(job["command"]))),
+        ("command", fmt.clean(join(job["command"])) if job["command"] else "(not shown: another user's)"),
         ("folder", _known(fmt.clean, job.get("cwd"))),
         ("kind", _known(fmt.clean, job["kind"])),
         ("owner", _known(fmt.clean, job.get("owner"))),

@@ -26,12 +26,14 @@ _OVERDRAFT = 3.0
 
 @dataclass(frozen=True)
 class DeviceSnapshot:
-    """A device with its residents and its reading (None when missing or too old). `reserved`: for another job than this one."""
+    """A device with its residents and its reading (None when missing or too old). `reserved`: for another job than this one;
+    `drained`: why an operator keeps new jobs off its host."""
 
     device: Device
     residents: tuple[Attempt, ...]
     reading: Reading | None
     reserved: bool = False
+    drained: str | None = None
 
     def promised_here(self, attempt: Attempt) -> int:
         """The memory promised to one resident on this device."""
@@ -113,6 +115,8 @@ def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verd
 
 
 def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    if snapshot.drained is not None:
+        return _refused(Rule.DRAINED, snapshot, (("why", snapshot.drained),))
     reading = snapshot.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
         return _refused(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))

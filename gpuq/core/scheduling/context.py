@@ -126,12 +126,14 @@ class SchedulingContext:
         index, count = self._device_index, len(self._device_index.snapshots)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
-        if index.stale == count:
+        if index.drained == count:
+            return Verdict(False, Rule.DRAINED, None, (("devices", count),))
+        if index.stale and index.stale + index.drained == count:
             return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
-        if index.unwell and index.stale + index.unwell == count:
+        if index.unwell and index.stale + index.unwell + index.drained == count:
             return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", index.unwell)))
         numbers: Numbers = (("devices", count), ("busy_devices", len(self.state.residents)))
-        unusable = index.stale + index.unwell
+        unusable = index.stale + index.unwell + index.drained
         return Verdict(False, Rule.RESOURCES, None, (*numbers, ("unusable_devices", unusable)) if unusable else numbers)
 
     # --- forecasts ---------------------------------------------------------------------------------------------------

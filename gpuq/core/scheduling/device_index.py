@@ -44,6 +44,8 @@ class DeviceIndex:
         """How many devices have no fresh reading."""
         self.unwell = 0
         """How many devices report a fault."""
+        self.drained = 0
+        """How many devices are on drained hosts; these count as neither stale nor unwell."""
         self.revision = 0
         self.changed: dict[DeviceId, int] = {}
         """The revision of each device's last change, the latest last."""
@@ -128,12 +130,18 @@ class DeviceIndex:
             old = self.snapshots.get(device_id)
             reading = state.readings.get(device_id)
             fresh = reading if reading and now - reading.at <= limits.stale_after_s else None
-            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), fresh)
+            device = state.devices[device_id]
+            drained = state.drained.get(device.host)
+            snapshot = DeviceSnapshot(device, state.residents_of(device_id), fresh, drained=drained)
             self.snapshots[device_id] = snapshot
             # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
             if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
-                self.stale += (snapshot.reading is None) - (old is not None and old.reading is None)
-                self.unwell += _is_unwell(snapshot) - (old is not None and _is_unwell(old))
+                for one, count in ((old, -1), (snapshot, 1)):
+                    if one is not None and one.drained is not None:
+                        self.drained += count
+                    elif one is not None:
+                        self.stale += count * (one.reading is None)
+                        self.unwell += count * _is_unwell(one)
                 self._close(old, limits)
                 self._open(snapshot, limits)
                 self._note_change(device_id)
@@ -146,7 +154,7 @@ class DeviceIndex:
 
     def _open(self, snapshot: DeviceSnapshot, limits: Limits) -> None:
         device = snapshot.device
-        if snapshot.reading is None or _is_unwell(snapshot):
+        if snapshot.reading is None or _is_unwell(snapshot) or snapshot.drained is not None:
             return
         if not snapshot.residents:
             self._enter(self.idle, (snapshot.committed_memory, self._order[device.id], device.id))
@@ -193,4 +201,5 @@ def _inputs_of_admission(snapshot: DeviceSnapshot) -> tuple[object, ...]:
         reading.unwell,
     )
     residents = tuple(attempt.id for attempt in snapshot.residents)
-    return snapshot.device, residents, snapshot.committed_memory, snapshot.committed_utilization, seen
+    committed = snapshot.committed_memory, snapshot.committed_utilization
+    return snapshot.device, residents, *committed, seen, snapshot.drained

@@ -48,4 +48,6 @@ def _would_fit_empty(job: Job, snapshot: DeviceSnapshot) -> bool:
     and goes.
     """
     foreign = snapshot.reading.foreign_memory if snapshot.reading else None
-    return foreign is not None and (job.declared_memory or 0) + foreign <= snapshot.device.total_memory
+    if snapshot.drained is not None or foreign is None:
+        return False
+    return (job.declared_memory or 0) + foreign <= snapshot.device.total_memory

@@ -45,6 +45,23 @@ class ReleaseRequested:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostDrained:
+    """An operator asked that no more jobs start on a host, and said why. What runs there goes on."""
+
+    host: HostId
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostResumed:
+    """An operator put a drained host back into service."""
+
+    host: HostId
+    by: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentNumbers:
     """What a worker measures of a running attempt at one moment; None for what it cannot measure.
@@ -129,6 +146,8 @@ Event = (
     | CancelRequested
     | HoldRequested
     | ReleaseRequested
+    | HostDrained
+    | HostResumed
     | HostReported
     | Started
     | Exited

@@ -147,6 +147,8 @@ class Index:
             return
         if old is not None and old.host != new.host:
             self.devices_of[old.host].pop(old.id)
+            if not self.devices_of[old.host]:
+                del self.devices_of[old.host]
         self.devices_of.setdefault(new.host, {})[new.id] = None
         self.device_changes += 1
         self.touch(new.id)

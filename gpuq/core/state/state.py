@@ -30,7 +30,9 @@ from gpuq.core.state.events import (
     Event,
     Exited,
     HoldRequested,
+    HostDrained,
     HostReported,
+    HostResumed,
     ModelPublished,
     ReleaseRequested,
     Started,
@@ -58,6 +60,8 @@ class State:
     devices: dict[DeviceId, Device] = field(default_factory=dict)
     readings: dict[DeviceId, Reading] = field(default_factory=dict)
     hosts: dict[HostId, Host] = field(default_factory=dict)
+    drained: dict[HostId, str] = field(default_factory=dict)
+    """Why an operator keeps new jobs off these hosts."""
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
     reservations: dict[JobId, Reservation] = field(default_factory=dict)
@@ -95,6 +99,10 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _step(state, job_id, Step.HOLD, now)
         case ReleaseRequested(job=job_id):
             return _step(state, job_id, Step.RELEASE, now)
+        case HostDrained(host=host, why=why):
+            return _drain(state, host, why)
+        case HostResumed(host=host):
+            return _drain(state, host, None)
         case HostReported():
             return _record_report(state, item, now)
         case Started():
@@ -302,6 +310,19 @@ def _job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
 # --- hosts ---------------------------------------------------------------------------------------------------------
 
 
+def _drain(state: State, host: HostId, why: str | None) -> bool:
+    """Drain the host for this reason, or resume it for None."""
+    if state.drained.get(host) == why:
+        return False
+    if why is None:
+        del state.drained[host]
+    else:
+        state.drained[host] = why
+    for device in state.index.devices_of.get(host, ()):
+        state.index.touch(device)
+    return True
+
+
 def _record_report(state: State, report: HostReported, now: float) -> bool:
     state.hosts[report.host] = Host(report.host, report.boot_id, now)
     for device in report.devices:
@@ -310,7 +331,7 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     state.index.host_reported(report.host, now)
     for device_id in state.index.devices_of.get(report.host, ()):
         state.readings.pop(device_id, None)
-    # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
+    # The age of a reading counts from when its report was sent, as the caller gives it in `now`: hosts' clocks may differ.
     state.readings.update({device: replace(reading, at=now) for device, reading in report.readings})
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)

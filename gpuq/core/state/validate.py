@@ -69,6 +69,7 @@ def rebuilt(state: State) -> State:
         devices=dict(state.devices),
         readings=dict(state.readings),
         hosts=dict(state.hosts),
+        drained=dict(state.drained),
         verdicts=dict(state.verdicts),
         usage=dict(state.usage),
         reservations=dict(state.reservations),

@@ -17,6 +17,7 @@ class Rule(StrEnum):
     RESOURCES = "Resources"
     STALE_READING = "StaleReading"
     UNWELL = "Unwell"
+    DRAINED = "Drained"
     PREDICTED_MEMORY = "PredictedMemory"
     PREDICTED_LOAD = "PredictedLoad"
     SLOWDOWN_BUDGET = "SlowdownBudget"

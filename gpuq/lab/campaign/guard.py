@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import psutil
-from gpuq_workers.attempts import folders_in
+from gpuq_workers.attempts import UnreadableFile, folders_in
 
 from gpuq.adapters.devices import Backend
 from gpuq.adapters.process import is_alive
@@ -58,8 +58,11 @@ def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list
         return []
     found = []
     for folder in folders_in(home.attempts):
-        order, started = folder.order(), folder.started()
-        if order is None or started is None or folder.ended() is not None or not is_alive(started.shim):
+        try:
+            order, started, end = folder.order(), folder.started(), folder.ended()
+        except UnreadableFile:
+            continue
+        if order is None or started is None or end is not None or not is_alive(started.shim):
             continue
         if device.id in order.devices or set(order.cores or ()) & set(cores or ()):
             found.append(order.job)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpuq.adapters.redis import stream as stream_module
-from gpuq.adapters.redis.stream import MemoryServer, MemoryStream, RedisStream
+from gpuq.adapters.redis.stream import MemoryServer, MemoryStream, RedisStream, sent_at
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
@@ -204,8 +204,9 @@ async def test_every_call_is_unreachable_while_the_server_is_down(place, stream)
         stream.waiting(),
         stream.set_view(b"x", 1.0),
         stream.view(),
-        stream.set_acknowledged("node", 1),
+        stream.set_acknowledged("node", b"1"),
         stream.acknowledged("node"),
+        stream.time(),
         stream.ping(),
     ]
     for call in calls:
@@ -242,12 +243,22 @@ async def test_the_view_expires(stream, opened):
 
 
 async def test_acknowledgements_are_per_host_and_unknown_is_none(place, stream, opened):
-    await stream.set_acknowledged("a", 0)
-    await stream.set_acknowledged("b", 17)
+    await stream.set_acknowledged("a", b"first")
+    await stream.set_acknowledged("a", b"second")
+    await stream.set_acknowledged("b", b"third")
     other = opened()
-    assert [await other.acknowledged(host) for host in ("a", "b", "c")] == [0, 17, None]
+    assert [await other.acknowledged(host) for host in ("a", "b", "c")] == [b"second", b"third", None]
     place.flush()
     assert await other.acknowledged("b") is None
+
+
+async def test_an_id_says_when_its_message_was_sent_by_the_servers_clock(stream):
+    before = await stream.time()
+    await stream.add(*RINGS[:2])
+    ids, _ = await all_there_is(stream)
+    after = await stream.time()
+    assert len(set(ids)) == 2
+    assert all(before - 0.001 <= sent_at(one) <= after for one in ids), "ids count whole milliseconds"
 
 
 async def test_the_inbox_is_bounded_and_loses_the_oldest(place, stream, monkeypatch):
@@ -374,11 +385,13 @@ async def test_a_hung_server_is_unreachable_in_seconds(redis_server, monkeypatch
 async def test_a_key_of_another_type_is_unreachable(redis_server, real):
     with redis_server.client() as client:
         client.set(wire.INBOX, "a string of another program")
-        client.set(wire.acknowledged_key("node"), "x")
+        client.rpush(wire.acknowledged_key("node"), "x")
         client.rpush(wire.WAITING, "x", "5")
     with pytest.raises(Unreachable, match="WRONGTYPE"):
         await real.read(0.01, 10)
     assert await real.acknowledged("node") is None
+    await real.set_acknowledged("node", b"ours")
+    assert await real.acknowledged("node") == b"ours"
     assert await real.waiting() == [5]
 
 

@@ -99,8 +99,9 @@ def _empty_database(backend: str, request: pytest.FixtureRequest) -> str:
     if backend == "sqlite":
         return make_record(request.getfixturevalue("tmp_path") / "gpuq.db")
     url = request.getfixturevalue("postgresql_url")
-    tables = ", ".join(name for name in metadata.tables if name != "numbers")
+    tables = ", ".join(name for name in metadata.tables if name not in {"numbers", "leadership"})
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"TRUNCATE {tables}")
         connection.execute("UPDATE numbers SET last_job = 0, last_request = 0")
+        connection.execute("UPDATE leadership SET epoch = 0, holder = NULL, renewed_at = 0")
     return url

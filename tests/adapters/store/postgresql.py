@@ -58,6 +58,11 @@ class Server:
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
+    @property
+    def socket(self) -> Path:
+        """The Unix socket that it listens on."""
+        return self.folder / ".s.PGSQL.5432"
+
     def create_database(self) -> str:
         """A new empty database; its address."""
         self._databases += 1

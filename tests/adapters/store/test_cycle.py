@@ -47,7 +47,7 @@ def test_a_commit_changes_everything_it_names(store: Store) -> None:
 def test_a_taken_journal_number_keeps_nothing_of_the_commit(store: Store) -> None:
     (job,) = store.add_jobs([a_record()])
     store.commit(Commit(entries=[an_entry(1), an_entry(2)]))
-    with pytest.raises(Conflict, match="Another dispatcher"):
+    with pytest.raises(Conflict, match="number 2 is taken, the last is 2"):
         store.commit(a_whole_turn(2, job))
     row = store.job(job)
     assert row is not None

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
+from gpuq.adapters.store import open_store
 from gpuq.adapters.store.database import Database, describe, parse
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadSettings
+from tests.adapters.store.postgresql import Server
+from tests.support.silent_proxy import SilentProxy
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,32 @@ def test_a_relative_path_means_the_same_file_everywhere(monkeypatch: pytest.Monk
     assert parse("sqlite:///gpuq.db").database == str(tmp_path / "gpuq.db")
 
 
+@pytest.mark.parametrize(
+    ("address", "hosts", "ports"),
+    [
+        ("postgresql://u:p%40@a,b/gpuq", "a,b", ","),
+        ("postgresql://u:p%40@a:5432,b:5433/gpuq", "a,b", "5432,5433"),
+        ("postgresql://u:p%40@a:5432,b/gpuq", "a,b", "5432,"),
+        ("postgresql://u:p%40@[::1]:5432,[::2]:5433/gpuq", "::1,::2", "5432,5433"),
+        ("postgresql://u:p%40@/gpuq?host=a,b&port=5432,5433", "a,b", "5432,5433"),
+    ],
+)
+def test_several_hosts_reach_the_driver(address: str, hosts: str, ports: str) -> None:
+    """In libpq's form, of which SQLAlchemy accepts only the last."""
+    url = parse(f"{address}{'&' if '?' in address else '?'}target_session_attrs=read-write")
+    _, given = url.get_dialect()().create_connect_args(url)
+    expected = {"user": "u", "password": "p@", "dbname": "gpuq", "host": hosts, "port": ports}
+    assert given == {**expected, "target_session_attrs": "read-write"}
+    assert describe(url) == f"The PostgreSQL database gpuq at {hosts}"
+
+
+def test_the_first_of_several_hosts_that_answers_and_takes_writes_is_used(postgresql_url: str, tmp_path: Path) -> None:
+    url = parse(postgresql_url)
+    several = url.set(query={"host": f"{tmp_path},{url.query['host']}", "target_session_attrs": "read-write"})
+    with closing(Database(several.render_as_string(hide_password=False))) as database, database.writing() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
 def test_describe_shows_no_password() -> None:
     shown = describe(parse("postgresql://ada:s3cret@db.example:5433/gpuq?sslpassword=s4cret"))
     assert shown == "The PostgreSQL database gpuq at db.example:5433"
@@ -63,15 +95,61 @@ def test_sqlite_sessions_sync_every_commit(tmp_path: Path) -> None:
     with closing(Database(url)) as database, database.reading() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         values = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
-    assert values == ["wal", 2, 1, 5000]
+    assert values == ["wal", 2, 1, 3000]
 
 
 def test_postgresql_sessions_sync_every_commit_whatever_the_server_says(postgresql_url: str) -> None:
     weak = parse(postgresql_url).update_query_dict({"options": "-c synchronous_commit=off"})
     with closing(Database(weak.render_as_string())) as database, database.reading() as connection:
-        names = ("synchronous_commit", "lock_timeout", "transaction_isolation", "application_name")
+        names = ("synchronous_commit", "lock_timeout", "statement_timeout", "transaction_isolation", "application_name")
         values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
-    assert values == ["on", "5s", "read committed", "gpuq"]
+    assert values == ["on", "3s", "1min", "read committed", "gpuq"]
+
+
+def test_an_upgrade_may_take_its_time(postgresql_url: str) -> None:
+    with closing(Database(postgresql_url, upgrading=True)) as database, database.reading() as connection:
+        values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in ("lock_timeout", "statement_timeout")]
+    assert values == ["1min", "0"]
+
+
+def test_both_ends_notice_a_dead_network_within_four_seconds(server: Server, postgresql_url: str) -> None:
+    options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+    proxy = SilentProxy(server.socket)
+    with closing(Database(proxy.url(postgresql_url))) as database, database.reading() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        with socket.socket(fileno=os.dup(driver.fileno())) as ours:
+            assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert [ours.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [4000, 2, 1]
+        # Their values read 0 here, because the server sees a Unix socket; who set them can be seen.
+        chosen = "SELECT count(*) FROM pg_settings WHERE source = 'session' AND name IN (%s, %s, %s)"
+        names = ("tcp_user_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval")
+        assert connection.exec_driver_sql(chosen, names).scalar() == 3
+    proxy.close()
+
+
+def test_an_address_may_choose_how_long_to_wait_for_a_slow_network(server: Server, postgresql_url: str) -> None:
+    proxy = SilentProxy(server.socket)
+    url = f"{proxy.url(postgresql_url)}?tcp_user_timeout=30000"
+    with closing(Database(url)) as database, database.reading() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        with socket.socket(fileno=os.dup(driver.fileno())) as ours:
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    proxy.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_refused(server: Server, encoding: str) -> None:
+    name = f"gpuq_{encoding.lower()}"
+    server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING {encoding} LOCALE 'C'")
+    for attempt in (open_store, upgrade):
+        with pytest.raises(BadSettings) as error:
+            attempt(server.url(name))
+        assert error.value.message == (
+            f"The PostgreSQL database {name} at {server.folder} has the encoding {encoding}; gpuq needs UTF8."
+        )
+        assert "createdb -E UTF8 -T template0" in error.value.fix
 
 
 def test_the_store_loads_neither_an_orm_nor_alembic() -> None:

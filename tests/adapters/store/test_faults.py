@@ -8,11 +8,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import event
 
 import gpuq
 from gpuq.adapters.store import database, open_store
@@ -22,6 +24,8 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import Failure, GpuqError, Unreachable
 from tests.adapters.store.postgresql import Server
 from tests.adapters.store.samples import a_record, an_entry
+from tests.support.silent_proxy import SilentProxy
+from tests.support.site import wait_for
 
 ROOT = Path(gpuq.__file__).parent.parent
 
@@ -120,16 +124,23 @@ def test_a_read_only_sqlite_refuses(
     assert store.jobs() == []
 
 
-def test_a_read_only_postgresql_refuses(server: Server, store_of: Callable[[str], Store]) -> None:
+def test_a_read_only_postgresql_is_unreachable_until_it_takes_writes(
+    server: Server, store_of: Callable[[str], Store]
+) -> None:
+    """As a standby is until it takes over. An address may move to the new primary, so a new session must be tried."""
     url = server.create_database()
     upgrade(url)
     name = url.partition("?")[0].rpartition("/")[2]
     server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     store = store_of(url)
-    with pytest.raises(Failure, match="is read-only") as error:
+    with pytest.raises(Unreachable, match="is read-only") as error:
         store.add_jobs([a_record()])
     assert sound(error.value)
     assert store.jobs() == []
+    server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
+    with pytest.raises(Unreachable, match="is read-only"):
+        store.add_jobs([a_record()])
+    assert store.add_jobs([a_record()]) == [1]
 
 
 def test_a_file_of_another_format_is_damaged(tmp_path: Path) -> None:
@@ -217,6 +228,25 @@ def test_a_server_that_goes_away_and_comes_back(server: Server) -> None:
         assert sound(error.value)
         assert store.add_jobs([a_record()]) == [2]
         assert [row.id for row in store.jobs()] == [1, 2]
+
+
+def test_a_commit_whose_answer_was_lost_is_found_again_by_its_key(server: Server) -> None:
+    url = server.create_database()
+    upgrade(url)
+    proxy = SilentProxy(server.socket)
+    with (
+        closing(open_store(proxy.url(url))) as store,
+        closing(open_store(url)) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        event.listen(store._database._engine, "commit", lambda _: proxy.cut(only_answers=True))  # type: ignore[attr-defined]
+        submission = thread.submit(store.add_jobs, [a_record("key")])
+        wait_for(other.jobs, 10)
+        proxy.close()
+        with pytest.raises(Unreachable) as error:
+            submission.result(10)
+        assert sound(error.value)
+        assert other.add_jobs([a_record("key"), a_record("another")]) == [1, 2]
 
 
 def test_a_record_changed_by_hand_is_a_failure(sqlite_url: str, store_of: Callable[[str], Store]) -> None:

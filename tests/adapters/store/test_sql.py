@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store
+from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store, Token
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
@@ -333,3 +333,26 @@ def test_sqlite_finds_rows_by_index(
         queries = [each for each in said if each.lstrip().startswith("SELECT") and "FROM sqlite" not in each]
         plan = "\n".join(str(row[3]) for query in queries for row in reader.execute(f"EXPLAIN QUERY PLAN {query}"))
     assert index in plan
+
+
+def test_tokens_are_kept_and_revoked_once(store: Store) -> None:
+    def token(name: str, user: str, at: float) -> Token:
+        return Token(id=name, user=user, role="user", digest="d", note=None, made_at=at, expires_at=None)
+
+    one, other = token("b", "ann", 1.0), token("a", "bob", 2.0)
+    store.add_token(one)
+    store.add_token(other)
+    assert store.tokens() == [one, other]
+    assert store.tokens(user="bob") == [other]
+    assert (store.token("b"), store.token("c")) == (one, None)
+    for at in (5.0, 6.0):
+        store.revoke_token("b", at)
+        store.revoke_token("c", at)
+    assert store.token("b") == msgspec.structs.replace(one, revoked_at=5.0)
+    assert store.token("a") == other
+
+
+def test_drained_hosts_are_kept_until_they_are_resumed(store: Store) -> None:
+    store.commit(Commit(drained={"node1": "new driver", "node2": "fan"}))
+    store.commit(Commit(drained={"node1": None, "node2": "fan is loud", "node3": None}))
+    assert store.drained() == {"node2": "fan is loud"}

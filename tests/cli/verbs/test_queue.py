@@ -51,3 +51,11 @@ def test_start_says_overdue_and_by_how_much(
 def test_a_waiting_job_without_an_estimate_has_no_start(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(7, expected_start=None)], "next": None})
     assert "START" not in gpuq("queue", COLUMNS="200").out
+
+
+def test_another_users_job_without_its_command_has_a_line(gpuq: Command, api: FakeApi) -> None:
+    hidden = samples.running(7, owner="bob", name=None, kind=None, command=[])
+    api.on("GET", "/api/v1/jobs", {"jobs": [hidden], "next": None})
+    api.on("GET", "/api/v1/gpus", [])
+    line = next(line for line in gpuq("queue", "-a").out.splitlines() if " 7 " in f" {line} ")
+    assert "(not shown)" in line

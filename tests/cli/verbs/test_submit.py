@@ -236,6 +236,12 @@ def as_other_user(call: Callable[[], object]) -> str:
         return file.read().decode()
 
 
+def test_the_umask_goes_along(taken: FakeApi, script: Path, gpuq: Command) -> None:
+    words = [sys.executable, "-P", "-c", "import gpuq.cli.main as m; m.main()", "submit", "train.py"]
+    subprocess.run(words, cwd=gpuq.cwd, env=gpuq.env, stdout=subprocess.DEVNULL, umask=0o027, check=True)
+    assert submitted(taken)["umask"] == 0o027
+
+
 def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script: Path) -> None:
     assert gpuq("submit", "train.py", "--tag", "").code == 0
     assert submitted(taken)["command"][2:] == ["--tag", ""]
@@ -301,6 +307,16 @@ def test_a_lost_answer_is_requested_again_with_the_same_key(gpuq: Command, api: 
     assert len(set(keys)) == 1
 
 
+def test_a_submission_is_repeated_while_the_database_is_away(gpuq: Command, api: FakeApi, script: Path) -> None:
+    away = problem(503, 4, "The database has not answered for 4 s.", "Send it again in a moment.")
+    api.on("POST", "/api/v1/jobs", away, away, Reply({"id": 42}, 201))
+    done = gpuq("submit", "train.py")
+    assert (done.code, done.out) == (0, "42\n")
+    keys = [request.headers["Idempotency-Key"] for request in api.requests]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
 def test_two_submissions_have_two_keys(gpuq: Command, taken: FakeApi, script: Path) -> None:
     gpuq("submit", "train.py")
     gpuq("submit", "train.py")
@@ -348,10 +364,10 @@ def test_ten_thousand_lines_go_in_bounded_requests_in_order(gpuq: Command, taken
 
 
 def test_ids_before_a_failure_are_printed(gpuq: Command, api: FakeApi) -> None:
-    refusal = problem(503, 4, "The database does not answer.", "Wait.")
+    refusal = problem(500, 1, "The disk that holds the record is full.", "Free some space.")
     api.on("POST", "/api/v1/jobs", Reply({"ids": [*range(1, 501)]}, 201), refusal)
     done = gpuq("submit", "--stdin", stdin="true\n" * 600)
-    assert done.code == 4
+    assert done.code == 1
     assert len(done.out.splitlines()) == 500
     assert "500 of 600 commands were queued" in done.err
 

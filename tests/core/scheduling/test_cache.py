@@ -18,7 +18,16 @@ from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, Reserve, SetPendingReason
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
-from gpuq.core.state.events import CancelRequested, Event, HoldRequested, HostReported, ReleaseRequested, Submitted
+from gpuq.core.state.events import (
+    CancelRequested,
+    Event,
+    HoldRequested,
+    HostDrained,
+    HostReported,
+    HostResumed,
+    ReleaseRequested,
+    Submitted,
+)
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost, Question
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.state import State, apply
@@ -134,6 +143,9 @@ class World:
         if self.submitted and rng.random() < 0.2:
             wish = rng.choice((CancelRequested, HoldRequested, ReleaseRequested, ReleaseRequested))
             yield wish(JobId(rng.randint(1, self.submitted)), "ada")
+        if rng.random() < 0.1:
+            host = rng.choice(self.hosts)[0].host
+            yield HostResumed(host, "ada") if host in self.state.drained else HostDrained(host, "ada", "maintenance")
 
     def _report(self, devices: tuple[Device, ...]) -> HostReported:
         rng = self.rng

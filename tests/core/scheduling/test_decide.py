@@ -6,7 +6,8 @@ import pytest
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Launch
-from gpuq.core.state.events import Submitted, Woke
+from gpuq.core.state.device import HostId
+from gpuq.core.state.events import HostDrained, HostResumed, Submitted, Woke
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Rule
@@ -220,3 +221,29 @@ def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
     verdict = play.verdict(2)
     assert verdict is not None
     assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}
+
+
+def test_a_drained_host_keeps_its_jobs_and_gets_no_more_until_it_is_resumed() -> None:
+    play = Playbook().forecast("kind", a_forecast(20, 1))
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
+
+    play.happen(HostDrained(HostId("host"), "ann", "new driver"), Submitted(a_job(2))).settle()
+
+    assert play.launched() == {1: "gpu0"}
+    verdict = play.verdict(2)
+    assert verdict is not None
+    assert (verdict.rule, dict(verdict.numbers)) == (Rule.DRAINED, {"why": "new driver"})
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), a_start(1), an_exit(1)).settle()
+    assert play.reason(2) is Rule.DRAINED, "a report does not put it back into service"
+
+    play.happen(HostResumed(HostId("host"), "ann")).settle()
+    assert play.launched() == {1: "gpu0", 2: "gpu0"}
+
+
+def test_while_one_host_is_drained_jobs_start_on_another() -> None:
+    far = a_device("far0", host="far")
+    play = Playbook().happen(a_report(a_device("gpu0")), a_report(far, host="far"))
+    play.happen(HostDrained(HostId("host"), "ann", "new driver"), Submitted(a_job(1)), Submitted(a_job(2))).settle()
+
+    assert play.launched() == {1: "far0"}
+    assert play.reason(2) is Rule.FIRST_RUN_EXCLUSIVE, "job 1 has the only device that is in service"

@@ -6,13 +6,18 @@ import json
 import os
 import re
 import signal
+import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from gpuq_workers.attempts import AttemptFolder
 
-from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+from gpuq.home import write_private
+from tests.workers.conftest import SHIM, Attempt, gone, python, quick_shim, wait_for
+from tests.workers.twins import attempt_id
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
@@ -102,6 +107,39 @@ def test_the_job_gets_exactly_what_was_ordered(attempt: Attempt) -> None:
     # Python itself ignores SIGPIPE and SIGXFSZ at start; 32 and 33 are the C library's own. Nothing else may be ignored.
     expected = {signal.SIGPIPE, signal.SIGXFSZ, 32, 33}
     assert {number for number in range(1, 65) if int(seen["ignored"], 16) >> (number - 1) & 1} <= expected
+
+
+@pytest.mark.parametrize(("ordered", "umask"), [({}, "0022"), ({"umask": 0o027}, "0027"), ({"umask": 0}, "0000")])
+def test_the_job_gets_the_ordered_umask_and_the_shim_keeps_its_own(
+    attempt: Attempt, ordered: dict[str, int], umask: str
+) -> None:
+    attempt.order("sh", "-c", "umask", **ordered)
+    attempt.shim = subprocess.Popen(quick_shim(attempt.folder), umask=0o077)
+    attempt.end()
+    assert attempt.log().decode().strip() == umask
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in attempt.folder.iterdir() if path.name != "order.json"
+    }
+    assert modes == dict.fromkeys(("started.json", "output.log", "exit.json"), 0o600)
+
+
+@pytest.mark.parametrize("content", ['{"version": 2, "why": "gone"}', ""])
+def test_a_stop_order_of_another_version_and_an_empty_one_stop_the_job(attempt: Attempt, content: str) -> None:
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    write_private(attempt.folder / "stop.json", content.encode())
+    assert attempt.end()["ending"] == "stopped"
+
+
+def test_the_end_can_be_read_whatever_the_stop_order_says(attempt: Attempt) -> None:
+    """A job may have written it: neither half a character nor a NUL reaches the record."""
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    write_private(attempt.folder / "stop.json", rb'{"reason": "a\u0000b\udc80' + b"x" * 5000 + b'"}')
+    attempt.shim.wait(10)  # type: ignore[union-attr]
+    end = AttemptFolder(attempt.folder, attempt_id()).ended()
+    assert end is not None
+    assert (end.ending, end.reason[:5], len(end.reason)) == ("stopped", "a?b?x", 600)
 
 
 def test_sigpipe_has_its_default_action(attempt: Attempt) -> None:

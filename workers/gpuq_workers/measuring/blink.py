@@ -141,7 +141,7 @@ class Blinker:
         try:
             measured = await self._blink(pair, *length)
         except OSError as error:
-            log.warning("a pause could not be requested: %s", error, extra={"action": "blink", "attempt": str(paused)})
+            log.warning("a pause failed: %s", error, extra={"action": "blink", "attempt": str(paused)})
         finally:
             await self.meters.resume(both, measured)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from gpuq.home import open_regular
 
 HOOK_FOLDER = Path(__file__).parents[1] / "hook"
 
@@ -111,12 +112,10 @@ def _read_regular_file(path: Path) -> bytes:
     It is read until two reads agree on the slots' sequence numbers. A job that counts too fast for that may be read torn.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = open_regular(path)
     except OSError:
         return b""
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return b""
         used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
         size = _HEADER_SIZE + used * _SLOT_SIZE
         raw = os.pread(descriptor, size, 0)

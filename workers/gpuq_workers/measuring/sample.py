@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,14 +25,17 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
-from gpuq.home import write_private
-from gpuq_workers.attempts import AttemptFolder
+from gpuq.home import open_regular, read_regular, write_private
+from gpuq_workers.attempts import AttemptFolder, UnreadableFile
 from gpuq_workers.measuring.foreign import foreign_load
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
+from gpuq_workers.shim.record import VERSION
 
 _SAVE_EVERY_S = 5.0
+# 200 segments and six histograms of 1,000 bins.
+_LARGEST_SAVED_BYTES = 2**20
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +81,7 @@ class _Saved(msgspec.Struct):
 
     measurement: Measurement
     state: MeterState
+    version: int = VERSION
 
 
 class Sampler:
@@ -193,8 +198,10 @@ class Sampler:
 
     def _watch(self, resident: WatchedResident) -> _Measured:
         if resident.attempt not in self._watched:
-            order = AttemptFolder(resident.folder, resident.attempt).order()
-            requested = None if order is None else requested_share(order.env)
+            requested = None
+            with suppress(UnreadableFile):
+                order = AttemptFolder(resident.folder, resident.attempt).order()
+                requested = None if order is None else requested_share(order.env)
             meter = self._continued(resident.folder, requested)
             self._watched[resident.attempt] = _Measured(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
@@ -214,9 +221,8 @@ class Sampler:
                 if fault.device not in watched.devices:
                     continue
                 path = watched.folder / "xid"
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                 try:
-                    with os.fdopen(os.open(path, flags, 0o600), "a") as file:
+                    with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as file:
                         file.write(f"{fault.xid} {at:.3f}\n")
                 except OSError as error:
                     _log.warning("%s cannot be written: %s", path, error.strerror)
@@ -236,10 +242,13 @@ def read_measurement(folder: Path) -> Measurement | None:
 
 def _read_saved(folder: Path) -> _Saved | None:
     try:
-        return msgspec.json.decode((folder / "measure.json").read_bytes(), type=_Saved)
+        saved = msgspec.json.decode(read_regular(folder / "measure.json", _LARGEST_SAVED_BYTES), type=_Saved)
+        if saved.version > VERSION:
+            raise msgspec.ValidationError(f"it was written by a newer gpuq (version {saved.version} of the file)")
+        return saved
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         _log.warning("the measurement in %s cannot be read and starts again: %s", folder, error)
         return None
 

@@ -15,7 +15,6 @@ as the attempt, which the worker service need not.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -24,6 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from gpuq_workers.shim import pause
+from gpuq_workers.shim.record import VERSION, read_json, write_json
 
 EARN = 100.0
 LONGEST_S = 5.0
@@ -164,17 +164,17 @@ def _wait(paused: pause.Stopped | pause.Frozen, until: float, line: int) -> str 
 def _read(path: str) -> dict[str, Any] | None:
     """The request; None if there is none or it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            request = json.load(file)
+        request = read_json(path)
         return {"id": int(request["id"]), "seconds": float(request["seconds"]), "until": float(request["until"])}
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
 def _answer(folder: str, number: int, stood: tuple[float, float] | None, why_not: str | None) -> None:
-    """Write the answer atomically. On a full disk there is none, and the pause is not used."""
+    """Write the answer atomically. Where it cannot be written there is none, and the pause is not used."""
     began, ended = stood or (None, None)
     with suppress(OSError):
-        with open(f"{folder}/blinked.json.new", "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump({"id": number, "began": began, "ended": ended, "why_not": why_not}, file)
-        os.rename(f"{folder}/blinked.json.new", f"{folder}/blinked.json")  # noqa: PTH104
+        write_json(
+            f"{folder}/blinked.json",
+            {"id": number, "began": began, "ended": ended, "why_not": why_not, "version": VERSION},
+        )

@@ -14,6 +14,7 @@ from typing import Any
 
 # Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across exec.
 _SIGNALS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
+_STDIN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class StartFailed(Exception):
@@ -29,9 +30,10 @@ def start(order: dict[str, Any], output: int) -> int:
     """Start the ordered command in a session of its own, stdout and stderr on descriptor `output`. Returns its pid; raises
     StartFailed.
 
-    A child inherits working directory and cores, so the shim changes its own for a moment.
+    A child inherits working directory, cores and umask, so the shim changes its own for a moment.
     """
     cwd, cores, own_cores = order["cwd"], order.get("cores"), os.sched_getaffinity(0)
+    own_umask = os.umask(order.get("umask", 0o022))
     try:
         try:
             os.chdir(cwd)
@@ -46,6 +48,7 @@ def start(order: dict[str, Any], output: int) -> int:
     finally:
         os.chdir("/")
         os.sched_setaffinity(0, own_cores)
+        os.umask(own_umask)
 
 
 def _spawn(order: dict[str, Any], output: int) -> int:
@@ -60,7 +63,8 @@ def _spawn(order: dict[str, Any], output: int) -> int:
                 order["command"],
                 order["env"],
                 file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, order.get("stdin", "/dev/null"), os.O_RDONLY, 0),
+                    # A pipe that another job has put there would block the shim.
+                    (os.POSIX_SPAWN_OPEN, 0, order.get("stdin", "/dev/null"), _STDIN_FLAGS, 0),
                     (os.POSIX_SPAWN_DUP2, output, 1),
                     (os.POSIX_SPAWN_DUP2, output, 2),
                     # All other descriptors close at exec: Python opens them with O_CLOEXEC.

@@ -13,6 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from gpuq_workers.shim.record import open_regular
+
 _SEGMENTS = 8
 # The tracebacks of eight ranks and their launcher's summary fit in.
 _TAIL_BYTES = 65_536
@@ -87,15 +89,15 @@ class BoundedLog:
                 if len(self._segments) >= _SEGMENTS:
                     os.unlink(self._segments.popleft())  # noqa: PTH108
                 self._segments.append(path)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as error:
+            self._descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except (OSError, ValueError) as error:
             self._fail(error)
             return False
         return True
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: OSError | ValueError) -> None:
         # The next try opens a new segment under its true offset, so that a reader sees where something is missing.
-        self.fault = error.strerror
+        self.fault = error.strerror if isinstance(error, OSError) else str(error)
         self._retry_at = self._monotonic() + _RETRY_AFTER_S
         self._release()
 

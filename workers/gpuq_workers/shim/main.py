@@ -11,7 +11,6 @@ to write `exit.json`; a second process that tries leaves the attempt alone.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import signal
@@ -28,7 +27,7 @@ if __name__ == "__main__":
 from gpuq_workers.shim import blink, child, classify, mps, oom, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
-from gpuq_workers.shim.record import OnceFile
+from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
 _PIPE_BYTES = 1 << 20
@@ -56,8 +55,7 @@ class Shim:
     def __init__(self, folder: str, exit_record: OnceFile) -> None:
         self._folder = folder
         self._exit = exit_record
-        with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
-            self._order: dict[str, Any] = json.load(file)
+        self._order: dict[str, Any] = read_json(f"{folder}/order.json", LARGEST_ORDER_BYTES)
         self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
         self._memory = oom.OomWatch()
         self._main = 0
@@ -196,14 +194,17 @@ class Shim:
         self._blinks.poll(self._ending is None and self._saves is None and self._exit_code is None)
 
     def _stop_order(self) -> tuple[str, bool] | None:
-        """(reason, whether it may save its work first) of `stop.json`; None without one. An unreadable file is a plain stop."""
+        """(reason, whether it may save its work first) of `stop.json`; None without one.
+
+        Anything else of this name is a plain stop: on a full disk the file stays empty. A file that cannot be opened counts as
+        missing, because the disk may be at fault; the next look tries again.
+        """
         try:
-            with open(f"{self._folder}/stop.json", encoding="utf-8") as file:  # noqa: PTH123
-                order = json.load(file)
-                return str(order["reason"]), bool(order.get("save"))
-        except FileNotFoundError:
+            order = read_json(f"{self._folder}/stop.json")
+            return str(order["reason"]), bool(order.get("save"))
+        except OSError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return "stopped", False
 
     # --- save ---
@@ -273,7 +274,7 @@ class Shim:
             self._log.close(f"\n[gpuq] {lost}\n")
             reason = f"{reason}; {lost}"
         self._log.close()
-        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason[:600], at=time.time())
+        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time())
 
 
 if __name__ == "__main__":

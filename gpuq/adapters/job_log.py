@@ -7,6 +7,7 @@ file is opened relative to it and without following links.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import stat
@@ -15,10 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuq.home import open_regular
+
 _HEAD = "output.log"
 _SEGMENT = re.compile(r"output\.log\.([0-9]{1,18})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# The shim keeps eight segments; a job may add any number of files with such names.
+_MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +48,19 @@ class _Piece:
     name: str
 
 
-def exists(attempts: Path, job: int, number: int) -> bool:
-    """Whether the attempt's log is on this host. The shim creates the file before it starts the job."""
+def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk | None:
+    """At most `limit` bytes from `offset` of the whole output on; an offset below 0 counts from its present end.
+
+    An empty chunk: there is nothing more yet. None: this host has no log of the attempt. The shim makes the file before it starts
+    the job.
+    """
     with _folder(attempts, job, number) as folder:
-        return folder is not None and bool(_pieces(folder))
-
-
-def length(attempts: Path, job: int, number: int) -> int:
-    """The length of the whole output so far, dropped bytes included."""
-    with _folder(attempts, job, number) as folder:
-        return max((piece.start + piece.size for piece in _pieces(folder)), default=0) if folder is not None else 0
-
-
-def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk:
-    """At most `limit` bytes from `offset` of the whole output on. An empty chunk: there is nothing yet."""
-    with _folder(attempts, job, number) as folder:
-        if folder is None:
-            return Chunk(b"", offset)
-        for piece in _pieces(folder):
+        pieces = _pieces(folder) if folder is not None else []
+        if folder is None or not pieces:
+            return None
+        if offset < 0:
+            offset = max(0, max(piece.start + piece.size for piece in pieces) + offset)
+        for piece in pieces:
             if piece.start + piece.size <= offset:
                 continue
             start = max(offset, piece.start)
@@ -93,28 +92,28 @@ def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
 
 
 def _pieces(folder: int) -> list[_Piece]:
-    """The regular files of the log, in order."""
-    found = []
-    for name in os.listdir(folder):
-        segment = _SEGMENT.fullmatch(name)
-        if segment is None and name != _HEAD:
-            continue
+    """The regular files of the log, in order: the head and the latest segments."""
+    with os.scandir(folder) as entries:
+        segments = (found for entry in entries if (found := _SEGMENT.fullmatch(entry.name)))
+        latest = heapq.nlargest(_MOST_SEGMENTS, ((int(segment[1]), segment[0]) for segment in segments))
+    pieces = []
+    for start, name in [*latest, (0, _HEAD)]:
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             continue
         if stat.S_ISREG(status.st_mode):
-            found.append(_Piece(int(segment[1]) if segment else 0, status.st_size, name))
-    return sorted(found, key=lambda piece: piece.start)
+            pieces.append(_Piece(start, status.st_size, name))
+    return sorted(pieces, key=lambda piece: piece.start)
 
 
 def _bytes_of(folder: int, name: str, position: int, count: int) -> bytes:
     """Bytes of one file; empty if it was deleted meanwhile or is not a regular file."""
     try:
-        file = os.open(name, _FILE, dir_fd=folder)
+        file = open_regular(name, folder=folder)
     except OSError:
         return b""
     try:
-        return os.pread(file, count, position) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+        return os.pread(file, count, position)
     finally:
         os.close(file)

@@ -1,0 +1,98 @@
+"""The leadership of the dispatchers: a lease in a table of one row, and the fence of every commit.
+
+Taking the leadership raises `epoch`. A commit names the epoch of its dispatcher; its first statement renews the lease where that
+epoch is still the current one, and if it changes no row, nothing of the commit is kept. So renewal and fence are one statement,
+and a dispatcher that was suspended while another took over cannot write any more, however late it resumes.
+
+All times are those of the database's clock. Epoch 0 is that of a record that no dispatcher has led yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Double, bindparam, func, or_, select, update
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from gpuq.adapters.store.contract import Leader
+from gpuq.adapters.store.schema import leadership
+from gpuq.errors import Conflict
+
+SUSPENDED_S = 4.0
+"""PostgreSQL ends a commit whose dispatcher sends nothing for this long. It may be suspended, and it holds the lock of the row:
+no standby could take over."""
+_OVERTAKEN_FIX: Final = "Nothing needs to be done: this one is started again, as a standby."
+
+
+class _UnixTime(FunctionElement[float]):
+    """The database's clock when the row is read. The begin of the transaction may be seconds earlier if it waited for the row."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(_UnixTime, "sqlite")
+def _on_sqlite(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(_UnixTime, "postgresql")
+def _on_postgresql(*_: Any, **__: Any) -> str:
+    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)"
+
+
+_COLUMNS = leadership.c
+_AGE = _UnixTime() - _COLUMNS.renewed_at
+_IS_FREE = or_(
+    _COLUMNS.holder.is_(None),
+    _COLUMNS.holder == bindparam("taker"),
+    # A renewal far in the future was made before the clock was set back: it counts as an old one.
+    func.abs(_AGE) > bindparam("lease_s"),
+)
+_TAKE = (
+    update(leadership)
+    .where(_IS_FREE)
+    .values(epoch=_COLUMNS.epoch + 1, holder=bindparam("taker"), renewed_at=_UnixTime())
+)
+_MINE = _COLUMNS.epoch == bindparam("mine")
+_RENEW = update(leadership).where(_MINE).values(renewed_at=_UnixTime())
+_RELEASE = update(leadership).where(_MINE).values(holder=None)
+_END_IF_SUSPENDED = select(func.set_config("idle_in_transaction_session_timeout", bindparam("after"), True))
+_READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE)
+
+
+def take(connection: Connection, holder: str, lease_s: float) -> int | None:
+    """Take the leadership if it is free: the new epoch, or None.
+
+    It is free if it was released, if `holder` had it before, or if it was not renewed for `lease_s` seconds.
+    """
+    if connection.execute(_TAKE, {"taker": holder, "lease_s": lease_s}).rowcount == 0:
+        return None
+    return read(connection).epoch
+
+
+def renew(connection: Connection, epoch: int) -> None:
+    """Renew the lease of this epoch. Raises Conflict if another dispatcher has taken the leadership since."""
+    if connection.execute(_RENEW, {"mine": epoch}).rowcount == 0:
+        raise overtaken(epoch, read(connection))
+    if connection.dialect.name == "postgresql":
+        connection.execute(_END_IF_SUSPENDED, {"after": f"{SUSPENDED_S * 1000:.0f}ms"})
+
+
+def release(connection: Connection, epoch: int) -> None:
+    """Let the next dispatcher lead at once; does nothing if another one leads already."""
+    connection.execute(_RELEASE, {"mine": epoch})
+
+
+def read(connection: Connection) -> Leader:
+    """Which dispatcher leads, and when it last renewed its lease."""
+    epoch, holder, renewed_s_ago = connection.execute(_READ).one()
+    return Leader(epoch=epoch, holder=holder, renewed_s_ago=renewed_s_ago)
+
+
+def overtaken(epoch: int, leader: Leader) -> Conflict:
+    """The error of a dispatcher that led in `epoch` and does not lead any more."""
+    name = "Another dispatcher" if leader.holder is None else f"The dispatcher {leader.holder}"
+    sentence = f"{name} has taken over, in epoch {leader.epoch}. This one led in epoch {epoch}; its commit was refused."
+    return Conflict(sentence, fix=_OVERTAKEN_FIX)

@@ -1,0 +1,121 @@
+"""Hosts: list, drain, resume, and report as lost. The dispatcher carries the requests out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from gpuq.api.context import ApiContext, context_of, reply
+from gpuq.api.contract import params
+from gpuq.api.contract.schema import HostRequestTaken, HostView
+from gpuq.api.identity import caller_of
+from gpuq.errors import Conflict, Failure, NotFound, Unreachable
+from gpuq.format import rfc3339_or_none
+from gpuq.messages.live import LiveView
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+_FENCE_WITHIN_S = 60.0
+_body = msgspec.json.Decoder(params.DrainBody)
+
+
+async def hosts(request: web.Request) -> web.Response:
+    """Every host with its state, by name."""
+    context = context_of(request)
+    return reply(_hosts(context, (await context.live.read()).view))
+
+
+async def drain(request: web.Request) -> web.Response:
+    """Keep new jobs off a host; what runs there goes on."""
+    why = (await params.body(request, _body)).why
+    host = await _host(request)
+    return await _request(request, "drain", host, {"host": host.name, "why": why})
+
+
+async def resume(request: web.Request) -> web.Response:
+    """Put a drained host back into service."""
+    host = await _host(request)
+    return await _request(request, "resume", host, {"host": host.name})
+
+
+async def lost(request: web.Request) -> web.Response:
+    """End what ran on a host that will not come back, after the site's fence command has switched it off.
+
+    Raises Conflict while the host reports, and Failure if the fence command fails.
+    """
+    context, host = context_of(request), await _host(request)
+    if host.state != "silent":
+        raise Conflict(
+            f"Host {host.name} reports: it is not lost.", fix=f"`gpuq host drain {host.name}` keeps new jobs off it."
+        )
+    await _fence(context, host.name)
+    return await _request(request, "lost", host, {"host": host.name})
+
+
+def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
+    if live is None:
+        raise Unreachable("The dispatcher does not say which hosts there are.", fix="`gpuq doctor` checks each part.")
+    now, stale_after_s = context.now(), context.settings.admission.stale_after_s
+    found = []
+    for host in live.hosts:
+        devices = [device for device in live.devices if device.host == host.name]
+        silent = host.reported_at is None or now - host.reported_at > stale_after_s
+        found.append(
+            HostView(
+                name=host.name,
+                state="silent" if silent else "ok" if host.drained is None else "drained",
+                drained=host.drained,
+                reported_at=rfc3339_or_none(host.reported_at),
+                devices=len(devices),
+                jobs=sorted({resident.job for device in devices for resident in device.residents}),
+            )
+        )
+    return found
+
+
+async def _host(request: web.Request) -> HostView:
+    """The host that the address names. Raises NotFound."""
+    context, name = context_of(request), request.match_info["id"]
+    for host in _hosts(context, (await context.live.read()).view):
+        if host.name == name:
+            return host
+    raise NotFound(f"There is no host {params.shown(name)}.", fix="`gpuq host list` names them.")
+
+
+async def _request(
+    request: web.Request, verb: Literal["drain", "resume", "lost"], host: HostView, body: dict[str, Any]
+) -> web.Response:
+    context = context_of(request)
+    await context.read(context.store.add_request, verb, None, caller_of(request).user, context.now(), body)
+    context.ringer.ring()
+    return reply(HostRequestTaken(host=host.name, asked=verb, jobs=host.jobs), 202)
+
+
+async def _fence(context: ApiContext, host: str) -> None:
+    """Run the site's fence command, if there is one. Raises Failure unless it exits with 0 within a minute."""
+    command = [word.replace("{host}", host) for word in context.settings.api.fence_command]
+    if not command:
+        return
+    fix = "Switch the host off by hand, correct `fence_command` under [api], and try again. Nothing was ended."
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise Failure(f"The fence command {command[0]} cannot be started: {error.strerror}.", fix=fix) from error
+    try:
+        async with asyncio.timeout(_FENCE_WITHIN_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Failure(f"The fence command did not end within {_FENCE_WITHIN_S:.0f} s.", fix=fix) from None
+    if process.returncode != 0:
+        words = said.decode(errors="replace").strip()[-300:]
+        raise Failure(f"The fence command failed with exit code {process.returncode}: {words}", fix=fix)

@@ -1,0 +1,63 @@
+"""What a caller is shown of the jobs of others: all of them, or a summary without what they run, where, and what they print.
+
+`others_jobs` under [api] decides. Operators and admins are shown everything.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from gpuq.api.context import context_of
+from gpuq.api.contract.schema import JobLine, JobView
+from gpuq.api.identity import Role, caller_of
+from gpuq.core.state.job import ENDED
+from gpuq.errors import NotPermitted
+
+Line = TypeVar("Line", bound=JobLine)
+
+
+def sees_all(request: web.Request) -> bool:
+    """Whether the caller is shown all jobs of all users."""
+    return caller_of(request).role >= Role.OPERATOR or context_of(request).settings.api.others_jobs == "full"
+
+
+def sees(request: web.Request, owner: str) -> bool:
+    """Whether the caller is shown all of this owner's jobs."""
+    return sees_all(request) or caller_of(request).manages(owner)
+
+
+def check_sees(request: web.Request, job: int, owner: str) -> None:
+    """Raises NotPermitted unless the caller is shown all of this owner's jobs."""
+    if not sees(request, owner):
+        raise NotPermitted(
+            f"Job {job} belongs to {owner}; you may see only that it is there.",
+            fix="Ask its owner, or an operator; `others_jobs` under [api] decides this.",
+        )
+
+
+def check_manages(request: web.Request, owners: dict[int, str]) -> None:
+    """Raises NotPermitted, with the first such job, unless the caller may change all jobs of `owners` (id -> owner)."""
+    caller = caller_of(request)
+    for job, owner in owners.items():
+        if not caller.manages(owner):
+            raise NotPermitted(
+                f"Job {job} belongs to {owner}; {caller.user} may not change it.",
+                fix="Ask its owner, or an operator: `operators` under [api] names them.",
+            )
+
+
+def job(request: web.Request, line: Line) -> Line:
+    """The job as the caller is shown it. `command` is empty in a summary."""
+    if sees(request, line.owner):
+        return line
+    # What a job printed at its end is in its reason; a waiting job's is a rule.
+    reason = None if line.state in ENDED else line.reason
+    line = replace(line, name=None, project=None, kind=None, command=[], log_path=None, reason=reason)
+    if isinstance(line, JobView):
+        attempts = [replace(attempt, log_path=None, reason=None) for attempt in line.attempts]
+        nothing = dict.fromkeys(("cwd", "script", "script_sha256", "git_sha", "git_dirty"))
+        line = replace(line, **nothing, environment=[], attempts=attempts)
+    return line

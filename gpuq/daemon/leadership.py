@@ -1,0 +1,103 @@
+"""Waits until this dispatcher may lead, and keeps its lease afterwards.
+
+One dispatcher leads, and the others of the same record wait as standbys. The leader renews its lease with each commit, and with
+an empty one when it has nothing to commit. A standby takes over when the leader releases the lease at its end, or `LEASE_S` after
+the last renewal. The epoch of its commits is the fence: `gpuq/adapters/store/leadership.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gpuq.adapters.process import boot_id
+from gpuq.adapters.store.contract import Commit, Store
+from gpuq.errors import Unreachable
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LEASE_S: Final = 6.0
+"""A standby takes over so long after the last renewal. Three renewals fit in: one slow commit does not cost the leadership."""
+RENEW_S: Final = 2.0
+"""An idle leader renews its lease so often."""
+POLL_S: Final = 0.5
+"""A standby tries so often to take over."""
+
+
+class Lease:
+    """The leadership of this dispatcher in one epoch. `clock` gives seconds for intervals."""
+
+    def __init__(self, store: Store, epoch: int, clock: Callable[[], float]) -> None:
+        self.store = store
+        self.epoch = epoch
+        self._clock = clock
+        self._renewed_at = clock()
+
+    def is_due(self) -> bool:
+        """Whether the lease is to be renewed, by an empty commit if there is nothing to write."""
+        return self._clock() - self._renewed_at >= RENEW_S
+
+    def commit(self, commit: Commit) -> None:
+        """Commit in this epoch, which renews the lease. Raises Conflict if another dispatcher has taken over. Blocks."""
+        commit.epoch = self.epoch
+        began = self._clock()
+        self.store.commit(commit)
+        self._renewed_at = began
+
+    def release(self) -> None:
+        """Let a standby take over at once. Without a database it takes over when the lease has expired. Blocks."""
+        with suppress(Unreachable):
+            self.store.release_leadership(self.epoch)
+
+
+async def renew_during(lease: Lease, work: Awaitable[T]) -> T:
+    """The result of `work`, such as the restore of a long queue; the lease is renewed from a thread of its own until then.
+
+    Raises Conflict if another dispatcher takes over meanwhile.
+    """
+    task = asyncio.ensure_future(work)
+    while not (await asyncio.wait({task}, timeout=RENEW_S))[0]:
+        with suppress(Unreachable):
+            await asyncio.to_thread(lease.commit, Commit())
+    return task.result()
+
+
+def holder_name(host: str, lock: Path) -> str:
+    """The name under which the process that holds this lock file leads.
+
+    Only one process can hold the file, so the next one with the same name need not wait until the lease of the former, which has
+    ended, expires. A copy of the folder on another machine is another file.
+    """
+    found = lock.stat()
+    return f"{host} ({boot_id()}/{found.st_dev}/{found.st_ino})"
+
+
+async def stand_by(
+    store: Store, holder: str, run_blocking: Callable[..., Any], stop: asyncio.Event, waiting: Callable[[], None]
+) -> int | None:
+    """Wait until `holder` leads: the epoch, or None if `stop` was set before. `waiting` is called after each poll until then.
+
+    While the database is away, this waits too.
+    """
+    announced = False
+    while not stop.is_set():
+        try:
+            epoch: int | None = await run_blocking(store.take_leadership, holder, LEASE_S)
+            if epoch is not None:
+                log.info("leads in epoch %d", epoch)
+                return epoch
+            if not announced:
+                leader = await run_blocking(store.leader)
+                log.info("stands by while %s leads in epoch %d", leader.holder, leader.epoch)
+                announced = True
+        except Unreachable as error:
+            log.warning("record: %s", error.message, extra={"action": "retry"})
+        waiting()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), POLL_S)
+    return None

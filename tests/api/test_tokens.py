@@ -1,0 +1,155 @@
+"""A token of a user stands for that user over TCP until it expires or is revoked."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gpuq.api import identity, tokens
+from gpuq.api.identity import Role
+from gpuq.settings import Api
+from tests.api.conftest import Endpoint
+from tests.api.support import submission
+
+# A user of every Linux machine who is neither root nor, we hope, the one who runs the tests.
+OTHER = "daemon"
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def as_uid(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Make the kernel name another user on the Unix socket, which is shared here."""
+    api = replace(endpoint.settings.api, shared_socket="/run/nothing.sock")
+    endpoint.context.settings = replace(endpoint.settings, api=api)
+
+    class Peer:
+        size, uid = 12, os.geteuid()
+
+        def unpack(self, _: bytes) -> tuple[int, int, int]:
+            return (1, self.uid, 1)
+
+    peer = Peer()
+    monkeypatch.setattr(identity, "_PEER", peer)
+    return lambda uid: setattr(peer, "uid", uid)
+
+
+async def make(endpoint: Endpoint, **body: Any) -> dict[str, Any]:
+    status, made = await endpoint.post("/api/v1/tokens", body)
+    assert status == 201, made
+    return dict(made)
+
+
+async def status(
+    endpoint: Endpoint, token: str, method: str = "GET", path: str = "/api/v1/queue", **options: Any
+) -> int:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with endpoint.tcp.request(method, path, headers=headers, **options) as answer:
+        return answer.status
+
+
+def test_a_text_is_its_own_tokens_only() -> None:
+    (one, text), (other, other_text) = (tokens.new_token("ann", "user", None, NOW, None) for _ in range(2))
+    assert tokens.id_in(text) == one.id == tokens.id_in(tokens.cookie_of(one))
+    assert tokens.is_text_of(text, one)
+    assert not tokens.is_text_of(text, other)
+    assert not tokens.is_text_of(other_text.replace(other.id, one.id), one)
+    secret = text.rpartition("_")[2]
+    for kept in (one.digest, tokens.cookie_of(one)):
+        assert secret not in kept
+    for wrong in ("", "gpuq_", text[:-1], text + "x", f" {text}", text.upper(), f"{one.id}.{one.digest[:-1]}"):
+        assert tokens.id_in(wrong) is None or not tokens.is_text_of(wrong, one), wrong
+
+
+async def test_a_token_acts_as_its_user_with_its_role(endpoint: Endpoint) -> None:
+    made = await make(endpoint, user=OTHER, note="laptop", lasts_s=60)
+    assert await status(endpoint, made["token"]) == 200
+    assert await status(endpoint, made["token"], path="/metrics") == 403
+    assert await status(endpoint, made["token"], "POST", "/api/v1/jobs", json=submission()) == 201
+    [job] = endpoint.store.job_rows.values()
+    assert (job.record.owner, job.record.uid) == (OTHER, pwd.getpwnam(OTHER).pw_uid)
+
+
+async def test_a_token_of_an_admin_may_have_less(endpoint: Endpoint) -> None:
+    """The caller here is the user who runs gpuq."""
+    for role, metrics, rollback in (("user", 403, 403), ("operator", 200, 403)):
+        token = (await make(endpoint, role=role))["token"]
+        assert await status(endpoint, token, path="/metrics") == metrics
+        assert await status(endpoint, token, "POST", "/api/v1/models/rollback") == rollback
+
+
+async def test_a_user_who_is_no_operator_any_more_has_no_such_token(endpoint: Endpoint) -> None:
+    settings = endpoint.context.settings
+    endpoint.context.settings = replace(settings, api=replace(settings.api, operators=(OTHER,)))
+    token = (await make(endpoint, user=OTHER, role="operator"))["token"]
+    assert await status(endpoint, token, path="/metrics") == 200
+    endpoint.context.settings = settings
+    assert await status(endpoint, token, path="/metrics") == 403
+
+
+async def test_an_expired_or_revoked_token_is_refused(endpoint: Endpoint) -> None:
+    brief, lasting = await make(endpoint, lasts_s=60), await make(endpoint)
+    assert await status(endpoint, brief["token"]) == 200
+    at = endpoint.context.clock()
+    endpoint.context.clock = lambda: at + 61
+    assert await status(endpoint, brief["token"]) == 401
+    assert await status(endpoint, lasting["token"]) == 200
+    assert (await endpoint.post(f"/api/v1/tokens/{lasting['id']}/revoke"))[1]["revoked_at"] is not None
+    assert await status(endpoint, lasting["token"]) == 401
+
+
+async def test_a_browser_with_a_users_token_only_reads_and_ends_with_the_token(endpoint: Endpoint) -> None:
+    made = await make(endpoint, user=OTHER)
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}", cookie_jar=jar) as browser:
+        async with browser.post("/login", data={"token": made["token"]}, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert made["token"] not in answer.headers["Set-Cookie"]
+        async with browser.get("/") as answer:
+            assert answer.status == 200
+        async with browser.get("/metrics") as answer:
+            assert answer.status == 403
+        async with browser.post("/api/v1/jobs", json=submission()) as answer:
+            assert answer.status == 403
+        await endpoint.post(f"/api/v1/tokens/{made['id']}/revoke")
+        async with browser.get("/") as answer:
+            assert answer.status == 401
+
+
+async def test_users_make_and_see_and_revoke_their_own_tokens_only(
+    endpoint: Endpoint, as_uid: Callable[[int], None]
+) -> None:
+    admins = await make(endpoint)
+    as_uid(pwd.getpwnam(OTHER).pw_uid)
+    own = await make(endpoint)
+    assert own["user"] == OTHER
+    assert (await endpoint.post("/api/v1/tokens", {"user": admins["user"]}))[0] == 403
+    assert (await endpoint.post("/api/v1/tokens", {"role": "operator"}))[0] == 403
+    assert [one["id"] for one in (await endpoint.get("/api/v1/tokens"))[1]["tokens"]] == [own["id"]]
+    assert (await endpoint.post(f"/api/v1/tokens/{admins['id']}/revoke"))[0] == 404
+    as_uid(os.geteuid())
+    assert {one["id"] for one in (await endpoint.get("/api/v1/tokens"))[1]["tokens"]} == {own["id"], admins["id"]}
+    assert (await endpoint.post(f"/api/v1/tokens/{own['id']}/revoke"))[0] == 200
+
+
+async def test_a_token_cannot_make_another(endpoint: Endpoint) -> None:
+    """Otherwise one that was stolen would never expire."""
+    made = await make(endpoint, role="admin")
+    assert await status(endpoint, made["token"], "POST", "/api/v1/tokens", json={}) == 403
+    assert await status(endpoint, made["token"], path="/api/v1/tokens") == 200
+
+
+async def test_a_token_for_an_unknown_user_is_refused(endpoint: Endpoint) -> None:
+    assert (await endpoint.post("/api/v1/tokens", {"user": "no-such-user"}))[0] == 404
+
+
+def test_roles_come_from_the_settings() -> None:
+    api = Api(operators=("ola",), admins=("ada",))
+    users = {name: identity.role_of(name, 54_321, api) for name in ("ann", "ola", "ada")}
+    assert users == {"ann": Role.USER, "ola": Role.OPERATOR, "ada": Role.ADMIN}
+    assert identity.role_of("root", 0, api) is identity.role_of("me", os.geteuid(), api) is Role.ADMIN

@@ -1,0 +1,205 @@
+"""Users of a shared gpuq manage their own jobs and see a summary of the others'; operators and admins have more rights."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq.api import identity
+from gpuq.api.contract.routes import ROUTES
+from gpuq.api.identity import Role
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobState
+from gpuq.settings import Settings
+from tests.api.conftest import Endpoint, started
+from tests.api.support import GIB, FaultyStore, MemoryStream, SmallModels, submission
+
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
+ANN, BOB, OLA, ADA, UNKNOWN = (
+    54001,
+    54002,
+    54003,
+    54004,
+    54005,
+)  # no users of this machine, so their names are these numbers
+
+
+@dataclass
+class Shared:
+    """A gpuq with a shared socket. `uid` is the user that the kernel is made to name."""
+
+    endpoint: Endpoint
+    uid: int = ANN
+    size: int = 12
+
+    def unpack(self, _: bytes) -> tuple[int, int, int]:
+        return (1, self.uid, 1)
+
+    async def get(self, uid: int, path: str) -> tuple[int, Any]:
+        self.uid = uid
+        return await self.endpoint.get(path)
+
+    async def post(self, uid: int, path: str, body: Any = None) -> tuple[int, Any]:
+        self.uid = uid
+        return await self.endpoint.post(path, body)
+
+    async def submit(self, uid: int, **fields: Any) -> int:
+        status, body = await self.post(uid, "/api/v1/jobs", submission(**fields))
+        assert status == 201
+        return int(body["id"])
+
+
+@pytest.fixture
+async def shared(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shared]:
+    api = replace(settings.api, shared_socket=str(tmp_path / "shared.sock"), operators=(str(OLA),), admins=(str(ADA),))
+    async with started(replace(settings, api=api), FaultyStore(), MemoryStream(), SmallModels()) as endpoint:
+        shared = Shared(endpoint)
+        monkeypatch.setattr(identity, "_PEER", shared)
+        yield shared
+
+
+async def test_a_job_belongs_to_the_user_who_connected(shared: Shared) -> None:
+    job = await shared.submit(ANN)
+    record = shared.endpoint.store.job_rows[job].record
+    assert (record.owner, record.uid) == (str(ANN), ANN)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold"])
+async def test_a_job_is_changed_by_its_owner_operators_and_admins_alone(shared: Shared, verb: str) -> None:
+    job = await shared.submit(ANN)
+    status, body = await shared.post(BOB, f"/api/v1/jobs/{job}/{verb}?wait=0")
+    assert (status, body["detail"]) == (403, f"Job {job} belongs to {ANN}; {BOB} may not change it.")
+    assert [request.verb for request in shared.endpoint.store.requests(9)] == ["submit"]
+    for uid in (ANN, OLA, ADA):
+        status, _ = await shared.post(uid, f"/api/v1/jobs/{job}/{verb}?wait=0")
+        assert status == 202
+    assert [request.by for request in shared.endpoint.store.requests(9)][1:] == [str(ANN), str(OLA), str(ADA)]
+
+
+async def test_a_request_about_many_jobs_stops_at_the_jobs_of_others(shared: Shared) -> None:
+    mine, theirs = await shared.submit(BOB), await shared.submit(ANN)
+
+    async def cancel(uid: int, **where: Any) -> tuple[int, Any]:
+        return await shared.post(uid, "/api/v1/jobs/cancel?wait=0", {"where": where, "dry_run": True})
+
+    assert (await cancel(BOB, state=["waiting"]))[1]["jobs"] == {"PENDING": [mine]}
+    assert (await cancel(BOB, ids=[mine, 99]))[1]["jobs"] == {"PENDING": [mine]}
+    for where in ({"ids": [mine, theirs]}, {"ids": [[1, 99]]}, {"owner": str(ANN)}, {"owner": "all"}):
+        assert (await cancel(BOB, **where))[0] == 403, where
+        assert (await cancel(OLA, **where))[0] == 200, where
+
+
+async def test_others_see_a_summary_without_what_a_job_runs(shared: Shared) -> None:
+    secret = "s3cret"
+    job = await shared.submit(ANN, name=secret, command=["python", secret], cwd=f"/{secret}", env={secret: "1"})
+    shared.endpoint.store.set_state(job, JobState.FAILED, reason=f"ended with exit code 1: {secret}")
+    for path in (f"/api/v1/jobs/{job}", f"/api/v1/jobs/{job}/explanation", "/api/v1/jobs", "/api/v1/gpus", "/"):
+        shared.uid = BOB
+        async with shared.endpoint.socket.get(path) as answer:
+            assert answer.status == 200
+            assert secret not in await answer.text(), path
+    _, body = await shared.get(BOB, f"/api/v1/jobs/{job}")
+    assert (body["owner"], body["state"], body["command"], body["kind"]) == (str(ANN), "FAILED", [], None)
+    for uid in (ANN, OLA, ADA):
+        assert (await shared.get(uid, f"/api/v1/jobs/{job}"))[1]["command"] == ["python", secret]
+
+
+async def test_output_and_events_are_for_those_who_see_the_job(shared: Shared) -> None:
+    job = await shared.submit(ANN)
+    assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 403
+    assert (await shared.get(BOB, f"/api/v1/events?job={job}"))[0] == 403
+    assert (await shared.get(BOB, "/api/v1/events"))[0] == 403
+    for uid in (ANN, OLA):
+        assert (await shared.get(uid, f"/api/v1/jobs/{job}/logs"))[0] == 200
+
+
+async def test_a_forecast_names_no_kind_of_others(shared: Shared) -> None:
+    """`SmallModels` gives `ada:other.py` as the nearest kind."""
+    shared.endpoint.store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
+    job = await shared.submit(ANN, name="s3cret")
+    path = f"/api/v1/predict?beside={job}"
+    for uid, named in ((BOB, False), (OLA, True)):
+        status, body = await shared.post(uid, path, submission())
+        assert (status, "ada:other.py" in json.dumps(body), "s3cret" in json.dumps(body)) == (200, named, named)
+
+
+async def test_a_site_may_show_everything(shared: Shared) -> None:
+    shared.endpoint.context.settings = replace(
+        shared.endpoint.settings, api=replace(shared.endpoint.settings.api, others_jobs="full")
+    )
+    job = await shared.submit(ANN)
+    assert (await shared.get(BOB, f"/api/v1/jobs/{job}"))[1]["command"] == ["python", "train.py"]
+    assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 200
+    assert (await shared.post(BOB, f"/api/v1/jobs/{job}/cancel"))[0] == 403
+
+
+def documented_roles() -> dict[tuple[str, str], Role]:
+    """(method, path) -> the least role, of the calls that docs/security.md says are not for every user."""
+    rows = re.findall(r"^\| (`[A-Z]+ /.*?) \| (operators|admins) ", SECURITY.read_text(), re.MULTILINE)
+    roles = {"operators": Role.OPERATOR, "admins": Role.ADMIN}
+    return {
+        (method, path): roles[who] for calls, who in rows for method, path in re.findall(r"`([A-Z]+) ([^` ]+)`", calls)
+    }
+
+
+async def test_every_route_answers_exactly_the_roles_that_the_document_names(shared: Shared) -> None:
+    documented = documented_roles()
+    assert documented == {(route.method, route.path): route.role for route in ROUTES if route.role is not Role.USER}
+    for (method, path), least in documented.items():
+        for uid, role in ((ANN, Role.USER), (OLA, Role.OPERATOR), (ADA, Role.ADMIN)):
+            if method == "POST" and role >= least:
+                continue  # it would train
+            shared.uid = uid
+            async with shared.endpoint.socket.request(method, path.replace("{id}", "1")) as answer:
+                assert (answer.status == 403) is (role < least), (method, path, role)
+                assert ("it takes the role" in await answer.text()) is (role < least)
+
+
+def status_for(uid: int, path: Path) -> int:
+    """What the endpoint on this socket answers to a process of that user; 0 if it may not connect.
+
+    A fork, because the interpreter may be in a folder that this user may not enter.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(uid)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(path))
+                connection.sendall(b"GET /api/v1/queue HTTP/1.1\r\nHost: gpuq\r\nConnection: close\r\n\r\n")
+                os.write(writing, connection.recv(4096).split()[1])
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = os.read(reading, 16)
+    os.close(reading)
+    os.waitpid(child, 0)
+    return int(answer or 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+async def test_a_real_process_of_another_user_may_use_the_shared_socket_only(settings: Settings) -> None:
+    # Not below pytest's own folders, which are closed to other users.
+    folder = Path(tempfile.mkdtemp(prefix="gq-"))
+    folder.chmod(0o755)
+    path = folder / "api.sock"
+    try:
+        api = replace(settings.api, shared_socket=str(path))
+        async with started(replace(settings, api=api), FaultyStore(), MemoryStream()) as endpoint:
+            assert await asyncio.to_thread(status_for, UNKNOWN, path) == 200
+            assert await asyncio.to_thread(status_for, UNKNOWN, endpoint.settings.home.api_socket) == 0
+        assert not path.exists()
+    finally:
+        path.unlink(missing_ok=True)
+        folder.rmdir()

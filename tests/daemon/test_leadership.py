@@ -1,0 +1,168 @@
+"""Which dispatcher leads, and that no other one commits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
+from gpuq.errors import Conflict, Unreachable
+from gpuq.messages.live import decode
+from tests.daemon.harness import Harness, run_here
+from tests.support.nouns import a_device
+from tests.support.world import World
+
+
+class Clock:
+    """A clock that a test sets. A standby moves it on by a second with each poll."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self) -> None:
+        self.now += 1
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.daemon.leadership.POLL_S", 0.0)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "release"])
+async def test_a_dispatcher_that_was_overtaken_commits_nothing(harness: Harness, verb: str) -> None:
+    """The job came after the other one took over. So a cancel changes nothing in the state of the first: its cycle would only
+    delete the request, without a journal entry."""
+    world = World(harness.store, a_device())
+    overtaken = harness.dispatcher
+    await harness.turn()
+    harness.start()
+    job = harness.submit(hold=True)
+    await harness.live(world, 2)
+    harness.store.add_request(verb, job, "ada", harness.now, {})
+
+    with pytest.raises(Conflict, match="has taken over, in epoch 2"):
+        await overtaken.cycle([], read_requests=True)
+
+    assert [request.verb for request in harness.store.requests(10)] == [verb]
+    await harness.live(world, 3)
+    assert harness.states() == {job: "CANCELLED" if verb == "cancel" else "RUNNING"}
+
+
+async def test_a_dispatcher_that_was_overtaken_sends_no_order_and_acknowledges_nothing(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    await harness.turn(*world.messages(0))
+    overtaken = harness.dispatcher
+    harness.start()
+    harness.submit()
+
+    for _ in range(2):
+        with pytest.raises(Conflict):
+            await overtaken.cycle([("1-1", message) for message in world.messages(0)], read_requests=True)
+
+    assert harness.bell.sent == {}
+    assert len(harness.store.requests(10)) == 1
+
+
+async def test_the_epoch_of_the_leader_stands_in_its_view(harness: Harness) -> None:
+    await harness.turn()
+    harness.start()
+    await harness.turn()
+    assert decode(await harness.stream.view() or b"").dispatcher.epoch == 2
+
+
+async def test_an_idle_leader_renews_its_lease_and_writes_nothing_else(harness: Harness) -> None:
+    assert isinstance(harness.store, MemoryStore)
+    harness.store._clock = lambda: harness.now
+    await harness.turn()
+    entries, renewals = harness.store.last_seq(), set()
+    for _ in range(40):
+        harness.now += RENEW_S / 4
+        await harness.turn()
+        assert harness.store.leader().renewed_s_ago <= RENEW_S
+        renewals.add(harness.store.renewed_at)
+    assert harness.store.last_seq() == entries
+    assert len(renewals) == 11, "not with each cycle"
+
+
+async def test_the_lease_is_renewed_during_a_long_restore(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.daemon.leadership.RENEW_S", 0.001)
+    assert isinstance(harness.store, MemoryStore)
+    lease, renewals = harness.lease, set[float]()
+    harness.store._clock = lambda: harness.now
+
+    async def restore() -> str:
+        while len(renewals) < 3:
+            harness.now += 1
+            renewals.add(harness.store.renewed_at)
+            await asyncio.sleep(0)
+        return "restored"
+
+    async with asyncio.timeout(10):
+        assert await renew_during(lease, restore()) == "restored"
+
+    harness.start()
+    with pytest.raises(Conflict):
+        await renew_during(lease, asyncio.get_running_loop().create_future())
+
+
+async def test_a_standby_leads_when_the_lease_has_expired(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    store = MemoryStore(clock)
+    store.take_leadership("one", LEASE_S)
+
+    with caplog.at_level("INFO"):
+        assert await stand_by(store, "two", run_here, asyncio.Event(), clock.tick) == 2
+
+    assert clock.now == 1000 + LEASE_S + 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "stands by while one leads in epoch 1",
+        "leads in epoch 2",
+    ]
+
+
+async def test_a_standby_does_not_lead_while_the_leader_commits() -> None:
+    clock, stop = Clock(), asyncio.Event()
+    store = MemoryStore(clock)
+    epoch = store.take_leadership("one", LEASE_S)
+    assert epoch is not None
+
+    def go_on() -> None:
+        clock.tick()
+        if clock.now % 3 == 0:
+            store.commit(Commit(epoch=epoch))
+        if clock.now > 1100:
+            stop.set()
+
+    assert await stand_by(store, "two", run_here, stop, go_on) is None
+    assert store.leader().holder == "one"
+
+
+async def test_a_standby_outlives_the_absence_of_the_database() -> None:
+    answers: list[Any] = [Unreachable("The database does not answer."), 7]
+
+    async def run_blocking(*_: object) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert await stand_by(MemoryStore(), "one", run_blocking, asyncio.Event(), lambda: None) == 7
+
+
+def test_a_holder_is_the_lock_file_on_this_boot_of_this_machine(tmp_path: Path) -> None:
+    locks = [tmp_path / "one", tmp_path / "two"]
+    for lock in locks:
+        lock.touch()
+    names = [holder_name("main", lock) for lock in locks]
+    assert re.fullmatch(r"main \([0-9a-f-]{36}/\d+/\d+\)", names[0])
+    assert names[0] != names[1]
+    assert names[0] == holder_name("main", locks[0])

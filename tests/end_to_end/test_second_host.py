@@ -1,0 +1,74 @@
+"""A second host with a home and a key of its own, which shares Redis and the record with the first."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuq.home import host_key
+from tests.support.site import Site, wait_for
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with Site(devices_cpu_count=1, devices_cpu_cores=1) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker service of the host `node2`, on one device."""
+    home = Path(tempfile.mkdtemp(prefix="gq-"))
+    (home / "host.key").write_text(host_key((site.home / "order.key").read_text().strip(), "node2"))
+    env = {
+        **site.env,
+        "GPUQ_HOME": str(home),
+        "GPUQ_WORKER_HOST": "node2",
+        "GPUQ_REDIS_URL": f"unix://{site.home}/run/redis.sock",
+        "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db",
+    }
+    with (site.home / "node2.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-P", "-m", "gpuq_workers"], env=env, stdout=log, stderr=log)
+    wait_for(lambda: len(site.get("/api/v1/gpus")[1]) == 2, 30, (site.home / "node2.log").read_text)
+    yield process
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    shutil.rmtree(home)
+
+
+def test_a_job_of_another_host_is_read_and_followed_through_the_api(
+    site: Site, second: subprocess.Popen[bytes]
+) -> None:
+    jobs = [site.submit("/bin/sh", "-c", "echo began; sleep 3; echo ended", share="never") for _ in range(2)]
+    placed = {site.wait(job, "RUNNING")["host"]: job for job in jobs}
+    assert "node2" in placed
+    job = placed["node2"]
+    assert wait_for(lambda: site.get(f"/api/v1/jobs/{job}/logs")[1], 10) == b"began\n"
+    # One request that stays open until the job has ended.
+    assert site.get(f"/api/v1/jobs/{job}/logs?follow=1") == (200, b"began\nended\n")
+    # A host that is away is named; its log is there again when the host is.
+    wait_for(lambda: site.job(job)["state"] == "COMPLETED", 10)
+    second.send_signal(signal.SIGSTOP)
+    try:
+        status, problem = site.get(f"/api/v1/jobs/{job}/logs")
+        assert (status, "Host node2 does not answer" in problem["detail"]) == (503, True)
+    finally:
+        second.send_signal(signal.SIGCONT)
+    assert site.get(f"/api/v1/jobs/{job}/logs") == (200, b"began\nended\n")
+
+
+def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: subprocess.Popen[bytes]) -> None:
+    assert site.request("POST", "/api/v1/hosts/node2/drain", {"why": "new driver"})[0] == 202
+    wait_for(lambda: "drained" in {host["state"] for host in site.get("/api/v1/hosts")[1]}, 10)
+    first, waits = (site.submit("/bin/sleep", "60", share="never") for _ in range(2))
+    assert site.wait(first, "RUNNING")["host"] != "node2"
+    wait_for(lambda: site.job(waits)["state"] == "PENDING" and site.job(waits)["verdict"], 10)
+    assert site.request("POST", "/api/v1/hosts/node2/resume")[0] == 202
+    assert site.wait(waits, "RUNNING")["host"] == "node2"
