@@ -126,10 +126,12 @@ def test_redis_stands_still_for_longer_than_two_calls_wait(site: Site) -> None:
 @pytest.mark.parametrize("lost_by", ["a forged acknowledgement", "the loss of the spool"])
 def test_an_end_that_was_lost_on_its_host_is_sent_again(site: Site, client: redis.Redis, lost_by: str) -> None:
     """The dispatcher stands still meanwhile, so that it can neither take the end nor write over what is forged."""
-    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    end = site.home / f"end before {lost_by}"
+    job = site.submit("/bin/sh", "-c", f"until [ -e '{end}' ]; do sleep 0.05; done; exit 3")
     site.wait(job, "RUNNING")
     [dispatcher] = site.pids("dispatcher")
     kill(dispatcher, signal.SIGSTOP)
+    end.touch()
     try:
         client.set(wire.acknowledged_key(HOST), 10**9)
         marker, spool = site.home / "attempts" / f"{job}-1" / "spooled.json", site.home / "spool"
