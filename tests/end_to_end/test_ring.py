@@ -38,9 +38,15 @@ def show(site: Site, job: str) -> dict[str, Any]:
 @pytest.mark.quiet
 def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() -> None:
     # What else this machine does must not decide the test: the rule on load has its own, in tests/core.
-    with Site(devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400) as site:
+    with Site(
+        window_s=1,
+        worker_sample_every_s=0.2,
+        devices_cpu_count=1,
+        devices_cpu_cores=2,
+        admission_utilization_pct=400,
+    ) as site:
         submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
-        first = gpuq(site, *submit, "16").strip()
+        first = gpuq(site, *submit, "5").strip()
         gpuq(site, "wait", first)
         alone = show(site, first)
         assert alone["verdict"]["rule"] == "FirstRunExclusive"
@@ -49,7 +55,7 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
         assert 25 < alone["actual"]["alone_rate"] < 60
         assert alone["actual"]["slowdown"] is None
 
-        second, third = (gpuq(site, *submit, "18").strip() for _ in range(2))
+        second, third = (gpuq(site, *submit, "6").strip() for _ in range(2))
         gpuq(site, "wait", second, third)
 
         for job, partner in ((second, third), (third, second)):
@@ -70,9 +76,8 @@ def home() -> Iterator[Site]:
 
 @pytest.fixture
 def site(home: Site) -> Site:
-    """A gpuq that runs."""
-    if not home.is_up():
-        home.up()
+    """A gpuq that runs and is idle."""
+    home.mend()
     return home
 
 

@@ -8,13 +8,18 @@ import sys
 from tests.end_to_end.test_ring import STEPS, gpuq, show
 from tests.support.site import Site
 
-# One mean of utilisation takes five seconds.
-SECONDS = 6
+# One mean of utilisation takes one second here.
+SECONDS = 3
 
 
 def test_jobs_run_alone_and_the_report_says_what_sharing_would_have_saved() -> None:
     with Site(
-        devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400, scheduling_shadow="true"
+        window_s=1,
+        worker_sample_every_s=0.2,
+        devices_cpu_count=1,
+        devices_cpu_cores=2,
+        admission_utilization_pct=400,
+        scheduling_shadow="true",
     ) as site:
         assert "No waiting job could have joined one that ran alone" in gpuq(site, "report", "shadow")
 

@@ -1,4 +1,4 @@
-"""One gpuq for the tests that break a part of it and see it mend: each leaves it whole."""
+"""One gpuq for the tests that break a part of it and see it mend."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ __all__ = ["attempt", "site"]
 
 
 @pytest.fixture(scope="package")
-def site() -> Iterator[Site]:
-    with Site(quick_restarts=True, devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=1) as site:
+def shared_site() -> Iterator[Site]:
+    with Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=1) as site:
         yield site
+
+
+@pytest.fixture
+def site(shared_site: Site) -> Site:
+    """Whole and idle, also after a test that failed in between."""
+    shared_site.mend()
+    return shared_site

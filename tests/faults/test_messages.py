@@ -55,10 +55,12 @@ def test_everything_lost_between_a_jobs_exit_and_its_commit(
     site: Site, client: redis.Redis, then: signal.Signals
 ) -> None:
     """The event waits in the host's spool; the dispatcher that hears it again may be the same or the next one."""
-    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    end = site.home / f"end of {then.name}"
+    job = site.submit("/bin/sh", "-c", f"until [ -e '{end}' ]; do sleep 0.05; done; exit 3")
     site.wait(job, "RUNNING")
     [dispatcher] = site.pids("dispatcher")
     kill(dispatcher, signal.SIGSTOP)
+    end.touch()
     exit_file = site.home / "attempts" / f"{job}-1" / "exit.json"
     wait_for(exit_file.exists, 20)
     wait_for(lambda: any(b"Exited" in path.read_bytes() for path in (site.home / "spool").glob("*.json")), 20)
@@ -79,8 +81,8 @@ def test_everything_lost_while_jobs_wait(site: Site, client: redis.Redis) -> Non
     in_order = {"waiting": [high, middle, low], "source": "redis"}
     wait_for(lambda: site.get("/api/v1/queue")[1] == in_order, 10, lambda: str(site.get("/api/v1/queue")))
 
-    client.flushall()
-    assert not client.exists(wire.WAITING)
+    with client.pipeline(transaction=True) as at_once:
+        assert at_once.flushall().exists(wire.WAITING).execute() == [True, 0]
 
     wait_for(lambda: client.exists(wire.WAITING), 10)
     assert site.get("/api/v1/queue")[1] == in_order
@@ -124,10 +126,12 @@ def test_redis_stands_still_for_longer_than_two_calls_wait(site: Site) -> None:
 @pytest.mark.parametrize("lost_by", ["a forged acknowledgement", "the loss of the spool"])
 def test_an_end_that_was_lost_on_its_host_is_sent_again(site: Site, client: redis.Redis, lost_by: str) -> None:
     """The dispatcher stands still meanwhile, so that it can neither take the end nor write over what is forged."""
-    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    end = site.home / f"end before {lost_by}"
+    job = site.submit("/bin/sh", "-c", f"until [ -e '{end}' ]; do sleep 0.05; done; exit 3")
     site.wait(job, "RUNNING")
     [dispatcher] = site.pids("dispatcher")
     kill(dispatcher, signal.SIGSTOP)
+    end.touch()
     try:
         client.set(wire.acknowledged_key(HOST), 10**9)
         marker, spool = site.home / "attempts" / f"{job}-1" / "spooled.json", site.home / "spool"

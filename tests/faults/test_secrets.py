@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 
 from tests.support import forked
-from tests.support.site import Site
+from tests.support.site import Site, wait_for
 
 # What holds the submission itself, private to its owner.
 HOLDS_IT = ("gpuq.db", "gpuq.db-wal", "order.json")
@@ -50,10 +50,11 @@ def test_a_secret_given_by_name_reaches_the_job_and_nothing_else_shows_it(site: 
     canary = secrets.token_hex(16)
     token = (site.home / "token").read_text().strip()
     key = (site.home / "order.key").read_text().strip()
-    check = 'test "$HF_TOKEN" = "$(cat expected)" && sleep 2'
+    check = 'test "$HF_TOKEN" = "$(cat expected)" && touch checked && until [ -e seen ]; do sleep 0.05; done'
     (site.home / "expected").write_text(canary)
     job = gpuq(site, "submit", "--parsable", "-e", "HF_TOKEN", "--", "/bin/sh", "-c", check, HF_TOKEN=canary).strip()
     site.wait(int(job), "RUNNING")
+    wait_for((site.home / "checked").exists, 20)
     (site.home / "expected").unlink()
     commands = b"".join(read(Path(f"/proc/{pid}/cmdline")) for pid in site.processes()).decode(errors="replace")
     said = [
@@ -64,6 +65,7 @@ def test_a_secret_given_by_name_reaches_the_job_and_nothing_else_shows_it(site: 
         journal(site),
         in_redis(site),
     ]
+    (site.home / "seen").touch()
     gpuq(site, "wait", job)
     said += [gpuq(site, "show", job, "--json"), gpuq(site, "logs", job), gpuq(site, "queue", "--all", "--json")]
 

@@ -12,7 +12,6 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ import pytest
 from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.settings import load
-from tests.support.forked import Forks
+from tests.support.services import forks
 from tests.support.sqlite_record import make_record
 
 # Where the `main` of each program is.
@@ -36,18 +35,12 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-@cache
-def programs() -> Forks:
-    """The programs as processes, their imports done once for all tests."""
-    return Forks(UP, DISPATCHER, API, WORKER)
-
-
 def refused(home: Path, module: str, code: int, *arguments: str, before: str = "") -> str:
     """What the program writes that ends by itself with this code. `before` is code that its process runs first."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")}
     env |= {"GPUQ_HOME": str(home), "GPUQ_DEVICES_BACKEND": "cpu", "GPUQ_API_PORT": "0"}
     run = f"import sys\nfrom {module} import main\n{before}\nsys.exit(main())"
-    done = programs().run(run, [module, *arguments], env=env)
+    done = forks().run(run, [module, *arguments], env=env)
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (code, b""), said
     assert "Traceback" not in said

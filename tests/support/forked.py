@@ -9,6 +9,7 @@ modules are imported, `python -P`) needs a start of its own.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import os
 import pickle
@@ -30,6 +31,8 @@ from typing import IO, Any
 
 PROGRAM = str(Path(sys.executable).with_name("gpuq"))
 _STATUS = struct.Struct("!i")
+# In the helper's environment, so that those of its forks have room in its place: see `show_as`.
+_ROOM = {"ROOM_FOR_FORKS": 4096 * "."}
 _GPUQ = "import sys; from gpuq.cli.main import main; sys.exit(main())"
 
 
@@ -72,7 +75,7 @@ class Forks:
             [sys.executable, "-P", __file__, str(listener.fileno()), *modules],
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
-            env={**os.environ, "LANG": "C.UTF-8", **(env or {})},
+            env={**os.environ, "LANG": "C.UTF-8", **_ROOM, **(env or {})},
         )
         listener.close()
         atexit.register(self.close)
@@ -220,6 +223,22 @@ def _wait_for_run(listener: socket.socket) -> str:
                         connection.sendall(_STATUS.pack(status))
 
 
+def show_as(words: Sequence[str]) -> None:
+    """Let /proc show these arguments of this process, and its environment. A fork has those of the helper there.
+
+    The kernel reads both from the process's own memory, where they have as much room as the helper's had: the end of a longer
+    text is not shown.
+    """
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    words_at, words_end, environ_at, environ_end = map(int, fields[45:49])
+    for at, end, lines in (
+        (words_at, words_end, words),
+        (environ_at, environ_end, [f"{name}={value}" for name, value in os.environ.items()]),
+    ):
+        text = b"".join(os.fsencode(line) + b"\0" for line in lines)
+        ctypes.memmove(at, text[: end - at - 1].ljust(end - at, b"\0"), end - at)
+
+
 def _become(connection: socket.socket) -> str:
     """Take on what the request says, and return its code."""
     with connection:
@@ -234,6 +253,7 @@ def _become(connection: socket.socket) -> str:
     os.environ.update(env)
     time.tzset()
     sys.argv = words
+    show_as([sys.executable, *words])
     return str(code)
 
 

@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support import services
+from tests.support.forked import Fork
 from tests.support.sqlite_record import make_record
 
 T = TypeVar("T")
@@ -37,25 +39,25 @@ MODULES = {
 class Site:
     """`with Site() as site:` starts it; the end of the block leaves nothing running.
 
-    `quick_restarts` is for tests that kill services again and again: see tests/support/quick_restarts.py.
+    Its processes are forks, see tests/support/services.py; with `interpreters` each is started as by a user. What a job does is
+    measured in windows of `window_s`; None: as long as for a user.
     """
 
-    def __init__(self, *, quick_restarts: bool = False, **settings: object) -> None:
+    def __init__(self, *, interpreters: bool = False, window_s: float | None = None, **settings: object) -> None:
+        assert window_s is None or not interpreters, "only forks can have another window"
         # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
         self.home = Path(tempfile.mkdtemp(prefix="gq-"))
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
             "GPUQ_HOME": str(self.home),
             "GPUQ_DEVICES_BACKEND": "cpu",
-            # aiohttp reads all the system's certificates at its import, 0.08 s; no test of a Site uses TLS.
-            "SSL_CERT_FILE": os.devnull,
             **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
         }
-        self.program = ["-m", MODULES["up"]]
-        if quick_restarts:
-            self.program = [str(Path(__file__).with_name("quick_restarts.py")), MODULES["up"]]
+        if window_s is not None:
+            self.env[services.WINDOW] = str(window_s)
+        self.interpreters = interpreters
         self.output = self.home / "up.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Fork | None = None
 
     def __enter__(self) -> Site:
         self.up()
@@ -65,18 +67,47 @@ class Site:
         self.close()
 
     def up(self, *arguments: str) -> None:
-        """Start, and wait until it takes submissions."""
+        """Start, and wait until it takes submissions and a job can start.
+
+        Before that, `gpuq up` takes a service that ends for one that cannot start, and ends too.
+        """
         if self.process is not None:
             self.process.wait(10)
         elif "GPUQ_DATABASE_URL" not in self.env:
             # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
             make_record(self.home / "gpuq.db")
-        with self.output.open("ab") as output:
-            argv = [sys.executable, "-P", *self.program, "--port", "0", *arguments]
-            self.process = subprocess.Popen(
-                argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
+        said = self.output.stat().st_size if self.output.exists() else 0
+        self.process = self.start(MODULES["up"], self.output, "--port", "0", *arguments)
+        wait_for(lambda: b"gpuq is up" in self.output.read_bytes()[said:], 60, self.output.read_text)
+
+    def start(self, module: str, output: Path, *arguments: str) -> subprocess.Popen[bytes] | Fork:
+        """Start one of our programs; what it says is appended to `output`."""
+        words = ["-P", "-m", module, *arguments]
+        with output.open("ab") as file:
+            if not self.interpreters:
+                code = f"from {services.__name__} import run; run()"
+                return services.forks().start(code, words, file, file, env=self.env)
+            argv = [sys.executable, *words]
+            return subprocess.Popen(
+                argv, env=self.env, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True
             )
-        wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
+
+    def mend(self) -> None:
+        """Make it whole for the next test, whatever the one before left: every part runs, and no job runs or waits."""
+        for pid in self.processes():
+            kill(pid, signal.SIGCONT)
+        if not self.is_up():
+            self.up()
+        wait_for(self.is_whole, 60, self.output.read_text)
+        left = [job["id"] for job in self.get("/api/v1/jobs?state=waiting&state=active")[1]["jobs"]]
+        for job in left:
+            self.request("POST", f"/api/v1/jobs/{job}/cancel")
+        for job in left:
+            self.wait(job)
+
+    def is_whole(self) -> bool:
+        """Whether all parts run, and the record, Redis and the dispatcher answer."""
+        return all(self.pids(part) for part in MODULES) and self.get("/readyz")[0] == 200
 
     def is_up(self) -> bool:
         """Whether `gpuq up` runs, perhaps still starting."""
@@ -162,9 +193,7 @@ class Site:
     def kill(self, part: str) -> bool:
         """SIGKILL one part, and wait until it answers no connection any more; whether it was there."""
         pids = self.pids(part)
-        for pid in pids:
-            kill(pid)
-        wait_for(lambda: all(_is_dead(pid) for pid in pids), 10)
+        kill_all(pids)
         return bool(pids)
 
     def processes(self) -> Iterator[int]:
@@ -172,7 +201,7 @@ class Site:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 try:
-                    if self._owns(entry) and b"Z" not in (entry / "stat").read_bytes().split()[2:3]:
+                    if self._owns(entry) and not _is_dead(int(entry.name)):
                         yield int(entry.name)
                 except OSError:
                     continue
@@ -200,6 +229,13 @@ def _is_dead(pid: int) -> bool:
         return is_zombie and len(list((process / "task").iterdir())) == 1
     except OSError:
         return True
+
+
+def kill_all(pids: Collection[int]) -> None:
+    """SIGKILL these processes, and wait for their ends."""
+    for pid in pids:
+        kill(pid)
+    wait_for(lambda: all(_is_dead(pid) for pid in pids), 10)
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

@@ -246,7 +246,7 @@ class Meter:
             mean.shared = mean.shared or bool(look.partners)
             mean.foreign.add(usage.foreign_load, usage.held_back)
         # A look may come a little early, and five looks at one a second shall make one window.
-        if look.clock - mean.since < 0.9 * WINDOW_S:
+        if look.clock - mean.since < 0.9 * self._window_s:
             return
         self._mean = _Mean(look.clock)
         if mean.count and mean.foreign.is_considerable:
