@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -70,7 +70,6 @@ class ApiContext:
     """The secret that TCP callers must send."""
     models: Models | None = None
     clock: Callable[[], float] = time.time
-    openapi: bytes = field(default=b"", init=False)
 
     def __post_init__(self) -> None:
         self.stopping = asyncio.Event()
