@@ -21,7 +21,7 @@ demo-gpu: setup
 	$(BIN)/python -m workloads.demo --emulated-gpus
 
 # Three workers keep two cores busy: a third of their time is waiting for processes. `lint`, most of which is mypy on one core, runs
-# beside them, and what it says comes after them. Tests marked `quiet` measure contention, so they run alone afterwards; only their
+# beside them, and what it prints comes after them. Tests marked `quiet` measure contention, so they run alone afterwards; only their
 # files are named, because collecting the whole suite again takes ten seconds.
 test: setup
 	@mkdir -p build

@@ -61,7 +61,7 @@ def test_completed_attempt_gives_all_fields():
     assert outcome.whole
 
 
-def test_features_are_read_once_and_other_features_anew():
+def test_features_are_read_once_and_changed_features_again():
     outcome = outcome_from_rows(*rows(), {})
     assert outcome is not None
     assert outcome.known is outcome.known
