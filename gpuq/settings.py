@@ -300,7 +300,7 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
 
 @cache
 def _hints(group: str) -> dict[str, Any]:
-    """The type of each setting of the group. Takes longer than the rest of `load`, so it is done only where a setting is given."""
+    """The type of each setting of the group. Takes longer than the rest of `load`, so it waits until a setting is given."""
     return get_type_hints(GROUPS[group], include_extras=True)
 
 
