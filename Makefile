@@ -25,7 +25,7 @@ demo-gpu: setup
 # files are named, because collecting the whole suite again takes ten seconds.
 test: setup
 	@mkdir -p build
-	@$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & \
+	@make --no-print-directory lint >build/lint.txt 2>&1 & \
 	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 3 --dist worksteal; tested=$$?; \
 	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
