@@ -20,10 +20,14 @@ demo: setup
 demo-gpu: setup
 	$(BIN)/python -m workloads.demo --emulated-gpus
 
-# Three workers keep two cores busy: a third of their time is waiting for processes. Tests marked `quiet` measure contention, so
-# they run alone afterwards; only their files are named, because collecting the whole suite again takes ten seconds.
-test: setup lint
-	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 3 --dist worksteal
+# Three workers keep two cores busy: a third of their time is waiting for processes. `lint`, most of which is mypy on one core, runs
+# beside them, and what it prints comes after them. Tests marked `quiet` measure contention, so they run alone afterwards; only their
+# files are named, because collecting the whole suite again takes ten seconds.
+test: setup
+	@mkdir -p build
+	@make --no-print-directory lint >build/lint.txt 2>&1 & \
+	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 3 --dist worksteal; tested=$$?; \
+	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some

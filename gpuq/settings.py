@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote
@@ -290,7 +291,6 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
     if not isinstance(table, dict):
         raise BadSettings(f"`{group}` in {path} must be a table.", fix=f"Write its settings below a line [{group}].")
     cls, known = GROUPS[group], setting_fields(group)
-    hints = get_type_hints(cls, include_extras=True)
     for unknown in sorted(set(table) - set(known)):
         if (group, unknown) not in REMOVED:
             raise BadSettings(f"[{group}] in {path} has no setting `{unknown}`.{_meant(unknown, known)}")
@@ -306,8 +306,14 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
             raw, source, fix = setting.default_factory(), "The default", f"Set `{name}` under [{group}] in {path}."
         else:
             continue
-        values[name] = _value(raw, hints[name], f"{source} sets `{name}` under [{group}]", fix)
+        values[name] = _value(raw, _hints(group)[name], f"{source} sets `{name}` under [{group}]", fix)
     return cls(**values)
+
+
+@cache
+def _hints(group: str) -> dict[str, Any]:
+    """The type of each setting of the group. Takes longer than the rest of `load`, so it waits until a setting is given."""
+    return get_type_hints(GROUPS[group], include_extras=True)
 
 
 def _value(raw: Any, hint: Any, where: str, fix: str) -> Any:

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "gpuq/learn/features/setting_effects.py": "tests/learn/features/test_growth.py",
     "gpuq/learn/features/families.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/history/history.py": "tests/learn/serving/test_predictor.py",
+    "gpuq/learn/history/job_features.py": "tests/learn/serving/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
     "gpuq/learn/interference/law.py": "tests/learn/interference/test_learned.py",
     # Parts of the regression, which is only worth what they give together.

@@ -106,8 +106,6 @@ class Checkpoint:
                     yield f"model-{number}-variable-{place}", variable
             optimizer = getattr(model, "optimizer", None)
             if optimizer is not None:
-                if not optimizer.built:
-                    optimizer.build(model.trainable_variables)
                 for place, variable in enumerate(optimizer.variables):
                     yield f"model-{number}-optimizer-{place}", variable
         for name, array in self._arrays.items():

@@ -9,7 +9,6 @@ from contextlib import suppress
 from aiohttp import web
 
 from gpuq.api.context import CONTEXT, ApiContext
-from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
 from gpuq.api.identity import Role, identify, restricted
@@ -33,7 +32,6 @@ _HEADERS = {
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
-    context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -82,7 +82,6 @@ class ApiContext:
     models: Models | None = None
     host_logs: HostLogs | None = None
     clock: Callable[[], float] = time.time
-    openapi: bytes = field(default=b"", init=False)
 
     def __post_init__(self) -> None:
         self.stopping = asyncio.Event()

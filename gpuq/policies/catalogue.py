@@ -7,6 +7,7 @@ process of its own (`python -m gpuq.policies`), whose imports and crashes do not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import Any, cast
 
 from gpuq.errors import BadInput
@@ -37,13 +38,13 @@ class CatalogueEntry:
 
 def catalogue(scheduling: Scheduling) -> list[CatalogueEntry]:
     """All installed policies, sorted by name. A broken policy gets an entry with its problem and raises nothing."""
-    return [_entry(name, scheduling) for name in registry.names()]
+    return [_entry(point, scheduling) for point in registry.installed().values()]
 
 
-def _entry(name: str, scheduling: Scheduling) -> CatalogueEntry:
-    source = registry.source(name)
+def _entry(point: EntryPoint, scheduling: Scheduling) -> CatalogueEntry:
+    name, source = point.name, registry.source(point)
     try:
-        spec = registry.spec(name)
+        spec = registry.load(point)
     except BadInput as error:
         return CatalogueEntry(name, source, problem=error.message)
     recorder, problem = _ReadRecorder(scheduling), None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -31,12 +32,17 @@ def frozen() -> float:
 # The whole kit takes minutes over all policies: these two go through all of it, the others through the part that has everything
 # in it, and through all of it with `make soak`.
 ALWAYS_WHOLE = {"packed", "priority"}
-SETTINGS = {entry.name: entry.settings or {} for entry in catalogue(Scheduling())}
+
+
+@cache
+def settings_read() -> dict[str, Collection[str]]:
+    """The names of the settings that each policy reads. Making all of them takes half a second."""
+    return {entry.name: entry.settings or {} for entry in catalogue(Scheduling())}
 
 
 def part(name: str) -> list[Exercise]:
     """The mixture, and the same one with preemption; to a policy that does not read this setting, both are one exercise."""
-    names = ["a mixture", "a mixture with preemption"] if "preemption" in SETTINGS[name] else ["a mixture"]
+    names = ["a mixture", "a mixture with preemption"] if "preemption" in settings_read()[name] else ["a mixture"]
     return [EXERCISES[exercise] for exercise in names]
 
 

@@ -14,7 +14,10 @@ from gpuq.messages.submission import Submission
 from gpuq.programs import profile
 
 TRACE = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9}]}
+# Keras would import Matplotlib and scikit-learn, which takes a second, and nothing here uses them.
 KERAS = """
+import sys
+sys.modules.update(dict.fromkeys(("matplotlib", "sklearn")))
 import keras, numpy as np
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(64, "relu"), keras.layers.Dense(1)])
 model.compile("sgd", "mse")

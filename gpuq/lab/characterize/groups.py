@@ -110,7 +110,7 @@ def cluster(table: FeatureTable, synthetic: Sequence[SyntheticRow], columns: Seq
     scale = Standardisation.of([member.values for member in members], columns, table.batch)
     if not scale.columns:
         return None
-    result = group(scale.points([member.values for member in members]))
+    result = group(scale.points([member.values for member in members]), whole_curve=True)
     of_label = {
         label: [m for m, its in zip(members, result.labels, strict=True) if its == label]
         for label in set(result.labels)

@@ -29,7 +29,8 @@ from gpuq.learn.features.setting_effects import (
     projected,
     together,
 )
-from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value, peak_utilization
+from gpuq.learn.history.history import MeasuredRun, peak_utilization
+from gpuq.learn.history.job_features import JobFeatures, Value
 from gpuq.learn.statistics import REPEATED_DURATION, predictive_bound
 
 MIB = 2**20

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 
 # The groups in which jobs are compared, and the prefixes of the tokens (see `kind`) that belong to each.
 GROUPS: dict[str, frozenset[str]] = {

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.history import JobFeatures, Value
+from gpuq.learn.history.job_features import JobFeatures, Value
 from gpuq.script.meaning import Meaning, meaning
 
 ANYTHING = math.inf

@@ -9,21 +9,14 @@ to another.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from sys import intern
-from typing import Any
 
 from gpuq.core.state.attempt import MemoryCause
-from gpuq.learn.features.architectures import compute_log2
+from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
-from gpuq.learn.memory.footprint import LayerTerms, parts_of
 from gpuq.learn.statistics import order_statistic
-
-Value = float | str
-# (project or owner, script, number of devices)
-Script = tuple[str, str, int]
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
@@ -33,72 +26,7 @@ UTILIZATION_QUANTILE = 0.9
 KINDS_KEPT = 20_000
 SCRIPT_KINDS_KEPT = 24
 
-__all__ = ["History", "JobFeatures", "MeasuredRun", "MeasuredSlowdown", "Outcome", "outcome_from_rows", "place_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class JobFeatures:
-    """What forecasts use of a job's features."""
-
-    script_sha256: str | None = None
-    batch_log2: float | None = None
-    tokens: tuple[str, ...] = ()
-    compute_log2: float | None = None
-    """log2 of the multiply-adds per sample of a training step; None where unknown."""
-    layers: LayerTerms | None = None
-    """Memory terms of its network; None where the network or the batch size is unknown."""
-    values: tuple[tuple[str, Value], ...] | None = None
-    """Effective settings by name (see `gpuq.script.tunables`), sorted; None in records made before settings were read."""
-    given: frozenset[str] = frozenset()
-    """Names of the settings that command, variables or configuration files gave; the others are defaults of the script."""
-    framework: str | None = None
-    script: Script | None = None
-    """(project or owner, script, number of devices); None where unknown."""
-
-    @classmethod
-    def of(cls, features: Mapping[str, Any]) -> JobFeatures:
-        """From a features dictionary as it was stored. Values of another type than expected count as unknown."""
-        batch, stored, devices = (features.get(name) for name in ("batch_log2", "values", "gpus"))
-        owner, script = _text(features.get("project")) or _text(features.get("owner")), _text(features.get("script"))
-        values = None
-        if isinstance(stored, Mapping):
-            values = tuple(
-                (intern(name), intern(value) if isinstance(value, str) else float(value))
-                for name, value in sorted(stored.items())
-                if isinstance(name, str) and isinstance(value, int | float | str) and not isinstance(value, bool)
-            )
-        return cls(
-            script_sha256=_text(features.get("script_sha256")),
-            batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
-            tokens=tuple(intern(word) for word in _texts(features.get("tokens"))),
-            compute_log2=compute_log2(features),
-            layers=parts_of(features),
-            values=values,
-            given=frozenset(intern(name) for name in _texts(features.get("given"))),
-            framework=_text(features.get("framework")),
-            script=(owner, script, devices if isinstance(devices, int) else 1) if owner and script else None,
-        )
-
-    def same_work(self, other: JobFeatures) -> bool:
-        """Whether script, batch size and all settings are equal, as far as both are known."""
-        return (
-            _agree(self.script_sha256, other.script_sha256)
-            and _agree(self.batch_log2, other.batch_log2)
-            and not self.different(other)
-        )
-
-    def different(self, run: JobFeatures) -> list[str]:
-        """The names of the settings that differ from those of a run, sorted; empty for a job whose settings are unknown.
-
-        A setting that only one of the two has counts where it was given to that job: a default of the script that the other's
-        version does not have is no change of settings.
-        """
-        if self.values is None or self.values == run.values:
-            return []
-        ours, theirs, given = dict(self.values), dict(run.values or ()), self.given | run.given
-        # The symmetric difference has the names of settings that either side lacks or has with another value.
-        names = {name for name, _ in set(ours.items()) ^ set(theirs.items())}
-        return sorted(name for name in names if (name in ours and name in theirs) or name in given)
+__all__ = ["History", "MeasuredRun", "MeasuredSlowdown", "Outcome", "outcome_from_rows", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +94,7 @@ class History:
         self._runs.move_to_end(key)
         if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in self.runs(*key)):
             return False
-        known = JobFeatures.of(outcome.features)
+        known = outcome.known
         run = MeasuredRun(
             known=known,
             peak_utilization_pct=outcome.peak_utilization_pct,
@@ -284,15 +212,3 @@ def _show_both(runs: list[MeasuredRun]) -> bool:
     """Whether these runs, taken together, show both peaks."""
     utilization = any(run.peak_utilization_pct is not None for run in runs)
     return utilization and any(run.peak_memory_bytes is not None for run in runs)
-
-
-def _agree(one: str | float | None, other: str | float | None) -> bool:
-    return one is None or other is None or one == other
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _texts(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.measuring.slowdown import Basis
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.forecast import Forecast
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.messages.submission import JobRecord
@@ -33,7 +35,7 @@ _LEAST_METERED_S = 20.0
 Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
@@ -72,6 +74,11 @@ class Outcome:
     """What it needs of its device at most, in percent, where foreign load kept its peak from being measured."""
     disturbed: bool = False
     """Whether foreign load can have taken a considerable part of its time, so that it ran longer than it would by itself."""
+
+    @cached_property
+    def known(self) -> JobFeatures:
+        """What forecasts use of `features`."""
+        return JobFeatures.of(self.features)
 
     @property
     def outgrew_device(self) -> bool:

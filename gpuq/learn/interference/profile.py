@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.learn.history.history import JobFeatures, MeasuredRun
+from gpuq.learn.history.history import MeasuredRun
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.interference.law import Floats
 from gpuq.learn.statistics import order_statistic
 

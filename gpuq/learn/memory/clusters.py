@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 
 # The least similarity of a near kind. With the weights below, the same script with a model of the same family and up to twice the
 # batch is near; another script in the same folder, or a script of the same name elsewhere, is not.

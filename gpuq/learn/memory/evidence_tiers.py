@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.regression import KindRow
 

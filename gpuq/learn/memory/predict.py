@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.evidence_tiers import EvidenceTier, EvidenceTiers
 from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs

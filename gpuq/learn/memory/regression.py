@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.memory.conformal import Margin
 from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, Matrix, diagonal, table
 

@@ -17,7 +17,8 @@ from gpuq.core.state.job import KindId
 from gpuq.learn.features import growth
 from gpuq.learn.features.setting_effects import changes
 from gpuq.learn.history.drift import Drift
-from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
+from gpuq.learn.history.history import History, MeasuredRun, measured, peak_utilization, place_of
+from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
@@ -110,7 +111,7 @@ class Predictor:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
         if self.history.learn(outcome):
             self.drift.learn(outcome)
-            script = JobFeatures.of(outcome.features).script
+            script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
                 self._answers.pop(kind, None)
             self._siblings.pop(script, None)
@@ -153,7 +154,17 @@ class Predictor:
         sharing: str | None = None,
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        known = JobFeatures.of(features)
+        return self.forecast_known(kind, JobFeatures.of(features), device_type, beside, sharing)
+
+    def forecast_known(
+        self,
+        kind: str,
+        known: JobFeatures,
+        device_type: str,
+        beside: tuple[str, ...] = (),
+        sharing: str | None = None,
+    ) -> Forecast:
+        """As `forecast_for`, from features that were read before."""
         (alone,) = self._alone([(kind, known)], device_type)
         question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
         return self._beside(question, alone, known)

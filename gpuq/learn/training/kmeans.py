@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -31,17 +32,28 @@ class Grouping:
     centres: Points
 
 
-def group(points: Points) -> Grouping:
-    """K-means of standardised points for one to `MOST_CLUSTERS` clusters, and the number at the elbow. Needs one point."""
+def group(points: Points, *, whole_curve: bool = False) -> Grouping:
+    """K-means of standardised points, with the number of clusters at the elbow, at most `MOST_CLUSTERS`. Needs one point.
+
+    The distortions end where the elbow is certain, unless the `whole_curve` is wanted. The labels do not depend on that.
+    """
     from sklearn.cluster import KMeans  # takes a second and 60 MiB, only when training
 
     different = len(np.unique(points, axis=0))
     most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
-    fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
-    distortions = tuple(float(found.inertia_) for found in fits)
-    alike = distortions[0] < _ALIKE * len(points)
-    chosen = fits[0 if alike else elbow(distortions) - 1]
-    return Grouping(tuple(int(label) for label in chosen.labels_), distortions, np.asarray(chosen.cluster_centers_))
+    fits: list[Any] = []
+    distortions: list[float] = []
+    count = 1
+    for clusters in range(1, most + 1):
+        fits.append(KMeans(n_clusters=clusters, n_init=10, random_state=0).fit(points))
+        distortions.append(float(fits[-1].inertia_))
+        alike = distortions[0] < _ALIKE * len(points)
+        count = 1 if alike else elbow(distortions)
+        if (alike or count < clusters) and not whole_curve:
+            break
+    chosen = fits[count - 1]
+    labels = tuple(int(label) for label in chosen.labels_)
+    return Grouping(labels, tuple(distortions), np.asarray(chosen.cluster_centers_))
 
 
 def elbow(distortions: Sequence[float]) -> int:

@@ -22,6 +22,7 @@ import msgspec
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Forecast
 from gpuq.learn.history.history import UTILIZATION_QUANTILE, History
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
@@ -167,13 +168,13 @@ def score_forecasts(
     for place, outcome in enumerate(held_out):
         beside = (outcome.slowdowns[0][0],) if outcome.slowdowns else ()
         asked = outcome.device_type, beside, outcome.sharing
-        forecast = predictor.forecast_for(outcome.kind, outcome.features, *asked)
+        forecast = predictor.forecast_known(outcome.kind, outcome.known, *asked)
         if id(outcome) in counted:
             admitted = None
             if beside:
                 partner = latest.get(beside[0])
-                features = {} if partner is None else partner.features
-                resident = predictor.forecast_for(beside[0], features, outcome.device_type)
+                known = JobFeatures() if partner is None else partner.known
+                resident = predictor.forecast_known(beside[0], known, outcome.device_type)
                 admitted = would_share(outcome.kind, forecast, beside[0], resident, limits)
             rows.append(
                 ScoredForecast(
@@ -200,7 +201,7 @@ def _without_history(
     rows = []
     for outcome in outcomes:
         alone = replace(outcome, slowdowns=())
-        forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
+        forecast = predictor.forecast_known(outcome.kind, outcome.known, outcome.device_type)
         loss = _loss(alone, forecast, ceilings[outcome.device_type], learning.quantile)
         rows.append(ScoredForecast(alone, forecast, loss, (outcome.kind, 0), None))
     return rows

@@ -13,7 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, JobFeatures, place_of
+from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
@@ -127,7 +127,7 @@ def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Cl
         utilization = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
         if not memory or not utilization or len(found[device_type]) >= MOST_MEMBERS:
             continue
-        known = JobFeatures.of(latest[kind, device_type].features)
+        known = latest[kind, device_type].known
         found[device_type].append(
             ClusterMember(
                 kind=kind,
@@ -153,9 +153,8 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     counted = {id(outcome) for outcome in fair(outcomes)}
     for outcome in outcomes:
         if id(outcome) in counted and outcome.whole and outcome.peak_memory_bytes:
-            forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
-            known = JobFeatures.of(outcome.features)
-            used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
+            forecast = predictor.forecast_known(outcome.kind, outcome.known, outcome.device_type)
+            used, same = predictor.history.comparable(outcome.kind, outcome.device_type, outcome.known)
             if forecast.upper_memory_bytes:
                 level = own_level(len(used)) if same else "changed"
                 scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)

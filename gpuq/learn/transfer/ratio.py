@@ -16,7 +16,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gpuq.learn.history.history import History, JobFeatures, MeasuredRun
+from gpuq.learn.history.history import History, MeasuredRun
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.statistics import student_quantile
 
 # On PROFET's workloads the logs of target / anchor spread by 0.09, 0.15 and 0.28 around their median, from a T4 to an M60,

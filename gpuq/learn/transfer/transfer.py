@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuq.learn.history.history import History, JobFeatures
+from gpuq.learn.history.history import History
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.statistics import order_statistic
 from gpuq.learn.transfer.carrier import Carrier
 from gpuq.learn.transfer.profile import OpProfile

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.lab.public import alnair, pai
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 
 WORKLOADS = """ID,family,Model,Dataset,Epoch,BS,MGUP,MGMAP,CS_interrupts
 1,nlp,small_bert/ L-2_H-128_A-2,IMDB,3,256,21.5,50,987654

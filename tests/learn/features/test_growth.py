@@ -16,7 +16,8 @@ from gpuq.learn.features.growth import (
     seconds,
 )
 from gpuq.learn.features.setting_effects import ANYTHING, SettingChange, changes
-from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value
+from gpuq.learn.history.history import MeasuredRun
+from gpuq.learn.history.job_features import JobFeatures, Value
 
 GIB = 2**30
 GPU = "Test GPU"

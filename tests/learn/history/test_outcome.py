@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -58,6 +59,13 @@ def test_completed_attempt_gives_all_fields():
     assert outcome.slowdowns == (("other", 1.11, 1.05, 1.17),)
     assert outcome.shared
     assert outcome.whole
+
+
+def test_features_are_read_once_and_changed_features_again():
+    outcome = outcome_from_rows(*rows(), {})
+    assert outcome is not None
+    assert outcome.known is outcome.known
+    assert replace(outcome, features={**outcome.features, "batch_log2": 9.0}).known.batch_log2 == 9.0
 
 
 def test_preallocated_memory_pool_gives_no_peak_memory():

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.history.history import JobFeatures, MeasuredRun
+from gpuq.learn.history.history import MeasuredRun
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown

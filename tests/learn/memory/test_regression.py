@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features.inputs import job_inputs
-from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
 from gpuq.learn.memory.fit import MOST_ROWS, fair_rows, fit_peaks

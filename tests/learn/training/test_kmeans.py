@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuq.learn.training.kmeans import elbow, group
+from gpuq.learn.training.kmeans import MOST_CLUSTERS, elbow, group
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,16 @@ def test_three_separate_groups_are_three_clusters_with_their_centres():
     assert sorted(np.round(found.centres, 6).tolist()) == sorted(map(list, heaps))
     assert group(points).labels == found.labels
     assert list(found.distortions) == sorted(found.distortions, reverse=True)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.3, 3.0])
+def test_the_curve_ends_beyond_the_elbow_unless_all_of_it_is_wanted(spread: float):
+    chance = np.random.default_rng(0)
+    points = np.concatenate([chance.normal(centre, spread, (8, 2)) for centre in (-2.0, 0.0, 2.0)])
+    found, whole = group(points), group(points, whole_curve=True)
+    assert found.labels == whole.labels
+    assert found.distortions == whole.distortions[: max(found.labels) + 2]
+    assert len(whole.distortions) == MOST_CLUSTERS
 
 
 def test_close_points_are_one_cluster():

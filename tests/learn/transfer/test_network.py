@@ -7,8 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 
+# TensorFlow brings Keras, which would import Matplotlib and scikit-learn; that takes a second, and nothing here uses them.
 CODE = """
 import json, sys
+sys.modules.update(dict.fromkeys(("matplotlib", "sklearn")))
 import numpy as np
 import tensorflow as tf
 from gpuq.learn.transfer import network
