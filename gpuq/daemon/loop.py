@@ -35,11 +35,12 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
+from gpuq.daemon.unstarted import is_credible, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import HostReport, Message, Spooled, WakeUp
+from gpuq.messages.wire import HostReport, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class Dispatcher:
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
         self._cycle_again = True
+        self._revoked: list[Exited] = []
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
 
@@ -153,8 +155,11 @@ class Dispatcher:
     # --- in ------------------------------------------------------------------------------------------------------
 
     async def _take_in(self, cycle: Cycle, read_requests: bool) -> None:
+        cycle.events, self._revoked = [*self._revoked], []
         from_workers = [message for _, message in cycle.messages if isinstance(message, Spooled | HostReport)]
-        cycle.events += self.inbox.worker_events(from_workers)
+        for event in self.inbox.worker_events(from_workers):
+            if await self._until_it_works(partial(is_credible, self.parts.store, event, cycle.now)):
+                cycle.events.append(event)
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
@@ -223,13 +228,25 @@ class Dispatcher:
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, cycle: Cycle) -> None:
-        orders = self.parts.performer.due(self.state, cycle.now)
+        orders = self.parts.performer.due(self.state, self.journal.seq, cycle.now)
+        orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
         if orders:
-            await self.parts.run_blocking(self.parts.performer.send, orders, self.journal.seq, cycle.now)
+            await self.parts.run_blocking(self.parts.performer.send, orders, cycle.now)
         try:
             await self._update_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
+
+    async def _is_revoked(self, order: Order, now: float) -> bool:
+        """Whether the order is about an attempt whose launch was revoked in the record; the next cycle applies its end."""
+        attempt = self.state.attempts[order.attempt_id]
+        if not attempt.revoking:
+            return False
+        end = await self._until_it_works(partial(revoke, self.parts.store, attempt, now))
+        if end is not None:
+            self._revoked.append(end)
+            self._cycle_again = True
+        return end is not None
 
     async def _update_redis(self, cycle: Cycle) -> None:
         stream = self.parts.stream

@@ -56,7 +56,7 @@ class Harness:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store: Store = MemoryStore()
+        self.store: Store = MemoryStore(lambda: self.now)
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now = 1000.0

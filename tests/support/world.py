@@ -21,6 +21,8 @@ KEY = "the key that orders and messages are signed with"
 class World:
     """One host, its devices, and what lives there."""
 
+    instance = "home"
+
     def __init__(self, store: Store, *devices: Device, host: str = "host") -> None:
         self.store = store
         self.devices = devices
@@ -35,7 +37,7 @@ class World:
         attempt = order.attempt_id
         known = self.folders.get(attempt)
         if order.verb is Verb.LAUNCH:
-            if known is None and self.store.claim(attempt, self.host, "boot-1", 0.0):
+            if known is None and self.store.claim(attempt, self.host, self.instance, "boot-1", 0.0):
                 self.folders[attempt] = "running"
                 self.starts.append(attempt)
                 self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
@@ -56,7 +58,8 @@ class World:
     ) -> None:
         """The attempt is over."""
         self.folders[attempt] = "ended"
-        self._spool(Exited(attempt, at, ending, code, ending.value, measurement or Measurement(), memory_cause))
+        measured = measurement or Measurement()
+        self._spool(Exited(attempt, at, ending, code, ending.value, measured, memory_cause, self.instance))
 
     def running(self) -> list[AttemptId]:
         return [attempt for attempt, what in self.folders.items() if what == "running"]
@@ -73,6 +76,7 @@ class World:
                 ResidentReport(attempt=attempt, started_at=0.0, rates=self.rates.get(attempt))
                 for attempt in self.running()
             ),
+            self.instance,
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
         return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), KEY)]

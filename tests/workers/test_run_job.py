@@ -53,7 +53,7 @@ def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) 
     ended(folder)
     assert folder.ended().exit_code == 4  # type: ignore[union-attr]
     assert folder.log_path.read_text() == "1\n"
-    assert store.claims == [(attempt_id(), "alpha", process.boot_id())]
+    assert store.claims == [(attempt_id(), "alpha", twins.INSTANCE, process.boot_id())]
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert (folder.path / "order.json").stat().st_mode & 0o777 == 0o600
 

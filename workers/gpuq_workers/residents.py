@@ -61,6 +61,7 @@ class Residents:
     spool: Spool
     measure: Callable[[AttemptFolder], Awaitable[Measurement]]
     grace_s: float
+    instance: str
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sample: Callable[[], Sample | None] = lambda: None
@@ -154,9 +155,8 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
-        seq = self._write(
-            Exited(attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
-        )
+        ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
+        seq = self._write(Exited(attempt, end.at, ending, end.exit_code, reason, measurement, cause, self.instance))
         del self._live[attempt]
         self._done.add(attempt)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))

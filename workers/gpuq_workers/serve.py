@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from systemd_watchdog import WatchDog
@@ -32,6 +33,7 @@ from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
 from gpuq_workers.attempts import prune
 from gpuq_workers.deliver import Delivery
+from gpuq_workers.host_lease import HostLease, instance_of
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
@@ -48,18 +50,25 @@ _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
 class WorkerService:
-    """Samples, reports and delivers until it is stopped. `orders` is the RQ worker to supervise, None for none."""
+    """Samples, reports and delivers until it is stopped. `orders` is the RQ worker to supervise, None for none; `committed` the
+    number of the last event under this host's name that the record has, perhaps from another home."""
 
-    def __init__(self, settings: Settings, sampler: Sampler, inbox: Stream, orders: ChildSpec | None) -> None:
+    def __init__(
+        self, settings: Settings, sampler: Sampler, inbox: Stream, orders: ChildSpec | None, committed: int = 0
+    ) -> None:
         self._settings, self._orders = settings, orders
         self._host = HostId(settings.worker.host)
+        self._instance = instance_of(settings.home)
         self._spool = Spool(settings.home.spool, settings.worker.host)
+        self._spool.forget(committed)
+        self._spool.at_least(committed)
         self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
             settings.home.attempts,
             self._spool,
             self._watch.finish,
             settings.worker.grace_s,
+            self._instance,
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
@@ -123,6 +132,7 @@ class WorkerService:
                 rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
+            instance=self._instance,
         )
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
@@ -134,12 +144,18 @@ async def _every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
-async def serve(service: WorkerService) -> None:
-    """Run the service until SIGTERM or SIGINT."""
+async def serve(service: WorkerService, lease: HostLease) -> None:
+    """Run the service until SIGTERM or SIGINT. Raises Conflict if another instance takes the lease of the host's name."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await service.run(stop)
+    keeping = asyncio.create_task(lease.keep(stop))
+    try:
+        await service.run(stop)
+    finally:
+        keeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await keeping
 
 
 def main() -> int:
@@ -157,11 +173,14 @@ def main() -> int:
 
 async def _open_and_serve(settings: Settings) -> None:
     from gpuq.adapters.redis.stream import RedisStream
+    from gpuq.adapters.store import open_store
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
 
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     backend = open_backend(settings)
+    lease = HostLease(partial(open_store, settings.database_url), settings.worker.host, instance_of(settings.home))
+    committed = await lease.take()
     if settings.devices.mps:
         mps.start(settings)
     sampler = Sampler(backend)
@@ -173,8 +192,9 @@ async def _open_and_serve(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     try:
-        await serve(WorkerService(settings, sampler, stream, orders))
+        await serve(WorkerService(settings, sampler, stream, orders, committed), lease)
     finally:
+        lease.close()
         await stream.close()
         sampler.close()
         if settings.devices.mps:

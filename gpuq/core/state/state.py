@@ -303,7 +303,7 @@ def _job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
 
 
 def _record_report(state: State, report: HostReported, now: float) -> bool:
-    state.hosts[report.host] = Host(report.host, report.boot_id, now)
+    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance)
     for device in report.devices:
         state.index.device_changed(state.devices.get(device.id), device)
         state.devices[device.id] = device

@@ -1,0 +1,46 @@
+"""Attempts that their host does not report, or reports as never started. Only the record can tell, because a claim in it is what
+starts an attempt.
+
+A host reports `never started` for an attempt of which it has no folder. That says nothing if another instance of the host's
+worker service has claimed the attempt: another machine with the same host name, or the machine before it was installed anew.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gpuq.adapters.store.contract import Store
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Attempt, Ending
+from gpuq.core.state.events import Event, Exited
+
+log = logging.getLogger(__name__)
+
+
+def revoke(store: Store, attempt: Attempt, now: float) -> Exited | None:
+    """Take back the order to start an attempt that its host does not report. Blocks.
+
+    Returns its end if no instance has claimed it, and none can any more, or if the one that has was replaced by another. Else
+    None: the instance with the claim will report what became of it.
+    """
+    claim = store.revoke(attempt.id, now)
+    if claim is None:
+        reason = f"host {attempt.host} did not start it within {now - attempt.launched_at:.0f} s"
+        return Exited(attempt.id, now, Ending.NEVER_STARTED, None, reason, Measurement())
+    if claim.instance is not None and claim.holder not in {None, claim.instance}:
+        reason = f"host {attempt.host} was restarted or replaced, and does not have it any more"
+        return Exited(attempt.id, now, Ending.LOST, None, reason, Measurement())
+    return None
+
+
+def is_credible(store: Store, event: Event, now: float) -> bool:
+    """Whether to apply an event: not if it is a `never started` for an attempt that another instance than its sender has claimed.
+    Blocks."""
+    if not isinstance(event, Exited) or event.ending is not Ending.NEVER_STARTED:
+        return True
+    claim = store.revoke(event.attempt, now)
+    if claim is None or claim.instance in {None, event.instance}:
+        return True
+    message = "dropped `never started` for attempt %s: another machine or home under the same host name has claimed it"
+    log.warning(message, event.attempt, extra={"action": "drop_event"})
+    return False
