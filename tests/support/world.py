@@ -40,12 +40,16 @@ class World:
             if known is None and self.store.claim(attempt, self.host, self.instance, "boot-1", 0.0):
                 self.folders[attempt] = "running"
                 self.starts.append(attempt)
-                self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
+                self.spool_start(attempt)
         elif known is None:
             self.folders[attempt] = "void"
             self.end(attempt, Ending.NEVER_STARTED, None)
         elif order.verb in {Verb.STOP, Verb.PREEMPT} and known == "running":
             self.end(attempt, Ending.STOPPED, 143)
+
+    def spool_start(self, attempt: AttemptId) -> None:
+        """The attempt's process runs."""
+        self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
 
     def end(
         self,

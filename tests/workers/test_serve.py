@@ -183,11 +183,14 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq_workers.host_lease import HostLease
 from gpuq_workers.serve import WorkerService, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
 sampler = StillSampler()
-asyncio.run(serve(WorkerService(settings, sampler, Inbox(acknowledges=False), None)))
+service = WorkerService(settings, sampler, Inbox(acknowledges=False), None)
+asyncio.run(serve(service, HostLease(MemoryStore, 'alpha', 'home')))
 """
 
 
