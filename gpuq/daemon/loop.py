@@ -23,7 +23,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
-from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.attempt import Attempt, Ending
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.state import State, apply
@@ -35,7 +35,7 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
-from gpuq.daemon.unstarted import is_credible, revoke
+from gpuq.daemon.unstarted import claimer_says_so, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
@@ -158,8 +158,11 @@ class Dispatcher:
         cycle.events, self._revoked = [*self._revoked], []
         from_workers = [message for _, message in cycle.messages if isinstance(message, Spooled | HostReport)]
         for event in self.inbox.worker_events(from_workers):
-            if await self._until_it_works(partial(is_credible, self.parts.store, event, cycle.now)):
-                cycle.events.append(event)
+            if isinstance(event, Exited) and event.ending is Ending.NEVER_STARTED:
+                work = partial(claimer_says_so, self.parts.store, event, cycle.now)
+                if not await self._until_it_works(work):
+                    continue
+            cycle.events.append(event)
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.

@@ -2,7 +2,7 @@
 starts an attempt.
 
 A host reports `never started` for an attempt of which it has no folder. That says nothing if another instance of the host's
-worker service has claimed the attempt: another machine with the same host name, or the machine before it was installed anew.
+worker service has claimed the attempt: another machine with the same host name, or the same machine before a reinstallation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Attempt, Ending
-from gpuq.core.state.events import Event, Exited
+from gpuq.core.state.events import Exited
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +33,11 @@ def revoke(store: Store, attempt: Attempt, now: float) -> Exited | None:
     return None
 
 
-def is_credible(store: Store, event: Event, now: float) -> bool:
-    """Whether to apply an event: not if it is a `never started` for an attempt that another instance than its sender has claimed.
-    Blocks."""
-    if not isinstance(event, Exited) or event.ending is not Ending.NEVER_STARTED:
-        return True
-    claim = store.revoke(event.attempt, now)
-    if claim is None or claim.instance in {None, event.instance}:
+def claimer_says_so(store: Store, end: Exited, now: float) -> bool:
+    """Whether an end as never started comes from the instance that claimed the attempt, or no instance has. Blocks."""
+    claim = store.revoke(end.attempt, now)
+    if claim is None or claim.instance in {None, end.instance}:
         return True
     message = "dropped `never started` for attempt %s: another machine or home under the same host name has claimed it"
-    log.warning(message, event.attempt, extra={"action": "drop_event"})
+    log.warning(message, end.attempt, extra={"action": "drop_event"})
     return False

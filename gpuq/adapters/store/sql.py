@@ -304,8 +304,7 @@ def _clock(connection: Connection) -> float:
     """The database's time, which all hosts share; SQLite serves one machine only, and has its clock."""
     if connection.dialect.name == "sqlite":
         return time.time()
-    now: float = connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
-    return float(now)
+    return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
 def _is_id(job: int) -> bool:
