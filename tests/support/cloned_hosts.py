@@ -8,8 +8,8 @@ folder while all else goes on.
 
 from __future__ import annotations
 
+import _thread
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,12 +63,12 @@ class _Following:
 
     def __init__(self, work: Callable[[], None]) -> None:
         # Each is held by the side that waits for the other one.
-        self._go, self._stopped = threading.Lock(), threading.Lock()
+        self._go, self._stopped = _thread.allocate_lock(), _thread.allocate_lock()
         self._go.acquire()
         self._stopped.acquire()
         self._work, self._killed = work, False
         self.over = False
-        threading.Thread(target=self._run, daemon=True).start()
+        _thread.start_new_thread(self._run, ())  # `threading` would wait for its start
 
     def step(self, *, kill: bool = False) -> None:
         """Let it go on up to its next stop, or end it where it stands."""
@@ -166,7 +166,7 @@ class Machine:
     def __init__(self, world: ClonedHosts, root: Path) -> None:
         self.world = world
         home = Home(root)
-        home.create()
+        home.attempts.mkdir(parents=True)
         worker = Worker(host=HOST, grace_s=0.3, hook=False)
         self.settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=worker)
         self.instance = instance_of(home)
