@@ -140,5 +140,7 @@ def context(settings: Settings, store: OneClaim, places: Places | None = None) -
     return made
 
 
-def order(verb: wire.Verb, job: int = 1, number: int = 1, ring: int = 1, host: str = "alpha") -> dict[str, Any]:
-    return wire.sign(wire.Order(host, job, number, ring, verb), KEY)
+def order(
+    verb: wire.Verb, job: int = 1, number: int = 1, ring: int = 1, host: str = "alpha", instance: str | None = None
+) -> dict[str, Any]:
+    return wire.sign(wire.Order(host, job, number, ring, verb, instance), KEY)
