@@ -126,7 +126,7 @@ class _Shim:
         self._folder: AttemptFolder | None = None
         self.identity = Identity(boot_id(), number, number)
         machine.world.alive.add(self.identity)
-        machine.shims.add(self)
+        machine.shims[self] = None
 
     def hand(self, path: Path) -> None:
         _stop()
@@ -151,7 +151,7 @@ class _Shim:
         self.dismiss()
 
     def dismiss(self) -> None:
-        self._machine.shims.discard(self)
+        self._machine.shims.pop(self, None)
         self._machine.world.alive.discard(self.identity)
 
 
@@ -170,7 +170,7 @@ class Machine:
         worker = Worker(host=HOST, grace_s=0.3, hook=False)
         self.settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=worker)
         self.instance = instance_of(home)
-        self.shims: set[_Shim] = set()
+        self.shims: dict[_Shim, None] = {}
         self.following: _Following | None = None
         self.serves = False
 
@@ -209,15 +209,7 @@ class Machine:
         clock = self.world.clock
         self.residents = residents.Residents(home.attempts, self.spool, measure, 0.3, self.instance, clock, clock)
         self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, KEY, clock)
-        self.orders = run_job.OrderContext(
-            self.settings,
-            KEY,
-            _Store(store),
-            _Backend(),
-            self,
-            self.instance,
-            clock,  # type: ignore[arg-type]
-        )
+        self.orders = run_job.OrderContext(self.settings, KEY, _Store(store), _Backend(), self, self.instance, clock)
 
     async def look(self) -> None:
         """Spool what happened to its attempts, deliver, and report."""
@@ -284,8 +276,7 @@ class ClonedHosts:
         return self.harness.bell.sent[HOST]
 
     async def run(self, steps: int) -> None:
-        """The job is launched, and its order followed up to somewhere; then so many steps in random order. Then what was begun
-        ends."""
+        """Launch the job and follow its order up to somewhere, take so many steps in random order, then end what was begun."""
         self.harness.submit()
         with self._pretended():
             for machine in self.machines[: 1 if self.leases else 2]:
