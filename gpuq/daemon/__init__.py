@@ -8,6 +8,7 @@ inbox.py            messages and requests become events
 learner.py          forecasts, and learning from attempts that ended
 record.py           what one cycle changes becomes one commit
 outcome.py          what was measured of an attempt that ended
+unstarted.py        attempts that their host does not report: never started, lost, or awaited
 perform.py          actions become orders, sent again until they have taken effect
 restore.py          rebuilds the state from the database
 journal.py          which events and actions are recorded, and how a journal is replayed

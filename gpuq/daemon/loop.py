@@ -24,7 +24,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
-from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.attempt import Attempt, Ending
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
@@ -39,11 +39,12 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
+from gpuq.daemon.unstarted import claimer_says_so, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import HostReport, Message, Spooled, WakeUp
+from gpuq.messages.wire import HostReport, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Dispatcher:
         self._next_view_at = 0.0
         self._cycle_again = True
         self._read_at = float("-inf")
+        self._revoked: list[Exited] = []
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
         # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
@@ -169,12 +171,19 @@ class Dispatcher:
     # --- in ------------------------------------------------------------------------------------------------------
 
     async def _take_in(self, cycle: Cycle, read_requests: bool) -> None:
+        cycle.events, self._revoked = [*self._revoked], []
         from_workers = [
             (message, self._sent_at(message_id, cycle.now))
             for message_id, message in cycle.messages
             if isinstance(message, Spooled | HostReport)
         ]
-        cycle.received = self.inbox.worker_events(from_workers)
+        for received in self.inbox.worker_events(from_workers):
+            end = received.event
+            if isinstance(end, Exited) and end.ending is Ending.NEVER_STARTED:
+                work = partial(claimer_says_so, self.parts.store, end, cycle.now + self._wall_offset)
+                if not await self._until_it_works(work):
+                    continue
+            cycle.received.append(received)
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
@@ -268,13 +277,26 @@ class Dispatcher:
             self._committed.update(self.inbox.taken)
 
     async def _after_commit(self, cycle: Cycle) -> None:
-        orders = self.parts.performer.due(self.state, cycle.now)
+        orders = self.parts.performer.due(self.state, self.journal.seq, cycle.now)
+        orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
         if orders:
-            await self.parts.run_blocking(self.parts.performer.send, orders, self.journal.seq, cycle.now)
+            await self.parts.run_blocking(self.parts.performer.send, orders, cycle.now)
         try:
             await self._update_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
+
+    async def _is_revoked(self, order: Order, now: float) -> bool:
+        """Whether the order is about an attempt whose launch was revoked in the record; the next cycle applies its end."""
+        attempt = self.state.attempts[order.attempt_id]
+        if not attempt.revoking:
+            return False
+        waited_s, at = now - attempt.launched_at, now + self._wall_offset
+        end = await self._until_it_works(partial(revoke, self.parts.store, attempt, waited_s, at))
+        if end is not None:
+            self._revoked.append(end)
+            self._cycle_again = True
+        return end is not None
 
     async def _update_redis(self, cycle: Cycle) -> None:
         stream = self.parts.stream

@@ -29,8 +29,9 @@ class Performer:
         self._launch_again_s = launch_again_s
         self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
 
-    def due(self, state: State, now: float) -> list[tuple[Attempt, Verb]]:
-        """The orders that the state calls for and that were not sent lately."""
+    def due(self, state: State, ring: int, now: float) -> list[Order]:
+        """The orders that the state calls for and that were not sent lately, each to the instance that reports for its host;
+        another `ring` gives them other ids."""
         wanted = {
             (attempt.id, verb): attempt
             for attempt in state.attempts.values()
@@ -42,19 +43,21 @@ class Performer:
             again_s = self._launch_again_s if verb is Verb.LAUNCH else _STOP_AGAIN_S
             sent_at = self._sent_at.get((attempt_id, verb))
             if sent_at is None or now - sent_at >= again_s:
-                due.append((attempt, verb))
+                host = state.hosts.get(attempt.host)
+                instance = None if host is None else host.instance
+                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance))
         return due
 
-    def send(self, orders: list[tuple[Attempt, Verb]], ring: int, now: float) -> None:
-        """Send orders; another `ring` gives them other ids. What cannot be sent now stays due. Blocks on Redis."""
-        for attempt, verb in orders:
-            order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
+    def send(self, orders: list[Order], now: float) -> None:
+        """Send orders. What cannot be sent now stays due. Blocks on Redis."""
+        for order in orders:
+            attempt = order.attempt_id
             try:
-                self._sender.send(order, self._keys.of(attempt.host))
+                self._sender.send(order, self._keys.of(order.host))
             except Unreachable as error:
-                log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
+                log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt)})
                 return
-            self._sent_at[attempt.id, verb] = now
+            self._sent_at[attempt, order.verb] = now
 
 
 def _wanted_order(attempt: Attempt, cancelled: bool) -> Verb | None:

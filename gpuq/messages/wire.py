@@ -58,14 +58,16 @@ class Verb(StrEnum):
     VOID = "void"
 
 
-class Order(msgspec.Struct, frozen=True):
-    """An order to a host. `ring` tells repeated orders apart; the fenced start makes repeats harmless."""
+class Order(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An order to a host. `ring` tells repeated orders apart; the fenced start makes repeats harmless. `instance` is that of the
+    worker service which is to follow it; None, and then not written, for any."""
 
     host: str
     job: int
     attempt: int
     ring: int
     verb: Verb
+    instance: str | None = None
 
     @property
     def attempt_id(self) -> AttemptId:

@@ -60,7 +60,7 @@ class Harness:
 
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
-        self.store: Store = store or MemoryStore()
+        self.store: Store = store or MemoryStore(lambda: self.now)
         self.stream = MemoryStream()
         self.bell = MemoryOrderSender()
         self.now, self.wall_offset = 1000.0, 0.0

@@ -37,7 +37,7 @@ async def test_an_attempt_lost_after_its_claim_is_voided_and_tried_again(harness
     job = harness.submit()
     await harness.turn(*world.messages(0))
     await harness.turn(*world.messages(0))
-    assert harness.store.claim(AttemptId(job, 1), "host", "boot-1", 0.0), "the worker dies right after this"
+    assert harness.store.claim(AttemptId(job, 1), "host", "home", "boot-1", 0.0), "the worker dies right after this"
 
     await harness.live(world, 20)
 

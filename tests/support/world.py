@@ -24,6 +24,8 @@ KEY = "the dispatcher's key, from which each host's is derived"
 class World:
     """One host, its devices, and what lives there. `clock` is its wall clock."""
 
+    instance = "home"
+
     def __init__(
         self, store: Store, *devices: Device, host: str = "host", clock: Callable[[], float] = lambda: 0.0
     ) -> None:
@@ -42,15 +44,19 @@ class World:
         attempt = order.attempt_id
         known = self.folders.get(attempt)
         if order.verb is Verb.LAUNCH:
-            if known is None and self.store.claim(attempt, self.host, "boot-1", self.clock()):
+            if known is None and self.store.claim(attempt, self.host, self.instance, "boot-1", self.clock()):
                 self.folders[attempt] = "running"
                 self.starts.append(attempt)
-                self._spool(Started(attempt, self.clock(), 4242, f"/log/{attempt}"))
+                self.spool_start(attempt)
         elif known is None:
             self.folders[attempt] = "void"
             self.end(attempt, Ending.NEVER_STARTED, None)
         elif order.verb in {Verb.STOP, Verb.PREEMPT} and known == "running":
             self.end(attempt, Ending.STOPPED, 143)
+
+    def spool_start(self, attempt: AttemptId) -> None:
+        """The attempt's process runs."""
+        self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
 
     def end(
         self,
@@ -63,7 +69,8 @@ class World:
     ) -> None:
         """The attempt is over."""
         self.folders[attempt] = "ended"
-        self._spool(Exited(attempt, at, ending, code, ending.value, measurement or Measurement(), memory_cause))
+        measured = measurement or Measurement()
+        self._spool(Exited(attempt, at, ending, code, ending.value, measured, memory_cause, self.instance))
 
     def running(self) -> list[AttemptId]:
         return [attempt for attempt, what in self.folders.items() if what == "running"]
@@ -80,6 +87,7 @@ class World:
                 ResidentReport(attempt=attempt, started_at=0.0, rates=self.rates.get(attempt))
                 for attempt in self.running()
             ),
+            self.instance,
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
         return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), self.key)]

@@ -44,7 +44,7 @@ class Host:
 
     def restart(self) -> None:
         self.spool = Spool(self.spool_folder, "alpha")
-        self.residents = Residents(self.attempts, self.spool, self.measure, grace_s=0.2)
+        self.residents = Residents(self.attempts, self.spool, self.measure, grace_s=0.2, instance="home")
 
     async def measure(self, _folder: AttemptFolder) -> Measurement:
         return Measurement(steps=5)

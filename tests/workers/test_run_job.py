@@ -54,7 +54,7 @@ def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) 
     ended(folder)
     assert folder.ended().exit_code == 4  # type: ignore[union-attr]
     assert folder.log_path.read_text() == "1\n"
-    assert store.claims == [(attempt_id(), "alpha", process.boot_id())]
+    assert store.claims == [(attempt_id(), "alpha", twins.INSTANCE, process.boot_id())]
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert (folder.path / "order.json").stat().st_mode & 0o777 == 0o600
 
@@ -135,6 +135,21 @@ def test_a_stop_before_the_launch_closes_the_fence(settings: Settings, folder: A
     assert folder.ended().ending == "never started"  # type: ignore[union-attr]
     assert store.claims == []
     assert folder.started() is None
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_an_order_to_another_instance_of_the_host_is_dropped(
+    settings: Settings, folder: AttemptFolder, verb: Verb
+) -> None:
+    store = OneClaim(spec(["true"]))
+    run_job.run(twins.context(settings, store), order(verb, instance="a copy of the home"))
+    assert not folder.path.exists()
+    assert store.claims == []
+
+
+def test_an_order_to_this_instance_is_followed(settings: Settings, folder: AttemptFolder) -> None:
+    run_job.run(twins.context(settings, OneClaim()), order(Verb.VOID, instance=twins.INSTANCE))
+    assert folder.ended().ending == "never started"  # type: ignore[union-attr]
 
 
 def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Settings, folder: AttemptFolder) -> None:

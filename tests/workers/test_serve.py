@@ -21,6 +21,7 @@ from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import sampler_thread
 from gpuq_workers.serve import WorkerService
+from gpuq_workers.spool import Spool
 
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
@@ -187,6 +188,14 @@ async def test_a_dead_rq_worker_is_restarted(settings: Settings, tmp_path: Path)
         await until(lambda: lives.exists() and lives.read_text().count("x") >= 2, "a second life")
 
 
+def test_the_numbers_of_events_continue_after_those_of_another_home(settings: Settings) -> None:
+    """A home that was copied has older events in its spool, which the original has delivered."""
+    spool = Spool(settings.home.spool, settings.worker.host)
+    spool.write(Started(attempt_id(), 0.0, 1, "/log"))
+    assert WorkerService(settings, StillSampler(), Inbox(), None, committed=7).report().last_seq == 7
+    assert list(settings.home.spool.glob("*.json")) == []
+
+
 async def test_systemd_is_notified_of_readiness(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -207,11 +216,14 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq_workers.host_lease import HostLease
 from gpuq_workers.serve import WorkerService, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
 sampler = StillSampler()
-asyncio.run(serve(WorkerService(settings, sampler, Inbox(acknowledges=False), None)))
+service = WorkerService(settings, sampler, Inbox(acknowledges=False), None)
+asyncio.run(serve(service, HostLease(MemoryStore, 'alpha', 'home')))
 """
 
 

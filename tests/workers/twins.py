@@ -22,6 +22,7 @@ from gpuq.messages.submission import JobRecord, Submission
 from gpuq.settings import Settings
 
 KEY = "secret-order-key"
+INSTANCE = "home"
 GIB = 2**30
 
 
@@ -54,13 +55,13 @@ class OneClaim:
 
     def __init__(self, *specs: Claimed) -> None:
         self.specs = {attempt.id: (record, attempt) for record, attempt in specs}
-        self.claims: list[tuple[AttemptId, str, str]] = []
+        self.claims: list[tuple[AttemptId, str, str, str]] = []
         self.down = False
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> Claimed | None:
+    def claim(self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float) -> Claimed | None:
         if self.down:
             raise Unreachable("The database does not answer.")
-        self.claims.append((attempt, host, boot_id))
+        self.claims.append((attempt, host, instance, boot_id))
         return self.specs.pop(attempt, None)
 
 
@@ -142,10 +143,13 @@ contexts: list[run_job.OrderContext] = []
 
 
 def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.OrderContext:
-    made = run_job.OrderContext(settings, KEY, store, places or Places(), ShimPool(settings.home.logs / "shims.log"))
+    shims = ShimPool(settings.home.logs / "shims.log")
+    made = run_job.OrderContext(settings, KEY, store, places or Places(), shims, INSTANCE)
     contexts[:] = [made]
     return made
 
 
-def order(verb: wire.Verb, job: int = 1, number: int = 1, ring: int = 1, host: str = "alpha") -> dict[str, Any]:
-    return wire.sign(wire.Order(host, job, number, ring, verb), KEY)
+def order(
+    verb: wire.Verb, job: int = 1, number: int = 1, ring: int = 1, host: str = "alpha", instance: str | None = None
+) -> dict[str, Any]:
+    return wire.sign(wire.Order(host, job, number, ring, verb, instance), KEY)

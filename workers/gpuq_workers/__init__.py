@@ -1,6 +1,7 @@
 """What runs on a GPU host. Workers make no scheduling decisions: they start what was ordered, measure it, and report.
 
 serve.py                the worker service, one per host: reports every second, delivers events, keeps the RQ worker alive
+host_lease.py           one worker service at a time has the host's name
 serve_orders.py         the RQ worker as a process of its own: checks the shape of each message and calls run_job
 run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
 shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds

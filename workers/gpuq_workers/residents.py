@@ -93,6 +93,7 @@ class Residents:
     spool: Spool
     measure: Callable[[AttemptFolder], Awaitable[Measurement]]
     grace_s: float
+    instance: str
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sample: Callable[[], Sample | None] = lambda: None
@@ -234,9 +235,8 @@ class Residents:
         if live.start is not None and end.lasted_s is not None:
             # The wall clock may have been set while it ran, and the record takes the difference for its duration.
             at = live.start.at + end.lasted_s
-        seq = self._write(
-            Exited(attempt, at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause)
-        )
+        ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
+        seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
         del self._live[attempt]
         self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))

@@ -42,6 +42,7 @@ class OrderContext:
     store: Store
     backend: Backend
     shims: ShimPool
+    instance: str
     clock: Callable[[], float] = time.time
 
 
@@ -51,6 +52,9 @@ def run(context: OrderContext, signed: Any) -> None:
         order = wire.verify(signed, context.key, context.settings.worker.host)
     except wire.BadOrderError as error:
         log.warning("an order was refused: %s", error)
+        return
+    if order.instance not in {None, context.instance}:
+        log.warning("%s dropped: it is for another machine or home under this host name", order.rq_id)
         return
     try:
         match order.verb:
@@ -75,7 +79,7 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
     if path.exists():
         log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
         return
-    claimed = context.store.claim(order.attempt_id, order.host, boot_id(), context.clock())
+    claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
     if claimed is None:
         log.info("%s dropped: the record does not let it start", order.rq_id)
         return

@@ -32,6 +32,7 @@ from gpuq.logs import report, shorten, start_log
 from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery
+from gpuq_workers.host_lease import HostLease, instance_of
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
@@ -63,6 +64,7 @@ class WorkerService:
     ) -> None:
         self._settings, self._orders, self._serve_logs = settings, orders, serve_logs
         self._host = HostId(settings.worker.host)
+        self._instance = instance_of(settings.home)
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = SamplerThread(sampler, settings.worker.sample_every_s)
         self._residents = Residents(
@@ -70,6 +72,7 @@ class WorkerService:
             self._spool,
             self._watch.finish,
             settings.worker.grace_s,
+            self._instance,
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
@@ -135,6 +138,7 @@ class WorkerService:
                 rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
+            instance=self._instance,
         )
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
@@ -146,12 +150,18 @@ async def _every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
-async def serve(service: WorkerService) -> None:
-    """Run the service until SIGTERM or SIGINT."""
+async def serve(service: WorkerService, lease: HostLease) -> None:
+    """Run the service until SIGTERM or SIGINT. Raises Conflict if another instance takes the lease of the host's name."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await service.run(stop)
+    keeping = asyncio.create_task(lease.keep(stop))
+    try:
+        await service.run(stop)
+    finally:
+        keeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await keeping
 
 
 def main() -> int:
@@ -170,11 +180,14 @@ def main() -> int:
 async def _open_and_serve(settings: Settings) -> None:
     from gpuq.adapters.redis.host_logs import serve_logs
     from gpuq.adapters.redis.stream import RedisStream
+    from gpuq.adapters.store import open_store
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
 
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     backend = open_backend(settings)
+    lease = HostLease(partial(open_store, settings.database_url), settings.worker.host, instance_of(settings.home))
+    await lease.take()
     if settings.devices.mps:
         mps.start(settings)
     sampler = Sampler(backend)
@@ -193,8 +206,9 @@ async def _open_and_serve(settings: Settings) -> None:
         settings.home.attempts,
     )
     try:
-        await serve(WorkerService(settings, sampler, stream, orders, requests))
+        await serve(WorkerService(settings, sampler, stream, orders, requests), lease)
     finally:
+        lease.close()
         await stream.close()
         sampler.close()
         if settings.devices.mps:

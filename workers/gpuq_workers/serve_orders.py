@@ -44,6 +44,7 @@ from gpuq.messages import wire
 from gpuq.settings import load
 from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
+from gpuq_workers.host_lease import instance_of
 from gpuq_workers.shim_pool import ShimPool
 
 log = logging.getLogger(__name__)
@@ -233,6 +234,7 @@ def main() -> int:
             store=open_store(settings.database_url),
             backend=open_backend(settings),
             shims=ShimPool(settings.home.logs / "shims.log"),
+            instance=instance_of(settings.home),
         )
         context.shims.warm()
         OrderService(settings.effective_redis_url, settings.worker.host, partial(run_job.run, context)).run()

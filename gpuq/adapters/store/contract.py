@@ -19,6 +19,9 @@ from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.messages.submission import JobRecord
 
+LEASE_S = 30.0
+"""An instance that has not renewed the lease of its host's name for so many seconds may be replaced by another one."""
+
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted."""
@@ -53,12 +56,31 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     log_path: str | None = None
     stop_reason: StopReason | None = None
     """Why gpuq stops it, from the moment that it decided to; None for an attempt that it never stopped."""
+    instance: str | None = None
+    """The instance of the worker service that claimed it; None before a claim, and for claims of earlier versions."""
+    revoked_at: float | None = None
+    """When the dispatcher took back the order to start it. It cannot be claimed from then on."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
     reason: str | None = None
     measurement: dict[str, Any] | None = None
     actual: AttemptOutcome | None = None
+
+
+class NameLease(msgspec.Struct, frozen=True, kw_only=True):
+    """Which instance of the worker service has a host's name. It is free `LEASE_S` after the last renewal."""
+
+    instance: str
+    renewed_at: float
+    """By the clock of the database."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The claim of an attempt: the instance that made it, and the one that has the lease of its host now; None if unknown."""
+
+    instance: str | None
+    holder: str | None
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,6 +306,11 @@ class Store(Protocol):
         dispatcher leads, or if a journal number is taken, because this commit was kept before although its answer was lost."""
         ...
 
+    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+        """Take back the order to start an attempt unless it was claimed: exactly one of claim and revoke succeeds. None: no
+        claim of it can succeed any more. A repeated call gives the same."""
+        ...
+
     def live_attempts(self) -> list[AttemptRow]:
         """Attempts without an end."""
         ...
@@ -319,10 +346,17 @@ class Store(Protocol):
         ...
 
     # For the workers.
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
+    def claim(
+        self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
+    ) -> tuple[JobRecord, Attempt] | None:
         """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
-        to, while the job is STARTING. Gives what was submitted and the attempt as it was launched; None if any of that does not
-        hold: then the order is dropped."""
+        to, while the job is STARTING and no other instance has the lease of the host. Gives what was submitted and the attempt as
+        it was launched; None if any of that does not hold: then the order is dropped."""
+        ...
+
+    def lease_host(self, host: str, instance: str) -> NameLease:
+        """Renew the lease of a host's name for this instance, or take one that is free. Returns the lease as it is afterwards:
+        of two instances that try, both see the same one."""
         ...
 
     def close(self) -> None:

@@ -66,14 +66,14 @@ def write(connection: Connection, commit: Commit) -> None:
     _update(connection, _START_ATTEMPT, started)
     _update(connection, _STOP_ATTEMPT, [{**_of(attempt), "why": reason.value} for attempt, reason in commit.stopped])
     _update(connection, _END_ATTEMPT, [{**_of(attempt), **_end_values(end)} for attempt, end in commit.ended])
-    _insert(connection, devices, [asdict(device) for device in commit.devices], replace=True)
+    insert_rows(connection, devices, [asdict(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]
-    _insert(connection, hosts, spooled, replace=True)
+    insert_rows(connection, hosts, spooled, replace=True)
     drained = [{"host": host, "why": clean(why)} for host, why in commit.drained.items() if why is not None]
-    _insert(connection, drained_hosts, drained, replace=True)
+    insert_rows(connection, drained_hosts, drained, replace=True)
     for resumed in chunks([host for host, why in commit.drained.items() if why is None]):
         connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
-    _insert(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
+    insert_rows(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))
 
@@ -119,7 +119,7 @@ def _end_values(end: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _insert(connection: Connection, table: Table, values: list[dict[str, Any]], *, replace: bool) -> None:
+def insert_rows(connection: Connection, table: Table, values: list[dict[str, Any]], *, replace: bool) -> None:
     """Insert rows. Those whose key exists already are replaced, or else stay as they are."""
     if not values:
         return

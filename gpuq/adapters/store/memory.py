@@ -19,12 +19,15 @@ from msgspec import structs
 
 from gpuq.adapters.store import journal
 from gpuq.adapters.store.contract import (
+    LEASE_S,
     AttemptRow,
     Chance,
+    Claim,
     Commit,
     Entry,
     JobRow,
     Leader,
+    NameLease,
     Request,
     Selection,
     Service,
@@ -43,7 +46,7 @@ from gpuq.messages.submission import JobRecord, to_core
 
 
 class MemoryStore(Store):
-    """A `Store`. Safe to use from several threads of one process.
+    """A `Store`. Safe to use from several threads of one process. `clock` is that of the database.
 
     The tables are public, so that a test can put rows in that no sequence of calls would give. `clock` gives Unix seconds, as the
     database's does.
@@ -54,6 +57,7 @@ class MemoryStore(Store):
         self.attempt_rows: dict[AttemptId, AttemptRow] = {}
         self.device_rows: dict[DeviceId, Device] = {}
         self.host_rows: dict[str, tuple[str, int]] = {}
+        self.lease_rows: dict[str, NameLease] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
         self.drained_rows: dict[str, str] = {}
@@ -205,6 +209,17 @@ class MemoryStore(Store):
             self.renewed_at = self._clock()
             self._write(commit)
 
+    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+        with self._lock:
+            row = self.attempt_rows.get(attempt)
+            if row is None:
+                return None
+            if row.claimed_at is None:
+                revoked_at = at if row.revoked_at is None else row.revoked_at
+                self.attempt_rows[attempt] = msgspec.structs.replace(row, revoked_at=revoked_at)
+                return None
+            return Claim(instance=row.instance, holder=self._holder(row.host))
+
     def live_attempts(self) -> list[AttemptRow]:
         with self._lock:
             live = (row for row in self.attempt_rows.values() if row.ended_at is None)
@@ -259,19 +274,34 @@ class MemoryStore(Store):
 
     # --- for the workers
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
+    def claim(
+        self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
+    ) -> tuple[JobRecord, Attempt] | None:
         with self._lock:
             job, row = self.job_rows.get(attempt.job), self.attempt_rows.get(attempt)
             if job is None or row is None:
                 return None
             is_current = job.state is JobState.STARTING and job.attempt == attempt.number
-            if not is_current or row.host != host or row.claimed_at is not None or row.ended_at is not None:
+            is_over = any(when is not None for when in (row.claimed_at, row.ended_at, row.revoked_at))
+            if not is_current or is_over or row.host != host or self._holder(host) not in {None, instance}:
                 return None
-            self.attempt_rows[attempt] = msgspec.structs.replace(row, claimed_at=at, boot_id=boot_id)
+            claimed = msgspec.structs.replace(row, claimed_at=at, boot_id=boot_id, instance=instance)
+            self.attempt_rows[attempt] = claimed
             return job.record, noun(row.launch["attempt"], Attempt)
+
+    def lease_host(self, host: str, instance: str) -> NameLease:
+        with self._lock:
+            now, lease = self._clock(), self.lease_rows.get(host)
+            if lease is None or lease.instance == instance or abs(now - lease.renewed_at) > LEASE_S:
+                self.lease_rows[host] = NameLease(instance=instance, renewed_at=now)
+            return self.lease_rows[host]
 
     def close(self) -> None:
         """There is nothing to let go of; what was written can still be read."""
+
+    def _holder(self, host: str) -> str | None:
+        lease = self.lease_rows.get(host)
+        return None if lease is None else lease.instance
 
     def _finished(self, since: float) -> list[tuple[AttemptRow, float, float]]:
         """(attempt, started_at, ended_at) of attempts that started and ended at `since` or later, oldest end first."""

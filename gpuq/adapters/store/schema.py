@@ -19,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0008"
+HEAD = "0009"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -104,6 +104,8 @@ attempts = Table(
     Column("measurement", Text),
     Column("actual", Text),
     Column("stop_reason", Text),
+    Column("instance", Text),
+    Column("revoked_at", Double),
     Index("ix_attempts_live", "job", "number", info={"where": "ended_at IS NULL"}),
     Index(
         "ix_attempts_finished",
@@ -184,6 +186,14 @@ drained_hosts = Table(
     metadata,
     Column("host", Text, primary_key=True),
     Column("why", Text, nullable=False),
+)
+
+host_leases = Table(
+    "host_leases",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("instance", Text, nullable=False),
+    Column("renewed_at", Double, nullable=False),
 )
 
 devices = Table(

@@ -7,6 +7,7 @@ of them to the state, or drops the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from gpuq.core.scheduling.admit import may_share, needed_memory
 from gpuq.core.scheduling.cache import PassCache
@@ -21,8 +22,9 @@ from gpuq.core.state.forecast import Forecasts, combined
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.state import State
 
-# A host reports every second. An attempt that reports do not name for twice the grace period was lost with its order.
+# A host reports every second. An attempt that no report names for twice the grace period was lost with its order.
 _GRACE_PERIODS_BEFORE_REVOKE = 2
+_REPORTS_WITHIN_S = 3.0
 
 
 def decide(
@@ -72,14 +74,18 @@ def _stop_cancelled(state: State) -> Iterator[Action]:
 
 
 def _revoke_unreported(state: State, limits: Limits, now: float) -> Iterator[Action]:
-    """Attempts that their host, which does report, has not named for too long: their order was lost on the way."""
-    for attempt, last_heartbeat in state.index.last_heartbeats.items():
+    """Attempts that their host has not reported for too long, because their order was lost on the way or the host was cut off."""
+    for attempt_id, last_heartbeat in state.index.last_heartbeats.items():
         if now - last_heartbeat <= _GRACE_PERIODS_BEFORE_REVOKE * limits.start_grace_s:
             break  # the others are more recent
-        host = state.hosts.get(state.attempts[attempt].host)
-        # While the host itself is silent, nothing is known: the attempt may well be running.
-        if host is not None and now - host.last_seen <= limits.stale_after_s:
-            yield Revoke(attempt)
+        attempt = state.attempts[attempt_id]
+        host = state.hosts.get(attempt.host)
+        silent_s = inf if host is None else now - host.last_seen
+        # An attempt that a silent host did report may well be running there. One that it never reported is revoked, which fails
+        # if it was claimed; but not before the host's devices are stale: until then the job might be launched there again.
+        never_reported = attempt.started_at is None and attempt.last_reported is None
+        if silent_s <= _REPORTS_WITHIN_S or (never_reported and silent_s > limits.stale_after_s):
+            yield Revoke(attempt_id)
 
 
 def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:

@@ -40,7 +40,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Take back the order to start an attempt that its host does not report. An attempt that did start keeps running."""
+    """Take back the order to start an attempt that its host does not report. One that no worker service has claimed then ends as
+    never started; one that did start keeps running."""
 
     attempt: AttemptId
 

@@ -62,7 +62,7 @@ class Attempt:
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
     device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
-    the host was ordered never to start it, because it does not report it.
+    the order to start it is taken back, because its host does not report it.
     """
 
     id: AttemptId

@@ -71,8 +71,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine with devices and one worker service, as last heard of."""
+    """A machine with devices and one worker service, as last heard of. `instance` is that of the worker service; None where it
+    is older than this field."""
 
     id: HostId
     boot_id: str
     last_seen: float
+    instance: str | None = None

@@ -95,7 +95,8 @@ class ResidentReport(ResidentNumbers):
 
 @dataclass(frozen=True, slots=True)
 class HostReported:
-    """A host's full report: all its devices, all its residents. What is not in it is not there."""
+    """A host's full report: all its devices, all its residents. What is not in it is not there. `instance` is that of the worker
+    service that sends it."""
 
     host: HostId
     boot_id: str
@@ -103,6 +104,7 @@ class HostReported:
     devices: tuple[Device, ...]
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class Exited:
     """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown; `memory_cause` is
-    whose use left its device without memory, None where that is not how it ended, or not known."""
+    whose use left its device without memory, None where that is not how it ended, or not known. `instance` is that of the worker
+    service that reports it, None if the dispatcher found it out."""
 
     attempt: AttemptId
     at: float
@@ -127,6 +130,7 @@ class Exited:
     reason: str
     measurement: Measurement
     memory_cause: MemoryCause | None = None
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,7 +326,7 @@ def _drain(state: State, host: HostId, why: str | None) -> bool:
 
 
 def _record_report(state: State, report: HostReported, now: float) -> bool:
-    state.hosts[report.host] = Host(report.host, report.boot_id, now)
+    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance)
     for device in report.devices:
         state.index.device_changed(state.devices.get(device.id), device)
         state.devices[device.id] = device

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.actions import Launch
+from gpuq.core.state.actions import Launch, Revoke
+from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostDrained, HostResumed, Submitted, Woke
 from gpuq.core.state.forecast import PairCost
@@ -144,6 +145,20 @@ def test_an_unwell_device_gets_no_jobs_and_does_again_when_it_is_well() -> None:
     assert 2 not in play.launched()
     play.happen(a_report(a_device("sick"), a_device("fit"))).settle()
     assert play.launched() == {1: "fit", 2: "sick"}
+
+
+@pytest.mark.parametrize("last_report", [0, 1, 3])
+def test_a_job_launched_on_a_host_that_is_cut_off_runs_elsewhere_within_15_s(last_report: int) -> None:
+    cut_off, other = a_report(a_device("gpu0", host="a"), host="a"), a_report(a_device("gpu1", host="b"), host="b")
+    play = Playbook().happen(cut_off, other, Submitted(a_job(1))).settle()
+    assert play.launched() == {1: "gpu0"}
+    for second in range(1, 16):
+        play.happen(other, *[cut_off] * (second <= last_report), after=1.0)
+        if Revoke(AttemptId(JobId(1), 1)) in play.decide():
+            play.happen(
+                an_exit(1, Ending.NEVER_STARTED, None)
+            ).settle()  # as the shell answers if nothing has claimed it
+    assert play.launched() == {1: "gpu1"}
 
 
 def test_a_small_device_is_passed_over_for_one_that_fits() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
-from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted, Woke
+from gpuq.core.state.events import CancelRequested, Event, HoldRequested, ReleaseRequested, Submitted, Woke
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.state import State, apply
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
@@ -165,10 +165,11 @@ def test_an_attempt_its_host_never_mentions_is_voided_and_a_mention_takes_that_b
     assert not play.state.attempts[attempt].revoking
 
 
-def test_a_silent_host_voids_nothing() -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle().happen(Woke(), after=3600)
+@pytest.mark.parametrize("sign", [a_start(1), a_report(a_device(), residents=(a_resident(1),))])
+def test_an_attempt_that_a_silent_host_reported_is_not_revoked(sign: Event) -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle().happen(sign)
 
-    assert play.decide() == []
+    assert play.happen(Woke(), after=3600).decide() == []
 
 
 def test_a_report_without_a_device_takes_its_reading_away() -> None:

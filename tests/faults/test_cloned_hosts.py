@@ -1,0 +1,49 @@
+"""Two machines with one host name, as after a disk image was copied: no job starts twice, and the second machine is refused."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cloned_hosts import ClonedHosts
+from tests.support.site import Site
+
+
+async def doubles(folder: Path, seeds: range, steps: int) -> list[int]:
+    """The seeds of the interleavings in which a job was started twice."""
+    found, starts = [], 0
+    for seed in seeds:
+        world = ClonedHosts(folder / str(seed), seed)
+        await world.run(steps)
+        starts += world.starts.total()
+        if max(world.starts.values(), default=0) > 1:
+            found.append(seed)
+        shutil.rmtree(folder / str(seed))
+    assert starts > len(seeds) / 4, "hardly any job started"
+    return found
+
+
+async def test_no_job_starts_twice_under_one_host_name(tmp_path: Path) -> None:
+    assert await doubles(tmp_path, range(300), 20) == []
+
+
+@pytest.mark.soak
+async def test_no_job_starts_twice_in_ten_thousand_interleavings(tmp_path: Path) -> None:
+    assert await doubles(tmp_path, range(10_000), 60) == []
+
+
+def test_a_second_worker_service_under_the_same_host_name_is_refused(site: Site, tmp_path: Path) -> None:
+    shutil.copy(site.home / "order.key", tmp_path)
+    env = {**site.env, "GPUQ_HOME": str(tmp_path), "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db"}
+    program = [sys.executable, "-m", "gpuq_workers"]
+    clone = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert clone.returncode == 6
+    assert f"runs the worker service of host {socket.gethostname()}" in clone.stderr
+    assert "Set another `host` under [worker]" in clone.stderr
+    assert "Traceback" not in clone.stderr
+    assert site.wait(site.submit("true"))["state"] == "COMPLETED", "the first one goes on"

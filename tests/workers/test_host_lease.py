@@ -1,0 +1,121 @@
+"""One instance of the worker service has a host's name, and the others wait or end."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gpuq_workers import host_lease
+from gpuq_workers.host_lease import HostLease, instance_of
+
+from gpuq.adapters.store.contract import LEASE_S, Commit, Store
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq.errors import Conflict, Unreachable
+from gpuq.home import Home
+
+
+class Time:
+    """The clock of the record. Each wait of a lease moves it, and then calls `meanwhile`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    made = Time()
+    monkeypatch.setattr(host_lease.asyncio, "sleep", made.sleep)
+    return made
+
+
+@pytest.fixture
+def store(time: Time) -> MemoryStore:
+    return MemoryStore(lambda: time.now)
+
+
+def a_lease(store: Store, instance: str) -> HostLease:
+    return HostLease(lambda: store, "node1", instance)
+
+
+def test_a_copied_home_is_another_instance_and_so_is_the_home_after_a_reboot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    shutil.copytree(home.root, tmp_path / "copy")
+    original = instance_of(home)
+    assert instance_of(Home(tmp_path / "home")) == original
+    assert instance_of(Home(tmp_path / "copy")) != original
+    monkeypatch.setattr(host_lease, "boot_id", lambda: "another boot")
+    assert instance_of(home) != original
+
+
+async def test_a_second_instance_is_refused_while_the_first_renews_its_lease(store: MemoryStore, time: Time) -> None:
+    await a_lease(store, "original").take()
+    began = time.now
+    time.meanwhile = lambda: time.now % 5 or store.lease_host("node1", "original")
+    with pytest.raises(Conflict) as refused:
+        await a_lease(store, "clone").take()
+    assert refused.value.message == "Another machine or home runs the worker service of host node1."
+    assert refused.value.fix == "Set another `host` under [worker] here, or stop that one and wait 30 s."
+    assert time.now - began <= 10
+    assert store.lease_host("node1", "original").instance == "original"
+
+
+async def test_a_restarted_service_has_its_name_at_once(store: MemoryStore, time: Time) -> None:
+    await a_lease(store, "original").take()
+    began = time.now
+    await a_lease(store, "original").take()
+    assert time.now == began
+
+
+async def test_a_reinstalled_host_takes_over_and_continues_the_numbers_of_its_events(
+    store: MemoryStore, time: Time
+) -> None:
+    await a_lease(store, "original").take()
+    store.commit(Commit(hosts={"node1": ("boot", 7)}))
+    began = time.now
+    assert await a_lease(store, "reinstalled").take() == 7
+    assert LEASE_S <= time.now - began <= LEASE_S + 2
+
+
+async def test_a_service_that_lost_its_name_ends(store: MemoryStore, time: Time) -> None:
+    original, stop = a_lease(store, "original"), asyncio.Event()
+    await original.take()
+    time.now += LEASE_S + 1  # it stood still
+    await a_lease(store, "clone").take()
+    with pytest.raises(Conflict):
+        await original.keep(stop)
+    assert stop.is_set()
+
+
+async def test_a_service_keeps_its_name_through_an_outage_of_the_record(
+    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease_host, calls = store.lease_host, iter(range(1000))
+
+    def failing(host: str, instance: str) -> object:
+        if next(calls) % 3:
+            raise Unreachable("The database does not answer.")
+        return lease_host(host, instance)
+
+    monkeypatch.setattr(store, "lease_host", failing)
+    lease, began = a_lease(store, "original"), time.now
+    assert await lease.take() == 0
+
+    def check() -> None:
+        if time.now - began > 300:
+            raise TimeoutError
+
+    time.meanwhile = check
+    with pytest.raises(TimeoutError):
+        await lease.keep(asyncio.Event())
+    assert lease_host("node1", "clone").instance == "original"

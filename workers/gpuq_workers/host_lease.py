@@ -1,0 +1,84 @@
+"""The lease of the host's name: one worker service at a time has it, even after the disk of a host was copied to another machine.
+
+A copied home has every file of the original, so no file can tell the two apart. They differ in where the home is: its folder, and
+the boot of the machine. Both together make the instance. The record holds which instance has the name. It renews its lease; once
+it has not for `LEASE_S`, another instance may take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+
+from gpuq.adapters.process import boot_id
+from gpuq.adapters.store.contract import LEASE_S, NameLease, Store
+from gpuq.errors import Conflict, Unreachable
+from gpuq.home import Home
+
+log = logging.getLogger(__name__)
+
+_RENEW_EVERY_S = 5.0
+_TRY_EVERY_S = 1.0
+
+
+def instance_of(home: Home) -> str:
+    """The id of this home on this boot of this machine: one for all its processes, another for a copy and after a reboot."""
+    folder = home.root.stat()
+    return hashlib.sha256(f"{boot_id()} {folder.st_dev} {folder.st_ino}".encode()).hexdigest()[:16]
+
+
+class HostLease:
+    """The lease of one host name for one instance. `open_store` opens the record; while it raises Unreachable, `take` waits."""
+
+    def __init__(self, open_store: Callable[[], Store], host: str, instance: str) -> None:
+        self._open, self._host, self._instance = open_store, host, instance
+        self._store: Store | None = None
+
+    async def take(self) -> None:
+        """Wait until the lease is ours. Raises Conflict as soon as another instance renews it, because that one is alive."""
+        seen: NameLease | None = None
+        while True:
+            lease = await self._renew()
+            if lease is not None and lease.instance == self._instance:
+                return
+            if lease is not None:
+                if seen is not None and lease != seen:
+                    raise self._conflict()
+                if seen is None:
+                    log.warning("another machine or home had the host name %s a moment ago; waiting", self._host)
+                seen = lease
+            await asyncio.sleep(_TRY_EVERY_S)
+
+    async def keep(self, stop: asyncio.Event) -> None:
+        """Renew the lease until cancelled. If another instance has it, set `stop` and raise Conflict."""
+        while True:
+            await asyncio.sleep(_RENEW_EVERY_S)
+            lease = await self._renew()
+            if lease is not None and lease.instance != self._instance:
+                stop.set()
+                raise self._conflict()
+
+    def close(self) -> None:
+        """Close the record. The lease stays ours for `LEASE_S`, so a restart keeps the name."""
+        if self._store is not None:
+            self._store.close()
+
+    async def _renew(self) -> NameLease | None:
+        """The lease after an attempt to renew it; None while the record does not answer."""
+        try:
+            return await asyncio.to_thread(self._lease)
+        except Unreachable as error:
+            log.warning("the lease of the host name could not be renewed: %s", error, extra={"action": "lease"})
+            return None
+
+    def _lease(self) -> NameLease:
+        self._store = self._store or self._open()
+        return self._store.lease_host(self._host, self._instance)
+
+    def _conflict(self) -> Conflict:
+        return Conflict(
+            f"Another machine or home runs the worker service of host {self._host}.",
+            fix=f"Set another `host` under [worker] here, or stop that one and wait {LEASE_S:.0f} s.",
+        )
