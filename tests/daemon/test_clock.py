@@ -11,10 +11,10 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.daemon.clock import SteadyClock
 from gpuq.messages.live import decode
-from gpuq.messages.wire import verify
+from gpuq.messages.wire import Acknowledgement, genuine, verify
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
-from tests.support.world import KEY, World
+from tests.support.world import World
 
 _HOUR_S = 3600.0
 
@@ -62,11 +62,13 @@ async def history(folder: Path, seed: int, *, steps: bool) -> list[tuple[float, 
             if world.running() and chance.random() < 0.1:
                 world.end(world.running()[0], at=harness.wall)
             if second >= cut_until[n]:
-                heard += world.messages(await harness.stream.acknowledged(world.host) or 0)
+                raw = await harness.stream.acknowledged(world.host)
+                acknowledged = genuine(raw or b"", Acknowledgement, world.host, world.key)
+                heard += world.messages(acknowledged.seq if acknowledged else 0)
         await harness.turn(*heard)
         for n, world in enumerate(hosts):
             for _, signed in harness.bell.sent.pop(world.host, []):
-                order = verify(signed, KEY, world.host)
+                order = verify(signed, world.key, world.host)
                 found.append((harness.now, f"{order.verb} {order.attempt_id}"))
                 if second >= cut_until[n] and chance.random() < 0.5:
                     world.follow(order)
@@ -90,7 +92,9 @@ async def test_a_step_back_while_the_dispatcher_is_down_delays_nothing(harness: 
     job = harness.submit()
     await harness.turn(*world.messages(0))
     await harness.turn(*world.messages(0))
-    assert harness.store.claim(AttemptId(job, 1), "host", "boot-1", harness.wall), "the worker dies right after this"
+    assert harness.store.claim(AttemptId(job, 1), "host", "home", "boot-1", harness.wall), (
+        "the worker dies right after this"
+    )
     harness.wall_offset -= _HOUR_S
     harness.start()
 

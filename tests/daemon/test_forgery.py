@@ -90,12 +90,12 @@ class Host:
         home.create()
         settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=Worker(host="host"))
         self.home = home
-        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), Shims(sleeper))  # type: ignore[arg-type]
+        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), Shims(sleeper), "home")  # type: ignore[arg-type]
         self.restart()
 
     def restart(self) -> None:
         self.spool = Spool(self.home.spool, "host")
-        self.residents = Residents(self.home.attempts, self.spool, self.measure, grace_s=1.0)
+        self.residents = Residents(self.home.attempts, self.spool, self.measure, grace_s=1.0, instance="home")
         self.delivery = Delivery(self.spool, self.harness.stream, "host", self.key, monotonic=lambda: self.harness.now)
 
     def lose_spool(self) -> None:

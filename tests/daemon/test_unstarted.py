@@ -10,7 +10,7 @@ from gpuq.core.state.job import JobId
 from gpuq.messages.wire import verify
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
-from tests.support.world import KEY, World
+from tests.support.world import World
 
 
 def attempt(job: JobId, number: int = 1) -> AttemptId:
@@ -80,7 +80,7 @@ async def test_orders_name_the_instance_that_reports_for_the_host(harness: Harne
     world.instance = "home-1"
     await launch(harness, world)
     (_, signed), *_ = harness.bell.sent[world.host]
-    assert verify(signed, KEY, world.host).instance == "home-1"
+    assert verify(signed, world.key, world.host).instance == "home-1"
 
 
 @pytest.mark.parametrize("has_started", [False, True])

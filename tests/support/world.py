@@ -56,7 +56,7 @@ class World:
 
     def spool_start(self, attempt: AttemptId) -> None:
         """The attempt's process runs."""
-        self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
+        self._spool(Started(attempt, self.clock(), 4242, f"/log/{attempt}"))
 
     def end(
         self,

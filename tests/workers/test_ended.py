@@ -43,7 +43,8 @@ def a_start(root: Path) -> Residents:
     async def measure(_folder: AttemptFolder) -> Measurement:
         return Measurement()
 
-    residents = Residents(root, Spool(root.parent / "spool", "alpha"), measure, grace_s=0.2, clock=lambda: 31 * DAY)
+    spool = Spool(root.parent / "spool", "alpha")
+    residents = Residents(root, spool, measure, grace_s=0.2, instance="home", clock=lambda: 31 * DAY)
     asyncio.run(residents.look())
     return residents
 

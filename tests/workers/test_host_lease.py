@@ -11,7 +11,7 @@ import pytest
 from gpuq_workers import host_lease
 from gpuq_workers.host_lease import HostLease, instance_of
 
-from gpuq.adapters.store.contract import LEASE_S, Commit, Store
+from gpuq.adapters.store.contract import LEASE_S, Store
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.errors import Conflict, Unreachable
 from gpuq.home import Home
@@ -77,13 +77,10 @@ async def test_a_restarted_service_has_its_name_at_once(store: MemoryStore, time
     assert time.now == began
 
 
-async def test_a_reinstalled_host_takes_over_and_continues_the_numbers_of_its_events(
-    store: MemoryStore, time: Time
-) -> None:
+async def test_a_reinstalled_host_takes_over(store: MemoryStore, time: Time) -> None:
     await a_lease(store, "original").take()
-    store.commit(Commit(hosts={"node1": ("boot", 7)}))
     began = time.now
-    assert await a_lease(store, "reinstalled").take() == 7
+    await a_lease(store, "reinstalled").take()
     assert LEASE_S <= time.now - began <= LEASE_S + 2
 
 
@@ -109,7 +106,7 @@ async def test_a_service_keeps_its_name_through_an_outage_of_the_record(
 
     monkeypatch.setattr(store, "lease_host", failing)
     lease, began = a_lease(store, "original"), time.now
-    assert await lease.take() == 0
+    await lease.take()
 
     def check() -> None:
         if time.now - began > 300:

@@ -21,7 +21,6 @@ from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import sampler_thread
 from gpuq_workers.serve import WorkerService
-from gpuq_workers.spool import Spool
 
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
@@ -186,14 +185,6 @@ async def test_a_dead_rq_worker_is_restarted(settings: Settings, tmp_path: Path)
     orders = ChildSpec("orders", ["sh", "-c", f"echo x >> {lives}; exit 1"], tmp_path / "log")
     async with serving(settings, Inbox(), orders=orders):
         await until(lambda: lives.exists() and lives.read_text().count("x") >= 2, "a second life")
-
-
-def test_the_numbers_of_events_continue_after_those_of_another_home(settings: Settings) -> None:
-    """A home that was copied has older events in its spool, which the original has delivered."""
-    spool = Spool(settings.home.spool, settings.worker.host)
-    spool.write(Started(attempt_id(), 0.0, 1, "/log"))
-    assert WorkerService(settings, StillSampler(), Inbox(), None, committed=7).report().last_seq == 7
-    assert list(settings.home.spool.glob("*.json")) == []
 
 
 async def test_systemd_is_notified_of_readiness(
