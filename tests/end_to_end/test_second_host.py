@@ -46,7 +46,7 @@ def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_job_of_another_host_is_read_and_followed_through_the_api(
     site: Site, second: subprocess.Popen[bytes]
 ) -> None:
-    jobs = [site.submit("/bin/sh", "-c", "echo began; sleep 3; echo ended", share="never") for _ in range(2)]
+    jobs = [site.submit("/bin/sh", "-c", "echo began; sleep 6; echo ended", share="never") for _ in range(2)]
     placed = {site.wait(job, "RUNNING")["host"]: job for job in jobs}
     assert "node2" in placed
     job = placed["node2"]

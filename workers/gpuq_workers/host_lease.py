@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
+from contextlib import closing
 
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import LEASE_S, NameLease, Store
@@ -30,11 +31,13 @@ def instance_of(home: Home) -> str:
 
 
 class HostLease:
-    """The lease of one host name for one instance. `open_store` opens the record; while it raises Unreachable, `take` waits."""
+    """The lease of one host name for one instance. `open_store` opens the record; while it raises Unreachable, `take` waits.
+
+    The record is closed again after each renewal: no connection to the database stays open for a statement every five seconds.
+    """
 
     def __init__(self, open_store: Callable[[], Store], host: str, instance: str) -> None:
         self._open, self._host, self._instance = open_store, host, instance
-        self._store: Store | None = None
 
     async def take(self) -> None:
         """Wait until the lease is ours. Raises Conflict as soon as another instance renews it, because that one is alive."""
@@ -60,11 +63,6 @@ class HostLease:
                 stop.set()
                 raise self._conflict()
 
-    def close(self) -> None:
-        """Close the record. The lease stays ours for `LEASE_S`, so a restart keeps the name."""
-        if self._store is not None:
-            self._store.close()
-
     async def _renew(self) -> NameLease | None:
         """The lease after an attempt to renew it; None while the record does not answer."""
         try:
@@ -74,8 +72,8 @@ class HostLease:
             return None
 
     def _lease(self) -> NameLease:
-        self._store = self._store or self._open()
-        return self._store.lease_host(self._host, self._instance)
+        with closing(self._open()) as store:
+            return store.lease_host(self._host, self._instance)
 
     def _conflict(self) -> Conflict:
         return Conflict(

@@ -208,7 +208,6 @@ async def _open_and_serve(settings: Settings) -> None:
     try:
         await serve(WorkerService(settings, sampler, stream, orders, requests), lease)
     finally:
-        lease.close()
         await stream.close()
         sampler.close()
         if settings.devices.mps:
