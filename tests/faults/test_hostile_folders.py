@@ -28,20 +28,23 @@ from tests.workers.twins import attempt_id
 SERVICE = """
 import asyncio, json, sys, time
 from pathlib import Path
-from gpuq.home import Home
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq.home import Home, key_of_this_host
 from gpuq.messages import wire
 from gpuq.settings import Devices, Settings, Worker
 from gpuq_workers import residents
 from gpuq_workers.backend import open_backend
+from gpuq_workers.host_lease import HostLease, instance_of
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.serve import WorkerService, serve
 
 residents._UNREADABLE_FOR_S = 1.0
 
 class Inbox:
-    seen = 0
+    seen, number = 0, None
     async def add(self, message):
         if isinstance(message, wire.HostReport):
+            self.number = message.number
             now = time.time()
             ages = [now - reading["at"] for _, reading in message.body["readings"]]
             self.note(at=now, age=max(ages, default=None))
@@ -49,14 +52,19 @@ class Inbox:
             self.seen = message.seq
             self.note(event=message.name, **message.body)
     async def acknowledged(self, host):
-        return self.seen
+        if self.number is None:
+            return None
+        answer = wire.Acknowledgement(host, self.seen, self.number.worker, self.number.number, "the dispatcher")
+        return wire.encode(wire.seal(answer, key_of_this_host(home, host)))
     def note(self, **values):
         print(json.dumps(values), flush=True)
 
 worker = Worker(host="alpha", grace_s=0.3, sample_every_s=0.5)
 devices = Devices(backend="cpu", cpu_count=2, cpu_cores=1)
-settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url="sqlite://", worker=worker, devices=devices)
-asyncio.run(serve(WorkerService(settings, Sampler(open_backend(settings)), Inbox(), None)))
+home, store = Home(Path(sys.argv[1])), MemoryStore()
+settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=worker, devices=devices)
+lease = HostLease(lambda: store, "alpha", instance_of(home))
+asyncio.run(serve(WorkerService(settings, Sampler(open_backend(settings)), Inbox(), None), lease))
 """
 
 

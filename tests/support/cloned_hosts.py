@@ -33,7 +33,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.core.state.job import JobId
-from gpuq.home import Home, write_private
+from gpuq.home import Home, host_key, write_private
 from gpuq.messages import codec, wire
 from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Scheduling, Settings, Worker
@@ -43,6 +43,7 @@ from tests.support.nouns import a_device, a_reading
 from tests.support.world import KEY
 
 HOST = "host"
+_KEY = host_key(KEY, HOST)
 DEVICE = a_device()
 
 
@@ -202,14 +203,10 @@ class Machine:
 
         home, store = self.settings.home, self.world.harness.store
         self.spool = Spool(home.spool, HOST)
-        if self.world.leases:
-            committed = store.hosts().get(HOST, ("", 0))[1]
-            self.spool.forget(committed)
-            self.spool.at_least(committed)
         clock = self.world.clock
         self.residents = residents.Residents(home.attempts, self.spool, measure, 0.3, self.instance, clock, clock)
-        self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, KEY, clock)
-        self.orders = run_job.OrderContext(self.settings, KEY, _Store(store), _Backend(), self, self.instance, clock)
+        self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, _KEY, clock)
+        self.orders = run_job.OrderContext(self.settings, _KEY, _Store(store), _Backend(), self, self.instance, clock)
 
     async def look(self) -> None:
         """Spool what happened to its attempts, deliver, and report."""
