@@ -107,7 +107,8 @@ class WakeUpSender:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                await asyncio.wait_for(self._stream.add(WakeUp()), _RING_WITHIN_S)
+                async with asyncio.timeout(_RING_WITHIN_S):
+                    await self._stream.add(WakeUp())
             except (GpuqError, TimeoutError, OSError):
                 self.failed += 1
             # Under a flood of submissions, a wake-up for each commit would cost more than it is worth.

@@ -161,7 +161,8 @@ class Dispatcher:
         messages: list[tuple[str, Message]] = []
         if self._messages.empty() and not self._cycle_again:
             try:
-                messages = await asyncio.wait_for(self._messages.get(), _TICK_S)
+                async with asyncio.timeout(_TICK_S):
+                    messages = await self._messages.get()
             except TimeoutError:
                 return []
         while not self._messages.empty():

@@ -116,7 +116,9 @@ class Delivery:
 
     async def _try(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await asyncio.wait_for(work, _ANSWER_WITHIN_S)
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes as its work ends, and the service would run on.
+            async with asyncio.timeout(_ANSWER_WITHIN_S):
+                await work
         except (GpuqError, OSError) as error:
             if self._reachable:
                 log.warning(

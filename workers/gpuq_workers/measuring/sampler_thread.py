@@ -55,7 +55,8 @@ class SamplerThread:
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt, folder.path)
         try:
-            return await asyncio.wait_for(work, _FINISH_WITHIN_S)
+            async with asyncio.timeout(_FINISH_WITHIN_S):
+                return await work
         except TimeoutError:
             log.warning(
                 "the sampler hangs; the last saved measurement counts",
