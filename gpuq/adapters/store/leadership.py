@@ -9,12 +9,11 @@ All times are those of the database's clock. Epoch 0 is that of a record that no
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Double, bindparam, func, or_, select, update
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 
+from gpuq.adapters.store.clock import UnixTime
 from gpuq.adapters.store.contract import Leader
 from gpuq.adapters.store.schema import leadership
 from gpuq.errors import Conflict
@@ -25,25 +24,8 @@ no standby could take over."""
 _OVERTAKEN_FIX: Final = "Nothing needs to be done: this one is started again, as a standby."
 
 
-class _UnixTime(FunctionElement[float]):
-    """The database's clock when the row is read. The begin of the transaction may be seconds earlier if it waited for the row."""
-
-    type = Double()
-    inherit_cache = True
-
-
-@compiles(_UnixTime, "sqlite")
-def _on_sqlite(*_: Any, **__: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(_UnixTime, "postgresql")
-def _on_postgresql(*_: Any, **__: Any) -> str:
-    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)"
-
-
 _COLUMNS = leadership.c
-_AGE = _UnixTime() - _COLUMNS.renewed_at
+_AGE = UnixTime() - _COLUMNS.renewed_at
 _IS_FREE = or_(
     _COLUMNS.holder.is_(None),
     _COLUMNS.holder == bindparam("taker"),
@@ -53,10 +35,10 @@ _IS_FREE = or_(
 _TAKE = (
     update(leadership)
     .where(_IS_FREE)
-    .values(epoch=_COLUMNS.epoch + 1, holder=bindparam("taker"), renewed_at=_UnixTime())
+    .values(epoch=_COLUMNS.epoch + 1, holder=bindparam("taker"), renewed_at=UnixTime())
 )
 _MINE = _COLUMNS.epoch == bindparam("mine")
-_RENEW = update(leadership).where(_MINE).values(renewed_at=_UnixTime())
+_RENEW = update(leadership).where(_MINE).values(renewed_at=UnixTime())
 _RELEASE = update(leadership).where(_MINE).values(holder=None)
 _END_IF_SUSPENDED = select(func.set_config("idle_in_transaction_session_timeout", bindparam("after"), True))
 _READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE)

@@ -6,17 +6,15 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, Select, between, func, insert, not_, or_, select, union_all, update
+from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import cycle, journal, leadership, submit
+from gpuq.adapters.store import claims, cycle, journal, leadership, submit
 from gpuq.adapters.store.contract import (
-    LEASE_S,
     AttemptRow,
     Chance,
     Claim,
@@ -41,7 +39,6 @@ from gpuq.adapters.store.rows import (
     chance_row,
     from_json,
     job_row,
-    record_of,
     request_row,
     to_json,
 )
@@ -50,7 +47,6 @@ from gpuq.adapters.store.schema import (
     chances,
     devices,
     drained_hosts,
-    host_leases,
     hosts,
     job_records,
     jobs,
@@ -61,7 +57,6 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
-from gpuq.messages.codec import noun
 from gpuq.messages.submission import JobRecord
 
 _JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
@@ -229,18 +224,8 @@ class SqlStore(Store):
             cycle.write(connection, commit)
 
     def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
-        mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
-        unclaimed = update(attempts).where(*mine, attempts.c.claimed_at.is_(None))
-        claim = (
-            select(attempts.c.instance, host_leases.c.instance.label("holder"))
-            .outerjoin(host_leases, host_leases.c.host == attempts.c.host)
-            .where(*mine)
-        )
         with self._database.writing() as connection:
-            if connection.execute(unclaimed.values(revoked_at=func.coalesce(attempts.c.revoked_at, at))).rowcount == 1:
-                return None
-            row = connection.execute(claim).first()
-            return None if row is None else Claim(instance=row.instance, holder=row.holder)
+            return claims.revoke(connection, attempt, at)
 
     def live_attempts(self) -> list[AttemptRow]:
         return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))]
@@ -288,47 +273,12 @@ class SqlStore(Store):
     ) -> tuple[JobRecord, Attempt] | None:
         if not _is_id(attempt.job):
             return None
-        mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
-        current = select(jobs.c.id).where(
-            jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt == attempt.number
-        )
-        leased_to_another = select(host_leases.c.host).where(
-            host_leases.c.host == host, host_leases.c.instance != instance
-        )
-        fence = update(attempts).where(
-            *mine,
-            attempts.c.host == host,
-            attempts.c.claimed_at.is_(None),
-            attempts.c.ended_at.is_(None),
-            attempts.c.revoked_at.is_(None),
-            current.exists(),
-            not_(leased_to_another.exists()),
-        )
-        order = (
-            select(attempts.c.launch, job_records.c.record)
-            .join(job_records, job_records.c.job == attempts.c.job)
-            .where(*mine)
-        )
-        # One conditional UPDATE is the fence: of several claims only the first changes a row. The update and the read are one
-        # transaction, so the spec is that of exactly the attempt whose row was claimed.
         with self._database.writing() as connection:
-            if connection.execute(fence.values(claimed_at=at, boot_id=boot_id, instance=instance)).rowcount != 1:
-                return None
-            launch, record = connection.execute(order).one()
-            return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
+            return claims.claim(connection, attempt, host, instance, boot_id, at)
 
     def lease_host(self, host: str, instance: str) -> NameLease:
-        this = host_leases.c.host == host
         with self._database.writing() as connection:
-            now = _clock(connection)
-            # Also free is a lease from the future: then the database's clock was set back.
-            is_free = not_(between(host_leases.c.renewed_at, now - LEASE_S, now + LEASE_S))
-            renewed = update(host_leases).where(this, or_(host_leases.c.instance == instance, is_free))
-            if connection.execute(renewed.values(instance=instance, renewed_at=now)).rowcount == 0:
-                new = {"host": host, "instance": instance, "renewed_at": now}
-                cycle.insert_rows(connection, host_leases, [new], replace=False)
-            row = connection.execute(select(host_leases).where(this)).one()
-            return NameLease(instance=row.instance, renewed_at=row.renewed_at)
+            return claims.lease_host(connection, host, instance)
 
     def close(self) -> None:
         self._database.close()
@@ -337,13 +287,6 @@ class SqlStore(Store):
         """The rows that these queries give, in one transaction."""
         with self._database.reading() as connection:
             return [row for query in queries for row in connection.execute(query)]
-
-
-def _clock(connection: Connection) -> float:
-    """The database's time, which all hosts share; SQLite serves one machine only, and has its clock."""
-    if connection.dialect.name == "sqlite":
-        return time.time()
-    return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
 def _is_id(job: int) -> bool:

@@ -1,0 +1,78 @@
+"""Claims of attempts, and the lease of a host's name, which a claim needs. Each call is within the transaction of the caller."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, between, func, not_, or_, select, update
+
+from gpuq.adapters.store import cycle
+from gpuq.adapters.store.clock import UnixTime
+from gpuq.adapters.store.contract import LEASE_S, Claim, NameLease
+from gpuq.adapters.store.rows import from_json, record_of
+from gpuq.adapters.store.schema import attempts, host_leases, job_records, jobs
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.job import JobState
+from gpuq.messages.codec import noun
+from gpuq.messages.submission import JobRecord
+
+
+def claim(
+    connection: Connection, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
+) -> tuple[JobRecord, Attempt] | None:
+    """The fenced start: what was submitted and launched, or None if the attempt may not start there. See `Store.claim`."""
+    mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
+    current = select(jobs.c.id).where(
+        jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt == attempt.number
+    )
+    leased_to_another = select(host_leases.c.host).where(host_leases.c.host == host, host_leases.c.instance != instance)
+    fence = update(attempts).where(
+        *mine,
+        attempts.c.host == host,
+        attempts.c.claimed_at.is_(None),
+        attempts.c.ended_at.is_(None),
+        attempts.c.revoked_at.is_(None),
+        current.exists(),
+        not_(leased_to_another.exists()),
+    )
+    # One conditional UPDATE is the fence: of several claims only the first changes a row. The update and the read are one
+    # transaction, so the spec is that of exactly the attempt whose row was claimed.
+    if connection.execute(fence.values(claimed_at=at, boot_id=boot_id, instance=instance)).rowcount != 1:
+        return None
+    order = (
+        select(attempts.c.launch, job_records.c.record)
+        .join(job_records, job_records.c.job == attempts.c.job)
+        .where(*mine)
+    )
+    launch, record = connection.execute(order).one()
+    return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
+
+
+def revoke(connection: Connection, attempt: AttemptId, at: float) -> Claim | None:
+    """Take back the order to start an attempt; its claim if there is one, and then nothing was taken back."""
+    mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
+    unclaimed = update(attempts).where(*mine, attempts.c.claimed_at.is_(None))
+    if connection.execute(unclaimed.values(revoked_at=func.coalesce(attempts.c.revoked_at, at))).rowcount == 1:
+        return None
+    claimed = (
+        select(attempts.c.instance, host_leases.c.instance.label("holder"))
+        .outerjoin(host_leases, host_leases.c.host == attempts.c.host)
+        .where(*mine)
+    )
+    row = connection.execute(claimed).first()
+    return None if row is None else Claim(instance=row.instance, holder=row.holder)
+
+
+def lease_host(connection: Connection, host: str, instance: str) -> NameLease:
+    """Take or renew the lease of a host's name, if it is free or ours; and which instance has it now."""
+    this, now = host_leases.c.host == host, _now(connection)
+    # Also free is a lease from the future: then the database's clock was set back.
+    is_free = not_(between(host_leases.c.renewed_at, now - LEASE_S, now + LEASE_S))
+    renewed = update(host_leases).where(this, or_(host_leases.c.instance == instance, is_free))
+    if connection.execute(renewed.values(instance=instance, renewed_at=now)).rowcount == 0:
+        new = {"host": host, "instance": instance, "renewed_at": now}
+        cycle.insert_rows(connection, host_leases, [new], replace=False)
+    row = connection.execute(select(host_leases).where(this)).one()
+    return NameLease(instance=row.instance, renewed_at=row.renewed_at)
+
+
+def _now(connection: Connection) -> float:
+    return float(connection.execute(select(UnixTime())).scalar_one())
