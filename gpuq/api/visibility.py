@@ -38,15 +38,14 @@ def check_sees(request: web.Request, job: int, owner: str) -> None:
         )
 
 
-def check_manages(request: web.Request, owners: dict[int, str]) -> None:
-    """Raises NotPermitted, with the first such job, unless the caller may change all jobs of `owners` (id -> owner)."""
+def check_manages(request: web.Request, job: int, owner: str) -> None:
+    """Raises NotPermitted unless the caller may change this owner's jobs."""
     caller = caller_of(request)
-    for job, owner in owners.items():
-        if not caller.manages(owner):
-            raise NotPermitted(
-                f"Job {job} belongs to {owner}; {caller.user} may not change it.",
-                fix="Ask its owner, or an operator: `operators` under [api] names them.",
-            )
+    if not caller.manages(owner):
+        raise NotPermitted(
+            f"Job {job} belongs to {owner}; {caller.user} may not change it.",
+            fix="Ask its owner, or an operator: `operators` under [api] names them.",
+        )
 
 
 def job(request: web.Request, line: Line) -> Line:

@@ -20,7 +20,7 @@ from msgspec import Meta
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
-from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, read_regular, write_private
+from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, open_regular, read_regular, write_private
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
@@ -175,7 +175,7 @@ class AttemptFolder:
         try:
             write_private(path, msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
         except OSError:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+            os.close(open_regular(path, os.O_WRONLY | os.O_CREAT))
 
     def ask_blink(self, number: int, seconds: float, until: float) -> None:
         """Ask the shim to pause the job, if it comes to it by `until` (CLOCK_MONOTONIC). Raises OSError."""
@@ -262,9 +262,15 @@ def folders_in(root: Path, without: Container[str] = ()) -> Iterator[AttemptFold
         for entry in os.scandir(root):
             if entry.name in without:
                 continue
-            job, dash, number = entry.name.partition("-")
-            if dash and job.isdecimal() and number.isdecimal() and entry.is_dir(follow_symlinks=False):
-                yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+            attempt = _attempt_named(entry.name)
+            if attempt is not None and entry.is_dir(follow_symlinks=False):
+                yield AttemptFolder(Path(entry.path), attempt)
+
+
+def _attempt_named(name: str) -> AttemptId | None:
+    """The attempt whose folder has this name, as in `7-1`; None for other names."""
+    job, dash, number = name.partition("-")
+    return AttemptId(JobId(int(job)), int(number)) if dash and job.isdecimal() and number.isdecimal() else None
 
 
 def ask_for_end(root: Path, attempt: AttemptId) -> None:
@@ -276,10 +282,10 @@ def ask_for_end(root: Path, attempt: AttemptId) -> None:
 def ends_asked_for(root: Path) -> Iterator[AttemptFolder]:
     """The folders of the attempts whose ends were asked for since the last call."""
     for request in root.glob(f"*{_END_ASKED_FOR}"):
-        job, dash, number = request.stem.partition("-")
+        attempt = _attempt_named(request.stem)
         try:
             request.unlink()
         except OSError:
             continue  # not a file of ours
-        if dash and job.isdecimal() and number.isdecimal():
-            yield AttemptFolder(root / request.stem, AttemptId(JobId(int(job)), int(number)))
+        if attempt is not None:
+            yield AttemptFolder(root / request.stem, attempt)

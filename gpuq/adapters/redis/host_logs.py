@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
+from redis.asyncio import Redis
+
 from gpuq.adapters.job_log import Chunk, read
 from gpuq.adapters.redis.link import async_client, reaching
 from gpuq.errors import Unreachable
@@ -38,10 +40,7 @@ class HostLogs:
         request = wire.LogRequest(host, secrets.token_hex(16), job, attempt, offset, min(limit, _MOST_BYTES))
         key, requests = self._key_of(host), wire.log_requests_key(host)
         with reaching(self._url):
-            async with self._client.pipeline(transaction=True) as pipe:
-                pipe.rpush(requests, wire.encode(wire.seal(request, key)))
-                pipe.expire(requests, _EXPIRE_S)
-                await pipe.execute()
+            await _push(self._client, requests, wire.encode(wire.seal(request, key)))
             raw = await _next(self._client.blpop, wire.log_answer_key(request.id), ANSWER_WITHIN_S)
         answer = None if raw is None else wire.genuine(raw, wire.LogAnswer, host, key)
         if answer is None or answer.id != request.id:
@@ -69,10 +68,7 @@ async def serve_logs(url: str, host: str, key: str, attempts: Path) -> None:
                             )
                         continue
                     answer = await asyncio.to_thread(_answer, request, attempts)
-                    async with client.pipeline(transaction=True) as pipe:
-                        pipe.rpush(wire.log_answer_key(request.id), wire.encode(wire.seal(answer, key)))
-                        pipe.expire(wire.log_answer_key(request.id), _EXPIRE_S)
-                        await pipe.execute()
+                    await _push(client, wire.log_answer_key(request.id), wire.encode(wire.seal(answer, key)))
             except Unreachable:
                 await asyncio.sleep(_PAUSE_S)  # the delivery of events logs that Redis is away
     finally:
@@ -85,6 +81,14 @@ def _answer(request: wire.LogRequest, attempts: Path) -> wire.LogAnswer:
     if chunk is None:
         return wire.LogAnswer(request.host, request.id, None)
     return wire.LogAnswer(request.host, request.id, chunk.data, chunk.next_offset, chunk.dropped)
+
+
+async def _push(client: Redis, key: str, raw: bytes) -> None:
+    """Add to a list that expires."""
+    async with client.pipeline(transaction=True) as pipe:
+        pipe.rpush(key, raw)
+        pipe.expire(key, _EXPIRE_S)
+        await pipe.execute()
 
 
 async def _next(pop: Callable[..., object], key: str, within_s: float) -> bytes | None:

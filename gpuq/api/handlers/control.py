@@ -48,7 +48,7 @@ def one(verb: Verb) -> Handler:
         context = context_of(request)
         wait = params.query(request, params.WaitQuery).wait
         row, _ = await find(context, request.match_info["id"])
-        visibility.check_manages(request, {row.id: row.record.owner})
+        visibility.check_manages(request, row.id, row.record.owner)
         if row.state not in _POSSIBLE[verb]:
             raise Conflict(f"Job {row.id} {_obstacle(verb, row.state)}.")
         await context.request(verb, [row.id], caller_of(request).user)
