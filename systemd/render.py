@@ -1,8 +1,8 @@
 """Writes the systemd units for a gpuq that is installed under a prefix. Run by path: `python systemd/render.py --help`.
 
-Arrives: the prefix (a virtual environment: `PREFIX/bin/python` has gpuq) and a folder. Leaves: the units in that folder
-with `@BIN@` filled in, and `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf` beside them; with `--user` the one unit of a
-user's own gpuq. Standard library only; not part of the package, because a module named `systemd` belongs to another project.
+The prefix is a virtual environment whose `bin/python` has gpuq; it takes the place of `@BIN@` in the units. Beside them it
+writes `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf`; with `--user` only the unit of a user's own gpuq. Standard library
+only; not part of the package, because a module named `systemd` belongs to another project.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-UNIT_TYPES = (".service", ".timer", ".target")
+UNIT_TYPES = (".service", ".socket", ".timer", ".target")
 # systemd would read `%` as a specifier, and spaces, quotes and backslashes as its own syntax.
 SAFE_PATH = re.compile(r"/[A-Za-z0-9/._+@=:-]*")
 

@@ -33,7 +33,8 @@ _CRASHES_KEPT = 20
 class ChildSpec:
     """One child: a short name, its argument list, variables added to our environment, the log for its output.
 
-    `status` is a JSON file that says, while the child is supervised, whether it runs and when it crashed.
+    `status` is a JSON file that says, while the child is supervised, whether it runs and when it crashed. `inherits` are
+    descriptors of ours that the child gets under the same numbers.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ChildSpec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_within_s: float = 8.0
     status: Path | None = None
+    inherits: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
             stdout=log,
             stderr=log,
             env={**os.environ, **(spec.env or {})},
+            pass_fds=spec.inherits,
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )

@@ -1,4 +1,4 @@
-"""`python -m gpuq.api`: the HTTP endpoint as a process. `--port N` overrides the settings.
+"""`python -m gpuq.api`: the HTTP endpoint as a process. `--port N` overrides the settings, `--tcp-fd N` is a socket in its place.
 
 Exits with 0 after SIGTERM or SIGINT, else with the error's code.
 """
@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from gpuq.api.context import ApiContext
 from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
+from gpuq.api.sockets import inherited_tcp
 from gpuq.errors import GpuqError
 from gpuq.home import host_key, private_secret
 from gpuq.learn.features.kind import describe
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
+    parser.add_argument(
+        "--tcp-fd", type=int, help="descriptor of a listening TCP socket, from `gpuq up` or gpuq-api.socket"
+    )
     options = parser.parse_args(arguments)
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     start_log()
@@ -47,16 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.port is not None:
             settings = replace(settings, api=replace(settings.api, port=options.port))
         settings.home.create()
-        asyncio.run(_run(settings))
+        tcp = None if options.tcp_fd is None else inherited_tcp(options.tcp_fd)
+        asyncio.run(_run(settings, tcp))
     except GpuqError as error:
         return report(error)
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, tcp: socket.socket | None) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    if tcp is not None and settings.api.port not in (0, tcp.getsockname()[1]):
+        _log.warning("port %d under [api] has no effect: gpuq-api.socket names it", settings.api.port)
     token = read_token(settings.home.token_file)
     store = open_store(settings.database_url)
     stream = RedisStream(settings.effective_redis_url)
@@ -65,7 +73,7 @@ async def _run(settings: Settings) -> None:
     models = ShelfModels(store, settings.home.models, settings.learning, time.time)
     try:
         app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs))
-        await serve(app, settings.home, settings.api, stop, _log.info)
+        await serve(app, settings.home, settings.api, stop, _log.info, tcp)
     finally:
         await host_logs.close()
         await stream.close()

@@ -82,10 +82,18 @@ def address(host: str, port: int) -> str:
 
 
 async def serve(
-    app: web.Application, home: Home, settings: Api, stop: asyncio.Event, log: Callable[[str], None]
+    app: web.Application,
+    home: Home,
+    settings: Api,
+    stop: asyncio.Event,
+    log: Callable[[str], None],
+    tcp: socket.socket | None = None,
 ) -> None:
-    """Serve until `stop` is set. `log` gets a sentence on where. Raises Failure, BadSettings if it cannot listen."""
-    tcp = open_tcp(settings)
+    """Serve until `stop` is set, on `tcp` or the address of the settings. `log` gets a sentence on where.
+
+    Raises Failure, BadSettings if it cannot listen.
+    """
+    tcp = tcp or open_tcp(settings)
     port = tcp.getsockname()[1]
     runner = web.AppRunner(
         app,

@@ -14,6 +14,26 @@ from gpuq.settings import Api
 BACKLOG = 1024
 
 
+def inherited_tcp(descriptor: int) -> socket.socket:
+    """The listening TCP socket under this descriptor, which our parent keeps open too. Raises BadSettings.
+
+    So the port is never free while this process is started again; whoever took it then would be sent the tokens of users.
+    """
+    with contextlib.suppress(OSError):
+        held = socket.socket(fileno=descriptor)
+        if held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and held.family in (
+            socket.AF_INET,
+            socket.AF_INET6,
+        ):
+            held.set_inheritable(False)
+            return held
+        held.close()
+    raise BadSettings(
+        f"Descriptor {descriptor} is no listening TCP socket.",
+        fix="Leave out --tcp-fd, or start gpuq-api.socket, which passes it.",
+    )
+
+
 def open_tcp(settings: Api) -> socket.socket:
     """A listening TCP socket. Raises Failure if the port is taken, BadSettings for an invalid address."""
     if not 0 <= settings.port <= 65535:

@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -116,6 +117,7 @@ class _Up:
         self._ready_fd = ready_fd
         self._stops: list[tuple[asyncio.Event, asyncio.Task[None]]] = []
         self._asked_to_stop = asyncio.Event()
+        self._tcp: socket.socket | None = None
         self._starting = True
         self._refusal: GpuqError | None = None
         # Only this process notifies systemd: a notification of a child would count as its own.
@@ -180,7 +182,9 @@ class _Up:
         write_private(self._home.run / "up.json", json.dumps(body).encode(), durable=False)
 
     async def _start(self) -> None:
-        await _until_free(self._settings.api)
+        # Held open to the end, so that no other program can take the port, and with it the users' tokens, while the API is
+        # started again.
+        self._tcp = await _open_port(self._settings.api)
         private_secret(self._home.order_key_file)
         private_secret(self._home.token_file)
         if self._settings.redis_url is None:
@@ -189,8 +193,11 @@ class _Up:
         await server.wait_ready(self._settings.effective_redis_url, _READY_WITHIN_S)
         await asyncio.to_thread(upgrade, self._settings.database_url)
         (self._home.run / "http.json").unlink(missing_ok=True)
-        for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "gpuq_workers"), ("api", "gpuq.api")):
+        for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "gpuq_workers")):
             self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
+        tcp = self._tcp.fileno()
+        api = python_module("gpuq.api", "--tcp-fd", str(tcp))
+        self._keep(ChildSpec("api", api, self._home.logs / "api.log", inherits=(tcp,)))
         if not await self._until(self._has_api):
             raise Failure(
                 f"the HTTP endpoint did not start within {_READY_WITHIN_S:.0f} s.",
@@ -290,6 +297,8 @@ class _Up:
             store.close()
 
     async def _stop_all(self) -> None:
+        if self._tcp is not None:
+            self._tcp.close()  # else callers would wait for an API that is not started again
         for stop, task in reversed(self._stops):
             stop.set()
             await task
@@ -304,18 +313,16 @@ async def _first_of(*works: Awaitable[object]) -> None:
             task.cancel()
 
 
-async def _until_free(api: Api) -> None:
-    """Return once the TCP port is free. Raises Failure, here because a child could only write it to its log."""
+async def _open_port(api: Api) -> socket.socket:
+    """The listening TCP socket, once the port is free. Raises Failure."""
     deadline = time.monotonic() + _PORT_FREE_WITHIN_S
     while True:
         try:
-            open_tcp(api).close()
+            return open_tcp(api)
         except Failure:
             if time.monotonic() > deadline:
                 raise
-            await asyncio.sleep(_LOOK_EVERY_S)
-        else:
-            return
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _shows_devices(stream: RedisStream, host: str, since: float) -> bool:

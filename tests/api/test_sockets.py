@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from gpuq.api.sockets import open_tcp, open_unix
+from gpuq.api.sockets import inherited_tcp, open_tcp, open_unix
 from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api
 
@@ -43,3 +44,18 @@ def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(Failure) as reply:
         open_unix(tmp_path / ("x" * 120))
     assert "GPUQ_HOME" in reply.value.fix
+
+
+def test_a_socket_of_the_parent_is_taken_over_and_not_passed_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as parents, inherited_tcp(os.dup(parents.fileno())) as ours:
+        assert ours.getsockname() == parents.getsockname()
+        assert not ours.get_inheritable()
+
+
+def test_a_descriptor_that_is_no_listening_tcp_socket_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w") as file, socket.socket() as idle, open_unix(tmp_path / "s") as local:
+        for other in (file, idle, local):
+            with pytest.raises(BadSettings, match="no listening TCP socket"):
+                inherited_tcp(os.dup(other.fileno()))
+    with pytest.raises(BadSettings, match="no listening TCP socket"):
+        inherited_tcp(9999)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -16,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from gpuq.messages import wire
@@ -202,3 +204,21 @@ def test_two_endpoints_take_submissions_for_one_record_also_without_a_dispatcher
             assert (found["state"], len(found["attempts"])) == ("COMPLETED", 1)
         wait_for(lambda: len(site.pids("api")) == 2, 20)
     wait_for(lambda: site.get("/livez")[0] == 200, 20)
+
+
+def test_no_other_program_can_take_the_port_while_the_endpoint_is_started_again(site: Site) -> None:
+    """It would be sent the tokens of users. A submission that comes meanwhile waits in the supervisor's socket."""
+    note = json.loads((site.home / "run" / "http.json").read_text())
+    [supervisor] = site.pids("up")
+    kill(supervisor, signal.SIGSTOP)
+    try:
+        kill_all([note["pid"]])
+        with pytest.raises(OSError, match="Address already in use"):
+            socket.create_server(("127.0.0.1", note["port"]))
+        with ThreadPoolExecutor(1) as thread:
+            submitted = thread.submit(over_tcp, site, note["port"], "/bin/true")
+            kill(supervisor, signal.SIGCONT)
+            assert site.wait(submitted.result(), within_s=40)["state"] == "COMPLETED"
+    finally:
+        kill(supervisor, signal.SIGCONT)
+    assert json.loads((site.home / "run" / "http.json").read_text())["port"] == note["port"]

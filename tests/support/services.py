@@ -18,6 +18,7 @@ import runpy
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 
@@ -75,7 +76,7 @@ async def start(spec: supervise.ChildSpec) -> asyncio.subprocess.Process:
 def _serve(spec: supervise.ChildSpec) -> None:
     """Be that service in this fork, which has its session and its standard streams already, until it ends."""
     _die_with_parent()
-    _forget_parent()
+    _forget_parent(spec.inherits)
     os.environ.update(spec.env or {})
     show_as(list(spec.argv))
     code = 1
@@ -92,11 +93,14 @@ def _serve(spec: supervise.ChildSpec) -> None:
         os._exit(code)
 
 
-def _forget_parent() -> None:
+def _forget_parent(kept: Sequence[int]) -> None:
     """Leave what a new interpreter would not have: the parent's open files, and its handlers of signals."""
     gc.freeze()  # objects of the parent are never collected: each would close a file by a number that is another's now
     gc.enable()  # `subprocess` has turned it off
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    first = 3
+    for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadSettings
+from gpuq.settings import Api
 
 ROOT = Path(__file__).resolve().parents[2]
 RENDER = ROOT / "systemd" / "render.py"
@@ -176,6 +177,20 @@ def test_a_service_is_restarted_without_end_except_after_wrong_settings(path):
     assert unit["Service"].get("ExecStartPre", "-").startswith("-")
 
 
+def test_systemd_holds_the_port_of_the_endpoint(units):
+    """Else any user could take it while the endpoint is started again."""
+    port = configparser.ConfigParser(interpolation=None, strict=False)
+    port.optionxform = str
+    port.read(units / "gpuq-api.socket")
+    assert port["Socket"]["ListenStream"] == f"{Api().host}:{Api().port}"
+    assert port["Socket"]["IPAddressDeny"] == "any"
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str
+    unit.read(units / "gpuq-api.service")
+    assert unit["Unit"]["Requires"] == "gpuq-api.socket"
+    assert unit["Service"]["ExecStart"].endswith("--tcp-fd 3"), "the first descriptor that systemd passes"
+
+
 @pytest.mark.parametrize("service", ["gpuq-retrain.service", "gpuq-api.service", "gpuq-worker.service"])
 def test_where_tensorflow_may_run_it_may_compile(units, service):
     assert "MemoryDenyWriteExecute" not in settings(units / service)
@@ -195,7 +210,7 @@ def test_training_is_nightly_spread_and_made_up_for(units):
 @pytest.mark.parametrize("service", SERVICES)
 def test_what_is_started_is_there(units, service):
     [start] = settings(units / service)["ExecStart"]
-    module = start.split()[-1]
+    module = start.split(" -m ")[1].split()[0]
     found = importlib.util.find_spec(module)
     if found is not None and found.submodule_search_locations is not None:
         found = importlib.util.find_spec(f"{module}.__main__")
