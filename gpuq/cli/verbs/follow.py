@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -49,11 +49,13 @@ def note_end(job: Record) -> None:
     console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{f' ({more})' if more else ''}.")
 
 
-def wait(client: Client, ids: Sequence[int], timeout_s: float | None = None) -> list[Record] | None:
+def wait(
+    client: Client, ids: Sequence[int], timeout_s: float | None = None, retry: Retry | None = None
+) -> list[Record] | None:
     """The jobs in the order of `ids`, once all have ended; None after `timeout_s`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     open_ids, ended, pause = list(ids), dict[int, Record](), 0.05
-    retry = _Retry()
+    retry = retry or Retry()
     while open_ids:
         for job in retry(partial(jobs_of, client, tuple(open_ids))):
             if settled(client, job):
@@ -95,20 +97,32 @@ def settled(client: Client, job: Record) -> bool:
 
 def follow(client: Client, job_id: int) -> int:
     """Copy the job's output to stdout as it comes, through all attempts, until it has ended. Returns its exit code."""
-    retry = _Retry()
-    copy = _Copy(client, job_id)
+    out, chunks = sys.stdout.buffer, output(client, job_id)
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration as end:
+            note_end(end.value)
+            return exit_code(end.value)
+        out.write(chunk)
+        out.flush()
+
+
+def output(client: Client, job_id: int) -> Generator[bytes, None, Record]:
+    """The job's output as it comes, through all attempts, until it has ended. The value at the end is the job."""
+    retry = Retry()
+    log = _Log(client, job_id)
     while True:
         job: Record = retry(partial(client.get, f"/api/v1/jobs/{job_id}"))
         ended = settled(client, job)
-        copy.advance(job["attempt"])
+        yield from log.advance(job["attempt"])
         if ended:
-            note_end(job)
-            return exit_code(job)
+            return job
         time.sleep(_LOOK_EVERY_S)
 
 
-class _Copy:
-    """Copies a job's log to stdout, attempt by attempt, and remembers the offset for when the daemon returns."""
+class _Log:
+    """Reads a job's log, attempt by attempt, and remembers the offset for when the daemon returns."""
 
     def __init__(self, client: Client, job_id: int) -> None:
         self._client = client
@@ -117,8 +131,8 @@ class _Copy:
         self._offset = 0
         self._noted: str | None = None
 
-    def advance(self, attempt: int) -> None:
-        """Copy the attempt's output until it ends or the daemon is unreachable."""
+    def advance(self, attempt: int) -> Iterator[bytes]:
+        """The attempt's output until it ends or the daemon is unreachable."""
         if attempt != self._attempt:
             if self._attempt:
                 console.note(f"gpuq: job {self._job} starts again (attempt {attempt}).")
@@ -129,15 +143,13 @@ class _Copy:
             self._attempt, self._offset = attempt, 0
         if not attempt:
             return
-        out = sys.stdout.buffer
         path = f"/api/v1/jobs/{self._job}/logs"
         try:
             for chunk in self._client.stream(path, offset=self._offset, attempt=attempt, follow=1):
-                out.write(chunk)
-                out.flush()
                 # Where output was dropped, the log's offsets go on as if the mark were the dropped bytes.
                 dropped = sum(int(mark[1]) - len(mark[0]) for mark in _DROPPED.finditer(chunk))
                 self._offset += len(chunk) + dropped
+                yield chunk
         except NotFound as error:
             # The job may run on a host whose logs cannot be read from here: write one note and wait for its end.
             if self._noted != error.message:
@@ -148,7 +160,7 @@ class _Copy:
             pass
 
 
-class _Retry:
+class Retry:
     """Repeats calls during a restart of the daemon: once it has answered, calls wait up to a minute for it."""
 
     def __init__(self) -> None:

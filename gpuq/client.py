@@ -1,0 +1,325 @@
+"""gpuq from Python: `from gpuq import Client`. A client of the HTTP API, as the command is.
+
+    with Client() as client:
+        job = client.submit("train.py", "--lr", "0.1", gpus=1, time="2h")
+        print(client.wait([job])[0].state, client.logs(job))
+
+A script is found, and its environment is taken along, as `gpuq submit` does it, from the current folder and `os.environ`. Errors
+are those of `gpuq.errors`, each with a sentence in `message` and the remedy in `fix`. A client may be used by several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import inf
+from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
+
+from gpuq.cli import client as http
+from gpuq.cli import job_options
+from gpuq.cli.verbs import follow
+from gpuq.cli.verbs.logs import Log
+from gpuq.cli.verbs.submit import batches
+from gpuq.errors import BadInput
+from gpuq.states import ENDED, JobState
+
+Word = str | os.PathLike[str]
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of `gpuq submit` as keywords: names without dashes, values as typed there (`time="2h30m"`, `gpu_mem="10G"`)."""
+
+    name: str
+    project: str
+    kind: str
+    priority: int | str
+    share: Literal["auto", "never"]
+    exclusive: bool
+    max_slowdown: float | str
+    gpu_mem: str
+    gpus: int | str
+    time: int | str
+    hold: bool
+    requeue: bool
+    deadline: str
+    preemptible: bool
+    signal: str
+    blink: bool
+    chdir: Word
+    python: Word
+    env: Mapping[str, str]
+    pass_env: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it was when it was read.
+
+    `exit_code` is None until its command has ended, and negative for the signal that ended it. `record` is the API's whole
+    answer: what is predicted and measured, attempts, times.
+    """
+
+    id: int
+    name: str
+    state: JobState
+    exit_code: int | None
+    reason: str | None
+    record: Mapping[str, Any] = field(repr=False, compare=False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended. In the states of `gpuq.states.MAY_REQUEUE` it may yet be queued again."""
+        return self.state in ENDED
+
+
+class Client:
+    """One gpuq: this user's own, or the one at `host` (`unix:///PATH`, `http://127.0.0.1:PORT`, `https://HOST`).
+
+    Over TCP it sends the token in `GPUQ_TOKEN`. A call raises `Unreachable` where no gpuq answers.
+    """
+
+    def __init__(self, host: str | None = None) -> None:
+        self._host = host
+        self._of_thread = threading.local()
+        self._connections: list[http.Client] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections; the next call opens one again."""
+        for connection in self._connections:
+            connection.close()
+
+    def submit(self, *command: Word, **options: Unpack[JobOptions]) -> Job:
+        """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
+        answer = self._http.post("/api/v1/jobs", submission(command, options), key=http.new_key())
+        return self.job(answer["id"])
+
+    def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[Job]:
+        """A job for each combination of the grid's values, which take the place of `{key}` in the command's words.
+
+        The last key of the grid changes fastest. All are queued or, if one is refused, none of the 500 it was sent with.
+        Raises BadInput also for a key that is in no word.
+        """
+        bodies = [submission(words, options) for words in combinations(command, grid)]
+        ids: list[int] = []
+        for batch in batches(bodies):
+            ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
+        return self.jobs(ids)
+
+    def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
+        """What gpuq expects of such a job, as `gpuq predict --json`, without queueing it."""
+        answer: dict[str, Any] = self._http.post("/api/v1/predict", submission(command, options))
+        return answer
+
+    def job(self, job_id: int) -> Job:
+        """The job as it is now, with its whole record. Raises NotFound."""
+        return _job(self._http.get(f"/api/v1/jobs/{job_id}"))
+
+    def jobs(self, ids: Iterable[int]) -> list[Job]:
+        """These jobs as they are now, with the records of the API's lists. Raises NotFound."""
+        return [_job(record) for record in follow.jobs_of(self._http, list(ids))]
+
+    def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
+        """The jobs, in this order, once all have ended. Raises TimeoutError; they go on then."""
+        ended = self._ended([_id(job) for job in jobs], timeout_s, follow.Retry())
+        if ended is None:
+            raise _late(timeout_s)
+        return ended
+
+    def logs(self, job: Job | int, *, lines: int | None = None, attempt: int | None = None) -> str:
+        """The output so far of the last attempt, or of attempt number `attempt`; with `lines` only that many at its end."""
+        return b"".join(Log(self._http, _id(job), attempt).pieces(lines)).decode("utf-8", "replace")
+
+    def stream(self, job: Job | int) -> Iterator[bytes]:
+        """The output as it comes, through all attempts, until the job has ended."""
+        connection = http.Client(self._host)  # the thread's own stays free for other calls in between
+        try:
+            yield from follow.output(connection, _id(job))
+        finally:
+            connection.close()
+
+    def cancel(self, job: Job | int) -> None:
+        """End the job, waiting or running. Raises Conflict if it has ended."""
+        self._http.post(f"/api/v1/jobs/{_id(job)}/cancel")
+
+    def hold(self, job: Job | int) -> None:
+        """Keep a waiting job from starting. Raises Conflict if it does not wait."""
+        self._http.post(f"/api/v1/jobs/{_id(job)}/hold")
+
+    def release(self, job: Job | int) -> None:
+        """Let a held job start. Raises Conflict if it is not held."""
+        self._http.post(f"/api/v1/jobs/{_id(job)}/release")
+
+    def devices(self) -> list[dict[str, Any]]:
+        """All devices with their readings and who is on them, as `gpuq gpus --json`."""
+        found: list[dict[str, Any]] = self._http.get("/api/v1/gpus")
+        return found
+
+    def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[Job] | None:
+        ended = follow.wait(self._http, ids, timeout_s, retry)
+        return None if ended is None else [_job(record) for record in ended]
+
+    @property
+    def _http(self) -> http.Client:
+        """The connection of this thread: one carries one request at a time."""
+        connection: http.Client | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = http.Client(self._host)
+            self._connections.append(connection)
+        return connection
+
+
+class AsyncClient:
+    """The same for asyncio: each call runs in a thread, so the event loop goes on."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self._client = Client(host)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """As `Client.close`."""
+        self._client.close()
+
+    async def submit(self, *command: Word, **options: Unpack[JobOptions]) -> Job:
+        """As `Client.submit`."""
+        return await _in_thread(self._client.submit, *command, **options)
+
+    async def map(
+        self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]
+    ) -> list[Job]:
+        """As `Client.map`."""
+        return await _in_thread(self._client.map, *command, grid=grid, **options)
+
+    async def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
+        """As `Client.predict`."""
+        return await _in_thread(self._client.predict, *command, **options)
+
+    async def job(self, job_id: int) -> Job:
+        """As `Client.job`."""
+        return await _in_thread(self._client.job, job_id)
+
+    async def jobs(self, ids: Iterable[int]) -> list[Job]:
+        """As `Client.jobs`."""
+        return await _in_thread(self._client.jobs, ids)
+
+    async def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
+        """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
+        ids, retry, now = [_id(job) for job in jobs], follow.Retry(), asyncio.get_running_loop().time
+        deadline = inf if timeout_s is None else now() + timeout_s
+        while True:
+            # In steps, because a thread cannot be cancelled.
+            step = max(0.0, min(_WAIT_STEP_S, deadline - now()))
+            ended = await _in_thread(self._client._ended, ids, step, retry)
+            if ended is not None:
+                return ended
+            if now() >= deadline:
+                raise _late(timeout_s)
+
+    async def logs(self, job: Job | int, *, lines: int | None = None, attempt: int | None = None) -> str:
+        """As `Client.logs`."""
+        return await _in_thread(self._client.logs, job, lines=lines, attempt=attempt)
+
+    async def stream(self, job: Job | int) -> AsyncIterator[bytes]:
+        """As `Client.stream`. Once cancelled, its thread ends with the next output."""
+        pieces = self._client.stream(job)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
+
+    async def cancel(self, job: Job | int) -> None:
+        """As `Client.cancel`."""
+        await _in_thread(self._client.cancel, job)
+
+    async def hold(self, job: Job | int) -> None:
+        """As `Client.hold`."""
+        await _in_thread(self._client.hold, job)
+
+    async def release(self, job: Job | int) -> None:
+        """As `Client.release`."""
+        await _in_thread(self._client.release, job)
+
+    async def devices(self) -> list[dict[str, Any]]:
+        """As `Client.devices`."""
+        return await _in_thread(self._client.devices)
+
+
+_WAIT_STEP_S = 1.0
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+async def _in_thread(call: Callable[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
+    """What the call returns. A cancellation takes effect once the call has ended, because it uses a connection of ours."""
+    running = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **keywords))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.gather(running, return_exceptions=True)
+        raise
+
+
+def submission(command: Sequence[Word], options: JobOptions) -> dict[str, Any]:
+    """The body of `POST /api/v1/jobs` for these words and keywords. Raises BadInput, also for a keyword that is no option."""
+    parser = job_options.job_parser("submit", "")
+    job_options.add_job_options(parser)
+    values = parser.parse_args([])
+    for name, value in options.items():
+        if name in {"json", "host", "no_color"} or not hasattr(values, name):
+            raise BadInput(
+                f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."
+            )
+        setattr(values, name, _as_typed(name, value))
+    return job_options.submission(values, [os.fspath(word) for word in command], verbatim=False)
+
+
+def _as_typed(name: str, value: object) -> object:
+    """The value as the parser has it: text, except for switches and for options that may be given several times."""
+    if name == "env" and isinstance(value, Mapping):
+        return [f"{variable}={text}" for variable, text in value.items()]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    return str(value)
+
+
+def combinations(command: Sequence[Word], grid: Mapping[str, Iterable[object]]) -> Iterator[list[str]]:
+    """The command for each combination of values. Raises BadInput for a key that is in no word."""
+    words = [os.fspath(word) for word in command]
+    for key in grid:
+        if not any(f"{{{key}}}" in word for word in words):
+            raise BadInput(
+                f"the grid's `{key}` is in no word of the command.", fix=f"Write {{{key}}} where it belongs."
+            )
+    for values in product(*grid.values()):
+        filled = words
+        for key, value in zip(grid, values, strict=True):
+            filled = [word.replace(f"{{{key}}}", str(value)) for word in filled]
+        yield filled
+
+
+def _job(record: Mapping[str, Any]) -> Job:
+    state = JobState(record["state"])
+    return Job(record["id"], record["name"], state, record.get("exit_code"), record.get("reason"), record)
+
+
+def _id(job: Job | int) -> int:
+    return job.id if isinstance(job, Job) else job
+
+
+def _late(timeout_s: float | None) -> TimeoutError:
+    return TimeoutError(f"Not all jobs had ended after {timeout_s:g} s; they go on.")

@@ -1,0 +1,133 @@
+"""gpuq from Python, on a whole gpuq with real jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpuq
+from gpuq import AsyncClient, Client
+from gpuq.cli import job_options
+from gpuq.client import JobOptions, combinations, submission
+from gpuq.errors import BadInput, NotFound, Unreachable
+from gpuq.states import JobState
+from tests.support.site import Site
+
+SCRIPT = "import sys; print('lr', *sys.argv[1:]); sys.exit(sys.argv[1] == '3')\n"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with Site(devices_cpu_count=2) as site:
+        yield site
+
+
+@pytest.fixture
+def address(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The gpuq's address, with a script in the current folder."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    return f"unix://{site.home}/run/api.sock"
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address) as client:
+        yield client
+
+
+def test_a_script_is_submitted_from_its_folder_and_read_to_its_end(client: Client) -> None:
+    job = client.submit("train.py", "1", name="first", time="5m", env={"GREETING": "hello"})
+    assert (job.name, job.record["command"][-1], job.record["time_limit_s"]) == ("first", "1", 300)
+    assert b"".join(client.stream(job)) == b"lr 1\n"
+    [ended] = client.wait([job], timeout_s=30)
+    assert (ended, ended.ended, ended.exit_code) == (client.job(job.id), True, 0)
+    assert client.logs(job) == "lr 1\n"
+
+
+def test_a_grid_makes_a_job_of_each_combination(client: Client) -> None:
+    jobs = client.map(Path("train.py"), "{lr}", "seed={seed}", grid={"lr": [1, 3], "seed": "ab"}, project="sweep")
+    ended = client.wait(jobs)
+    assert [client.logs(job, lines=1) for job in ended] == [f"lr {lr} seed={seed}\n" for lr in (1, 3) for seed in "ab"]
+    assert [(job.state, job.exit_code) for job in ended] == [(JobState.COMPLETED, 0)] * 2 + [(JobState.FAILED, 1)] * 2
+
+
+async def test_the_same_from_asyncio(address: str) -> None:
+    async with AsyncClient(address) as client:
+        await _watch_two_jobs(client)
+
+
+async def _watch_two_jobs(client: AsyncClient) -> None:
+    quick, slow = await asyncio.gather(client.submit("train.py", "1"), client.submit("sleep", "60"))
+    assert (await client.wait([quick]))[0].state == "COMPLETED"
+    assert [piece async for piece in client.stream(quick)] == [b"lr 1\n"]
+    with pytest.raises(TimeoutError, match=r"after 0\.1 s; they go on"):
+        await client.wait([quick, slow], timeout_s=0.1)
+    endless = asyncio.create_task(client.wait([slow]))
+    await asyncio.sleep(0)
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    await client.cancel(slow)
+    [cancelled] = await client.wait([slow])
+    assert cancelled.state == "CANCELLED"
+
+
+def test_a_held_job_waits_for_its_release(client: Client) -> None:
+    job = client.submit("train.py", "1", hold=True)
+    assert job.state == "HELD"
+    client.release(job)
+    assert client.wait([job])[0].exit_code == 0
+    assert {device["host"] for device in client.devices()}
+
+
+def test_what_cannot_be_submitted_raises_the_sentence_of_the_command(client: Client) -> None:
+    with pytest.raises(BadInput, match=r"there is no script .*trian\.py\. Did you mean train\.py\?"):
+        client.submit("trian.py")
+    with pytest.raises(BadInput, match="`gpu` is no option of a job") as refused:
+        client.submit("train.py", gpu=2)  # type: ignore[call-arg]
+    assert "gpus" in refused.value.fix
+    with pytest.raises(BadInput, match="--gpus `none` is not a number"):
+        client.submit("train.py", gpus="none")
+    with pytest.raises(BadInput, match="`lr` is in no word"):
+        client.map("train.py", grid={"lr": [1]})
+    with pytest.raises(NotFound):
+        client.job(10**9)
+    with pytest.raises(Unreachable):
+        Client("unix:///nowhere/api.sock").devices()
+
+
+def test_the_keywords_are_the_options_of_submit() -> None:
+    parser = job_options.job_parser("submit", "")
+    job_options.add_job_options(parser)
+    options = {option.removeprefix("--").replace("-", "_") for option in parser.long_options()}
+    assert set(JobOptions.__annotations__) == options - {"json", "host", "no_color"}
+
+
+def test_values_are_read_as_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_DATA", "/data")
+    body = submission(
+        ["train.py"],
+        {"gpus": "1-4", "gpu_mem": "10G", "max_slowdown": 1.15, "priority": 5, "exclusive": True, "pass_env": ["MY_*"]},
+    )
+    assert (body["gpus"], body["most_gpus"], body["priority"], body["share"]) == (1, 4, 5, "never")
+    assert (body["gpu_memory"], body["max_slowdown"], body["env"]["MY_DATA"]) == (10 * 2**30, 1.15, "/data")
+
+
+def test_the_last_key_of_a_grid_changes_fastest() -> None:
+    found = combinations(["{a}{b}", "{b}"], {"a": [1, 2], "b": "xy"})
+    assert list(found) == [["1x", "x"], ["1y", "y"], ["2x", "x"], ["2y", "y"]]
+
+
+def test_importing_gpuq_does_not_import_the_client() -> None:
+    code = "import sys, gpuq; assert 'gpuq.client' not in sys.modules; gpuq.Client; assert 'gpuq.client' in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'Cleint'"):
+        gpuq.Cleint  # noqa: B018
