@@ -154,7 +154,7 @@ class Scheduling:
     overtaking: float = field(default=100.0, metadata=NOT_A_SETTING)
     """With `shortest`: a job is overtaken only by jobs submitted within this many times its own predicted device-time."""
     # Shortest-first alone would starve long jobs. This bounds the wait of each by its own size. 100 was chosen, as
-    # `patience_ratio` was, on simulated stretches that were not used to judge it (docs/benchmarks.md).
+    # `patience_ratio` was, on simulated stretches that were not used to judge it (docs/measurements/scheduling.md).
     ageing_s: Annotated[float, Range(above=0)] = 86_400.0
     """A waiting job gains one step of priority per this many seconds, up to the highest priority in the queue. A job without a
     deadline counts as due this long after its submission."""

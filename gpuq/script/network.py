@@ -4,9 +4,9 @@ Names of a library's networks (`resnet50`) lead to `gpuq.learn.features.architec
 network of the script's own only the name of its class or function and the types of its layers are read: they make two scripts
 alike. Branches that the command rules out, and entries of a table that it does not choose, do not count.
 
-Layers are counted as they are written, and their sizes are not worked out: that changes no figure of docs/benchmarks.md ("What
-parts of the predictor are worth"). The settings that change a network's size (`--hidden 512`) are compared by name and number
-instead, see `tunables`.
+Layers are counted as they are written, and their sizes are not worked out: that changes no figure of "What parts of the predictor
+are worth" (docs/measurements/forecasts.md). The settings that change a network's size (`--hidden 512`) are compared by name and
+number instead, see `tunables`.
 """
 
 from __future__ import annotations

@@ -241,6 +241,17 @@ def test_every_relative_link_leads_somewhere(document):
             assert anchor in map(slug, headings), f"{document.name} links to {target}"
 
 
+def test_every_document_that_the_code_names_exists():
+    named = {
+        (name_of(path), document)
+        for path in FILES
+        if path.suffix in {".py", ".toml", ".service"} and path.exists() and "scripts" not in path.parts
+        for document in re.findall(r"(?<![\w/])docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 30
+    assert [pair for pair in sorted(named) if not (ROOT / pair[1]).exists()] == []
+
+
 def test_no_file_names_a_place_of_the_machine_it_was_built_on():
     """Folders of builders and of people; those of the examples have made-up names."""
     folders = re.compile(r"/(?:work|workspace|builds|codebuild|__w)/")

@@ -3,7 +3,7 @@
 A job's features and a type of device give a `LayerForecast`: point and upper bound in bytes, or None where the network or the
 batch size is not known. It is one input of a forecast and never used alone: whatever was measured of the kind goes before it.
 Data loaders, evaluation at other batch sizes and whatever else a script holds on the device are not counted. Without it the
-error for networks never seen rises from 5.9% to 15% (docs/benchmarks.md).
+error for networks never seen rises from 5.9% to 15% (docs/measurements/forecasts.md).
 
 The sum, each term in MiB:
 

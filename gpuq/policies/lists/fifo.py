@@ -1,6 +1,6 @@
 """First come, first served without backfilling: no job starts ahead of one that cannot start yet.
 
-This is what task queues without forecasts do, and the baseline of the comparisons in docs/benchmarks.md.
+This is what task queues without forecasts do, and the baseline of the comparisons in docs/measurements/scheduling.md.
 """
 
 from __future__ import annotations
