@@ -6,8 +6,9 @@ An option of gpuq that is typed after the script belongs to the script. `warn_mi
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpuq.cli import console
@@ -47,6 +48,14 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--host", metavar="URL", help=address)
         no_color = "no colour; NO_COLOR in the environment does the same"
         self.add_argument("--no-color", action="store_true", help=no_color)
+
+    def parse_args(self, args: Sequence[str], namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
+        """As argparse's. While a shell completes the line, this writes the completions instead and ends the process."""
+        if "_ARGCOMPLETE" in os.environ:
+            from gpuq.cli.completion import offer_options
+
+            offer_options(self)
+        return super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput with a suggestion, where argparse would print the usage and exit."""
@@ -92,6 +101,8 @@ class Parser(argparse.ArgumentParser):
 
         argparse would search the user's command for our options as well.
         """
+        if "_ARGCOMPLETE" in os.environ:  # the command is any files; its options are its own
+            self.add_argument("command", nargs=argparse.REMAINDER)
         index = 0
         while index < len(words) and words[index].startswith("-") and words[index] not in ("-", "--"):
             index += 2 if self._wants_next(words[index]) else 1

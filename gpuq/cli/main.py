@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "host": ("host", "hosts: add, list, drain, resume, report as lost"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
+    "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
     "version": ("version", "the version of this command and of the daemon"),
 }
 ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
@@ -81,6 +82,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:
+        from gpuq.cli.completion import complete
+
+        return complete(VERBS, ALIASES, COMMON_OPTIONS)
     index = 0
     while index < len(words) and words[index].startswith("-"):
         index += 2 if COMMON_OPTIONS.get(words[index]) else 1

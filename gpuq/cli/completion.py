@@ -1,0 +1,71 @@
+"""Completion of the command line in a shell, by argcomplete: the shell starts `gpuq` with the variable `_ARGCOMPLETE` set.
+
+Options come from the verb's own parser: `Parser` hands itself over instead of parsing. Ids of jobs and names of hosts come from
+the daemon, if one answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from importlib import import_module
+
+from argcomplete import autocomplete
+from argcomplete.lexers import split_line
+
+from gpuq.cli.client import Client
+from gpuq.errors import GpuqError
+
+VARIABLE = "_ARGCOMPLETE"
+_MOST_JOBS = 50
+# Which jobs each verb is for; the others take any.
+_STATES = {"cancel": ("waiting", "active"), "hold": ("PENDING",), "release": ("HELD",), "wait": ("waiting", "active")}
+
+
+def complete(verbs: dict[str, tuple[str, str]], aliases: dict[str, str], options: dict[str, bool]) -> int:
+    """Write the completions of the line that the shell names in `COMP_LINE`; does not return if there are any."""
+    words = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3]
+    place = 1
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if options.get(words[place]) else 1
+    # argcomplete takes the word with this number, from 1, for the program; to our parsers that is the verb.
+    os.environ[VARIABLE] = str(place + 1 if place < len(words) else place)
+    if place >= len(words):
+        _offer_verbs({name: summary for name, (_, summary) in verbs.items()})
+    name = aliases.get(words[place], words[place])
+    if name in verbs:
+        import_module(f"gpuq.cli.verbs.{verbs[name][0]}").run([])
+    return 0
+
+
+def offer_options(parser: argparse.ArgumentParser) -> None:
+    """Write the completions of one verb, and end the process."""
+    verb = parser.prog.split()[-1]
+    for action in parser._actions:
+        if action.dest in {"id", "ids"}:
+            action.completer = lambda **_: _jobs(verb)  # type: ignore[attr-defined]
+        elif verb == "host" and action.dest == "name":
+            action.completer = lambda **_: _hosts()  # type: ignore[attr-defined]
+    autocomplete(parser, always_complete_options=False)
+
+
+def _offer_verbs(summaries: dict[str, str]) -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("verb").completer = lambda **_: summaries  # type: ignore[attr-defined]
+    autocomplete(parser, always_complete_options=False)
+
+
+def _jobs(verb: str) -> dict[str, str]:
+    """Ids, the newest first, with name and state."""
+    try:
+        found = Client(away_s=0).get("/api/v1/jobs", state=",".join(_STATES.get(verb, ())) or None, limit=_MOST_JOBS)
+    except GpuqError:
+        return {}
+    return {str(job["id"]): f"{job['name']} {job['state'].lower()}" for job in found["jobs"]}
+
+
+def _hosts() -> dict[str, str]:
+    try:
+        return {host["name"]: host["state"] for host in Client(away_s=0).get("/api/v1/hosts")}
+    except GpuqError:
+        return {}
