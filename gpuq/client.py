@@ -276,14 +276,15 @@ def submission(command: Sequence[Word], options: JobOptions) -> dict[str, Any]:
     """The body of `POST /api/v1/jobs` for these words and keywords. Raises BadInput, also for a keyword that is no option."""
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
-    values = parser.parse_args([])
+    words = [os.fspath(word) for word in command]
+    values = parser.parse_args(job_options.in_script(parser, words, verbatim=False))
     for name, value in options.items():
         if name in {"json", "host", "no_color"} or not hasattr(values, name):
             raise BadInput(
                 f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."
             )
         setattr(values, name, _as_typed(name, value))
-    return job_options.submission(values, [os.fspath(word) for word in command], verbatim=False)
+    return job_options.submission(values, words, verbatim=False)
 
 
 def _as_typed(name: str, value: object) -> object:

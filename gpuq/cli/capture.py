@@ -36,6 +36,8 @@ HASHED_BYTES = 16 * 2**20
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 _HASH_BLOCK = 2**20
+# The kernel reads this much of a `#!` line.
+_FIRST_LINE_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ def command(
             _check_script(path, cwd)
             return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
         if path.is_file():
+            named = None if os.access(path, os.X_OK) else _interpreter_of(path)
+            if named is not None:  # as sbatch, which needs no permission to execute either
+                return Command((_program(named[0], environ, cwd), *named[1:], str(path), *words[1:]), path)
             _check_executable(path, first)
             words = [str(path), *words[1:]]
     full = (_program(words[0], environ, cwd), *words[1:])
@@ -248,6 +253,15 @@ def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:
         f"there is no script here and no command on PATH named `{name}`.{_nearest(cwd, name)}",
         fix=f"Check the name; you are in {cwd}.",
     )
+
+
+def _interpreter_of(script: Path) -> list[str] | None:
+    """What the `#!` line of a file names; None without one, and for Python, whose interpreter `--python` chooses."""
+    try:
+        with script.open("rb") as file:
+            return piped.interpreter_in(file.readline(_FIRST_LINE_BYTES).decode("utf-8", "replace"))
+    except OSError:
+        return None
 
 
 def _check_script(path: Path, cwd: Path) -> None:

@@ -41,6 +41,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(own)
     if options.stdin:
         return _submit_lines(options, command)
+    options = parser.parse_args([*job_options.in_script(parser, command, verbatim), *own])
     body = job_options.submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     if options.dry_run:

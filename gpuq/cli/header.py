@@ -1,0 +1,130 @@
+"""The options that a script brings along: lines `#GPUQ --gpus 2` at its head, and Slurm's `#SBATCH` where gpuq has the like.
+
+They stand among the comments before the script's first command, as `sbatch` reads them. What is typed on the command line goes
+before them, and `#GPUQ` before `#SBATCH`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpuq.cli import console
+from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_HEAD_BYTES = 64 * 1024
+_MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
+_GRES = re.compile(r"gpu(?::[A-Za-z0-9_.-]+)?(?::([0-9]+))?")
+# A job that ignored these would be another one.
+_NEEDED = {
+    "array": "gpuq has no arrays",
+    "dependency": "gpuq has no dependencies",
+    "begin": "gpuq has no delayed start",
+    "nodes": "gpuq runs a job on one host",
+}
+
+
+def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
+    """The options in the head of the script, as words for gpuq's parser; none for a file that cannot be read.
+
+    `parse` raises BadInput for words that are no options of gpuq. Notes which of Slurm's options have no effect. Raises
+    BadInput with the line's number, also for what the job cannot do without.
+    """
+    own: list[str] = []
+    slurms: list[str] = []
+    ignored: list[str] = []
+    for number, kind, text in _lines(script):
+        try:
+            words = shlex.split(text, comments=True)
+            if kind == "GPUQ":
+                parse(words)
+                own += words
+            else:
+                found, unknown = translated(words)
+                parse(found)
+                slurms += found
+                ignored += [f"{' '.join(unknown)} (line {number})"] if unknown else []
+        except ValueError as error:
+            raise BadInput(f"{script.name}, line {number}: {error}.", fix="Close the quotes.") from error
+        except BadInput as error:
+            fix = "`gpuq submit --help` lists the options." if kind == "GPUQ" else error.fix
+            raise BadInput(f"{script.name}, line {number}: {error.message}", fix=fix) from error
+    if ignored:
+        console.note(f"gpuq: {script.name}: without effect here: {', '.join(ignored)}")
+    return [*slurms, *own]
+
+
+def _lines(script: Path) -> Iterator[tuple[int, str, str]]:
+    """(number, `GPUQ` or `SBATCH`, the rest) of each such line before the first that is no comment."""
+    try:
+        with script.open("rb") as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return
+    for number, line in enumerate(head.splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            return
+        if match := _MARK.match(line):
+            yield number, match[1], match[2]
+
+
+def translated(words: list[str]) -> tuple[list[str], list[str]]:
+    """(words for gpuq's parser, words without effect) of one line of `#SBATCH`. Raises BadInput."""
+    values, unknown = _slurms_options().parse_known_args(words)
+    for name, why in _NEEDED.items():
+        if getattr(values, name) not in {None, "1", "1-1"}:
+            raise BadInput(
+                f"`--{name}` is more than gpuq can do: {why}.", fix="Take the line out, or submit with Slurm."
+            )
+    gpus = values.gpus or values.gpus_per_node
+    if values.gres:
+        wanted = _GRES.fullmatch(values.gres)
+        if wanted is None:
+            unknown.append(f"--gres={values.gres}")
+        else:
+            gpus = wanted[1] or "1"
+    found = []
+    for option, value in (
+        ("--name", values.job_name),
+        ("--time", values.time),
+        ("--chdir", values.chdir),
+        ("--project", values.account),
+        ("--gpus", gpus and gpus.rpartition(":")[2]),
+        ("--priority", None if values.nice is None else str(-values.nice)),
+    ):
+        found += [] if value is None else [f"{option}={value}"]
+    return found + [f"--{name}" for name in ("hold", "requeue", "exclusive") if getattr(values, name)], unknown
+
+
+class _SlurmsOptions(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message.removeprefix('argument ')}.", fix="Write it as sbatch takes it.")
+
+
+def _slurms_options() -> argparse.ArgumentParser:
+    """The options of `sbatch` that gpuq has, under another name perhaps, and those that it must not ignore."""
+    parser = _SlurmsOptions(add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("--job-name", "-J")
+    add("--time", "-t")
+    add("--chdir", "-D")
+    add("--account", "-A")
+    add("--gpus", "-G")
+    add("--gpus-per-node")
+    add("--gres")
+    add("--nice", nargs="?", const=100, type=int)
+    add("--hold", "-H", action="store_true")
+    add("--requeue", action="store_true")
+    add("--exclusive", action="store_true")
+    add("--array", "-a")
+    add("--dependency", "-d")
+    add("--begin", "-b")
+    add("--nodes", "-N")
+    return parser

@@ -1,0 +1,105 @@
+"""Options at the head of a script, as `gpuq submit` takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq.cli.header import translated
+from gpuq.errors import BadInput
+from tests.cli.conftest import Command, FakeApi
+
+SUBMITTED = ("POST", "/api/v1/jobs")
+
+
+def submitted(gpuq: Command, api: FakeApi, script: str, *words: str) -> tuple[dict[str, Any], str]:
+    """(the submission of `job.sh` with this text, what was written to stderr)."""
+    (gpuq.cwd / "job.sh").write_text(script)
+    api.on(*SUBMITTED, {"id": 1})
+    done = gpuq("submit", "--parsable", *words, "job.sh", "3")
+    assert done.code == 0, done.err
+    return api.asked(*SUBMITTED)[-1].body, done.err
+
+
+def test_options_at_the_head_of_a_script_are_those_of_the_command_line(gpuq: Command, api: FakeApi) -> None:
+    body, said = submitted(
+        gpuq, api, "#!/bin/sh\n#GPUQ --gpus 2 -t 2h\n\n#GPUQ -n 'my run' # why\necho\n#GPUQ --hold\n"
+    )
+    assert (body["gpus"], body["time_limit_s"], body["name"], body["hold"]) == (2, 7200, "my run", False)
+    assert said == ""
+
+
+def test_what_is_typed_goes_before_the_head_and_gpuqs_lines_before_slurms(gpuq: Command, api: FakeApi) -> None:
+    body, _ = submitted(gpuq, api, "#!/bin/sh\n#GPUQ --gpus 2 -t 1h\n#SBATCH --time=30 -J slurm\n", "--gpus", "3")
+    assert (body["gpus"], body["time_limit_s"], body["name"]) == (3, 3600, "slurm")
+
+
+def test_a_script_for_slurm_runs_and_what_has_no_effect_is_named(gpuq: Command, api: FakeApi) -> None:
+    script = """#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH -t 1-12:00:00
+#SBATCH --gres=gpu:a100:2
+#SBATCH --account=nlp --nice=5 --exclusive
+#SBATCH --mem=16G -c 8
+python train.py
+"""
+    body, said = submitted(gpuq, api, script)
+    assert body["command"] == ["/bin/bash", str(gpuq.cwd / "job.sh"), "3"]
+    assert body["script"] == str(gpuq.cwd / "job.sh")
+    assert (body["name"], body["time_limit_s"], body["gpus"]) == ("train", 36 * 3600, 2)
+    assert (body["project"], body["priority"], body["share"]) == ("nlp", -5, "never")
+    assert said == "gpuq: job.sh: without effect here: --mem=16G -c 8 (line 6)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
+        ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
+        ("#SBATCH --array=0-9", "job.sh, line 2: `--array` is more than gpuq can do: gpuq has no arrays."),
+        ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
+        ("#SBATCH -N 2", "job.sh, line 2: `--nodes` is more than gpuq can do"),
+        ("#SBATCH --nice=low", "job.sh, line 2: --nice: invalid int value: 'low'."),
+    ],
+)
+def test_a_line_that_cannot_be_met_is_refused_with_its_number(
+    gpuq: Command, api: FakeApi, line: str, sentence: str
+) -> None:
+    (gpuq.cwd / "job.sh").write_text(f"#!/bin/sh\n{line}\n")
+    done = gpuq("submit", "job.sh")
+    assert (done.code, done.err.startswith(f"gpuq: {sentence}")) == (2, True), done.err
+    assert api.requests == []
+
+
+def test_after_two_dashes_no_head_is_read(gpuq: Command, api: FakeApi) -> None:
+    (gpuq.cwd / "job.sh").write_text("#!/bin/sh\n#GPUQ --gpus 2\n")
+    api.on(*SUBMITTED, {"id": 1})
+    assert gpuq("submit", "--parsable", "--", "/bin/sh", "job.sh").code == 0
+    assert "gpus" not in api.asked(*SUBMITTED)[0].body
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["-G", "a100:4"], ["--gpus=4"]),
+        (["--gpus-per-node=2", "-N1"], ["--gpus=2"]),
+        (["--gres=gpu"], ["--gpus=1"]),
+        (["-D", "/data", "-H"], ["--chdir=/data", "--hold"]),
+        (["--nice"], ["--priority=-100"]),
+    ],
+)
+def test_slurms_options_in_our_words(words: list[str], found: list[str]) -> None:
+    assert translated(words) == (found, [])
+
+
+def test_a_script_without_a_first_line_for_the_kernel_must_be_executable(gpuq: Command, tmp_path: Path) -> None:
+    (gpuq.cwd / "job").write_text("echo\n")
+    done = gpuq("submit", "job")
+    assert (done.code, "is not executable" in done.err) == (2, True)
+
+
+def test_a_missing_value_is_refused() -> None:
+    with pytest.raises(BadInput, match="expected one argument"):
+        translated(["--time"])
