@@ -277,7 +277,7 @@ def submission(command: Sequence[Word], options: JobOptions) -> dict[str, Any]:
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
-    values = parser.parse_args(job_options.in_script(parser, words, verbatim=False))
+    values = parser.parse_args(job_options.in_files(parser, words, verbatim=False))
     for name, value in options.items():
         if name in {"json", "host", "no_color"} or not hasattr(values, name):
             raise BadInput(

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.cli import capture, console, header, piped
+from gpuq.cli import capture, console, header, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
@@ -48,18 +48,18 @@ def job_parser(verb: str, summary: str) -> Parser:
 def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
     own, verbatim, command = parser.split(words)
-    options = parser.parse_args([*in_script(parser, command, verbatim), *own])
+    options = parser.parse_args([*in_files(parser, command, verbatim), *own])
     body = submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     return options, body
 
 
-def in_script(parser: Parser, command: list[str], verbatim: bool) -> list[str]:
-    """The options at the head of the script that the command names, to stand before those that were typed. Raises BadInput."""
-    if verbatim or not command:
-        return []
-    script = capture.absolute(command[0], capture.current_folder())
-    return header.options_of(script, parser.parse_args) if script.is_file() else []
+def in_files(parser: Parser, command: list[str], verbatim: bool) -> list[str]:
+    """The options of the project and at the head of the script, to stand before those that were typed. Raises BadInput."""
+    here = capture.current_folder()
+    words = project.options_of(here, parser.parse_args)
+    script = None if verbatim or not command else capture.absolute(command[0], here)
+    return words if script is None or not script.is_file() else words + header.options_of(script, parser.parse_args)
 
 
 def add_job_options(parser: Parser) -> None:

@@ -38,10 +38,10 @@ def run(words: list[str]) -> int:
     add("--dry-run", action="store_true", help="say what is expected of the job, and do not queue it")
     add("--parsable", action="store_true", help="print only the id, also on a terminal")
     own, verbatim, command = parser.split(words)
-    options = parser.parse_args(own)
+    by_line = parser.parse_args(own).stdin
+    options = parser.parse_args([*job_options.in_files(parser, [] if by_line else command, verbatim), *own])
     if options.stdin:
         return _submit_lines(options, command)
-    options = parser.parse_args([*job_options.in_script(parser, command, verbatim), *own])
     body = job_options.submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     if options.dry_run:
