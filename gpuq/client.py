@@ -128,6 +128,16 @@ class Client:
         """These jobs as they are now, with the records of the API's lists. Raises NotFound."""
         return [_job(record) for record in follow.jobs_of(self._http, list(ids))]
 
+    def queue(self) -> list[Job]:
+        """The first thousand jobs that wait or run, of all users, with the records of the API's lists."""
+        found = self._http.get("/api/v1/jobs", state="waiting,active", owner="all", limit=1000)
+        return [_job(record) for record in found["jobs"]]
+
+    def explain(self, job_id: int) -> dict[str, Any]:
+        """Why it waits, or why it is where it is, as `gpuq explain --json`. Raises NotFound."""
+        found: dict[str, Any] = self._http.get(f"/api/v1/jobs/{job_id}/explanation")
+        return found
+
     def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
         """The jobs, in this order, once all have ended. Raises TimeoutError; they go on then."""
         ended = self._ended([_id(job) for job in jobs], timeout_s, follow.Retry())
@@ -215,6 +225,14 @@ class AsyncClient:
     async def jobs(self, ids: Iterable[int]) -> list[Job]:
         """As `Client.jobs`."""
         return await _in_thread(self._client.jobs, ids)
+
+    async def queue(self) -> list[Job]:
+        """As `Client.queue`."""
+        return await _in_thread(self._client.queue)
+
+    async def explain(self, job_id: int) -> dict[str, Any]:
+        """As `Client.explain`."""
+        return await _in_thread(self._client.explain, job_id)
 
     async def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
         """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""

@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "host": ("host", "hosts: add, list, drain, resume, report as lost"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
+    "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
     "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
     "version": ("version", "the version of this command and of the daemon"),
 }
