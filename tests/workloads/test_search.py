@@ -1,0 +1,22 @@
+"""`workloads/search.py` on a whole gpuq: Optuna's trials are real jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.site import Site
+from workloads import search
+
+
+def test_trials_are_jobs_and_the_best_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Site(devices_cpu_count=2) as site:
+        monkeypatch.setenv("GPUQ_HOME", str(site.home))
+        assert search.main(["--trials", "3", "--at-once", "2", "--steps", "20"]) == 0
+        jobs = site.get("/api/v1/jobs?project=search&state=ended")[1]["jobs"]
+    said = capsys.readouterr().out.splitlines()
+    losses = [float(line.split("loss ")[1].split(",")[0]) for line in said[:-1]]
+    assert len(losses) == len(jobs) == 3
+    assert said[-1].startswith("best of 3: trial ")
+    assert f"loss {min(losses):.4f}" in said[-1]
