@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.lab.public import profet
-from gpuq.learn.transfer.features import op_ms, plain
+from gpuq.lab.public import profet, profet_notebook
+from gpuq.learn.transfer.features import op_ms
 from gpuq.learn.transfer.fit import ProfiledJobs, carrier, table_of, train
 
 ANCHOR = profet.T4
@@ -68,12 +68,15 @@ def _judge(
 ) -> None:
     carried = carrier(known).ratios(asked.profiles, asked.step_s)
     table, groups = table_of(known)
-    members = train(table, with_notebook=True, seed=0)
+    members = train(table, seed=0)
     step_s = np.asarray(asked.step_s)
     times = op_ms(asked.profiles, asked.step_s, groups)
     predictions = members.log_ratios(times, step_s)
-    assert members.notebook is not None
-    three = members.notebook.opinions(plain(times, step_s))
+    asked_rows = profet_notebook.features(times, step_s)
+    three = profet_notebook.opinions(
+        profet_notebook.features(table.times_ms, table.step_s), 1000 * table.target_s, asked_rows, seed=0
+    )
+    middle = np.median(list(three.values()), axis=0)
     for column, target in enumerate(REACH):
         truth = _ratios(asked, target)
         into = errors[target]
@@ -85,7 +88,7 @@ def _judge(
         )
         for name, value in three.items():
             into[f"notebook's {name}"] += list(_error(value[:, column] / (1000 * step_s), truth))
-        into["notebook's median"] += list(_error(np.exp(predictions["notebook"][:, column]), truth))
+        into["notebook's median"] += list(_error(middle[:, column] / (1000 * step_s), truth))
         for name in ("trees", "kernel", "by_op"):
             into[f"member {name}"] += list(_error(np.exp(predictions[name][:, column]), truth))
 

@@ -1,14 +1,13 @@
 """Predicts a step's time on other types of device from an op profile and the step time on one type (the anchor).
 
-Needs numpy alone. Four members each predict log(step on the target / step on the anchor):
+Needs numpy alone. Three members each predict log(step on the target / step on the anchor):
 
-- `notebook`: the median of a Keras network, a random forest and a straight line, each on the step time itself;
 - `trees`: extremely randomised trees on the log ratio;
 - `kernel`: a Gaussian process on the log ratio;
 - `by_op`: the same process for each group of ops, whose times are then added up.
 
-Used is the mean of trees and kernel, with or without `by_op`, or the notebook's median: cross-validation over kinds chooses
-per target when the carrier is trained. Members that no target uses are not stored.
+Used is the mean of trees and kernel, with or without `by_op`: cross-validation over kinds chooses per target when the carrier is
+trained. Members that no target uses are not stored.
 """
 
 from __future__ import annotations
@@ -18,34 +17,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, op_ms, plain, scaled
-from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Linear
+from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, op_ms, scaled
+from gpuq.learn.transfer.members import Forest, Kernel
 from gpuq.learn.transfer.profile import OpProfile
 
 # No pair of GPU types differs by more; a larger ratio is an error of the member.
 _MOST_LOG_RATIO = np.log(100.0)
 
 
-class Notebook(msgspec.Struct, frozen=True):
-    """The notebook's three members, each on milliseconds per step."""
-
-    network: DenseNetwork
-    forest: Forest
-    linear: Linear
-
-    def opinions(self, rows: Rows) -> dict[str, Rows]:
-        """Milliseconds on each target by each member: (n, targets) per name."""
-        return {
-            "network": self.network.predict(rows),
-            "forest": self.forest.predict(rows),
-            "linear": self.linear.predict(rows),
-        }
-
-
 class Members(msgspec.Struct, frozen=True):
     """The trained members; None for those that were not trained or are not used."""
 
-    notebook: Notebook | None = None
     trees: Forest | None = None
     kernel: Kernel | None = None
     by_op: Kernel | None = None
@@ -54,9 +36,6 @@ class Members(msgspec.Struct, frozen=True):
         """Log of target / anchor by each member: (n, targets) per name."""
         rows = scaled(times_ms, step_s)
         found: dict[str, Rows] = {}
-        if self.notebook is not None:
-            opinions = self.notebook.opinions(plain(times_ms, step_s))
-            found["notebook"] = _log_ratio(np.median(list(opinions.values()), axis=0), step_s)
         if self.trees is not None:
             found["trees"] = self.trees.predict(rows)
         if self.kernel is not None:

@@ -38,11 +38,6 @@ def op_ms(profiles: Sequence[OpProfile], step_s: Sequence[float], groups: Groups
     return np.asarray(found * 1000.0 * np.asarray(step_s, dtype=np.float64)[:, None])
 
 
-def plain(times_ms: Rows, step_s: Column) -> Rows:
-    """The notebook's features: the step's milliseconds and each group's. (n, groups + 2)."""
-    return np.column_stack([1000.0 * step_s, times_ms])
-
-
 def scaled(times_ms: Rows, step_s: Column) -> Rows:
     """Log of the step, roots of the shares, logs of the times, from which ratios follow. (n, 2 groups + 3)."""
     step_ms = 1000.0 * step_s[:, None]

@@ -3,8 +3,7 @@
 A carrier is trained from kinds that were profiled on the anchor type and timed on the target types.
 
 Which members are averaged, and how wide the bound is, come from cross-validation that leaves whole kinds out: with its other
-batch sizes in the fit, a kind would be predicted too well. scikit-learn is used here, TensorFlow in `network`. The same rows
-give the same carrier.
+batch sizes in the fit, a kind would be predicted too well. The same rows give the same carrier. Needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import numpy as np
 from gpuq.errors import BadInput
 from gpuq.learn.history.history import History
 from gpuq.learn.statistics import conformal_rank, student_quantile
-from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
-from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, groups, op_ms, plain, scaled
-from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart
+from gpuq.learn.transfer.carrier import Carrier, Members, blended
+from gpuq.learn.transfer.features import LEAST_MS, Column, Groups, Rows, groups, op_ms, scaled
+from gpuq.learn.transfer.members import Forest, Kernel, Tree, apart
 from gpuq.learn.transfer.profile import IDLE, OpProfile
 from gpuq.learn.transfer.ratio import paces, ratios
 from gpuq.learn.transfer.transfer import Carriers, Transfer
@@ -31,7 +30,7 @@ from gpuq.learn.transfer.transfer import Carriers, Transfer
 LEAST_KINDS = 6
 _FOLDS = 3
 _TREES = 100
-_BLENDS = (("kernel", "trees"), ("kernel", "trees", "by_op"), ("notebook",))
+_BLENDS = (("kernel", "trees"), ("kernel", "trees", "by_op"))
 # Long enough that the kernel falls almost linearly over all distances seen, and noise of a repeated run, a few percent,
 # against ratios that differ by tens. Picked, as the features were, after looking at a scan over PROFET's T4 rows, where
 # neighbouring values did about as well; not by nested cross-validation.
@@ -104,11 +103,8 @@ def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, targ
     )
 
 
-def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
-    """The carrier for these rows. Raises BadInput where there are fewer kinds than `LEAST_KINDS`.
-
-    The notebook's median takes part only where asked for: it needs TensorFlow and has not won in the benchmark.
-    """
+def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, seed: int = 0) -> Carrier:
+    """The carrier for these rows. Raises BadInput where there are fewer kinds than `LEAST_KINDS`."""
     if len(set(measured.kinds)) < LEAST_KINDS:
         raise BadInput(
             f"{len(set(measured.kinds))} kinds were measured on both types; {LEAST_KINDS} are needed.",
@@ -122,7 +118,7 @@ def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bo
     opinions: dict[str, Rows] = {}
     for fold in range(_FOLDS):
         out = table.take(folds == fold)
-        members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
+        members = train(table.take(folds != fold), seed=seed)
         for name, value in members.log_ratios(out.times_ms, out.step_s).items():
             opinions.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
 
@@ -137,14 +133,14 @@ def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bo
         blends.append(possible[best])
         uppers.append(margin(residuals[best], table.kinds, quantile))
     kept = {name for names in blends for name in names}
-    members = train(table, with_notebook="notebook" in kept, seed=seed)
+    members = train(table, seed=seed)
     members = msgspec.structs.replace(members, **{name: None for name in members.__struct_fields__ if name not in kept})
     return Carrier(
         measured.profiles[0].framework, found, tuple(measured.target_s), members, tuple(blends), tuple(uppers)
     )
 
 
-def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
+def train(table: _Table, *, seed: int) -> Members:
     """Every member, trained on all rows of the table."""
     from sklearn.ensemble import ExtraTreesRegressor
 
@@ -155,26 +151,9 @@ def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
         op_ratios = np.log((table.target_ms + LEAST_MS) / (table.times_ms[:, None, :] + LEAST_MS))
         by_op = kernel_of(rows, op_ratios.reshape(len(rows), -1))
     return Members(
-        notebook=notebook(table, seed) if with_notebook else None,
         trees=forest_of(trees, rows, ratios),
         kernel=kernel_of(rows, ratios),
         by_op=by_op,
-    )
-
-
-def notebook(table: _Table, seed: int) -> Notebook:
-    """The notebook's three members: a Keras network, a random forest, a line on latency. Needs TensorFlow."""
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.linear_model import LinearRegression
-
-    from gpuq.learn.transfer import network
-
-    rows, target_ms = plain(table.times_ms, table.step_s), 1000.0 * table.target_s
-    line = LinearRegression().fit(rows[:, :1], target_ms)
-    return Notebook(
-        network=network.fit(rows, target_ms, seed=seed),
-        forest=forest_of(RandomForestRegressor(_TREES, random_state=seed), rows, target_ms),
-        linear=Linear(_plain(line.coef_[:, 0]), _plain(line.intercept_)),
     )
 
 

@@ -16,42 +16,6 @@ from gpuq.learn.transfer.features import Rows
 Table = tuple[tuple[float, ...], ...]
 
 
-class Linear(msgspec.Struct, frozen=True, tag="linear"):
-    """A straight line on the first feature (in the notebook: latency). One slope and intercept per target."""
-
-    slope: tuple[float, ...]
-    intercept: tuple[float, ...]
-
-    def predict(self, rows: Rows) -> Rows:
-        """(n, features) -> (n, targets)."""
-        return np.asarray(rows[:, :1] * np.array(self.slope) + np.array(self.intercept))
-
-
-class Layer(msgspec.Struct, frozen=True):
-    """One dense layer: weights (inputs x units) and biases."""
-
-    weights: Table
-    biases: tuple[float, ...]
-
-
-class DenseNetwork(msgspec.Struct, frozen=True, tag="network"):
-    """Dense layers with rectifiers between them; inputs standardised by `mean` and `scale`, outputs multiplied by `unit`."""
-
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
-    unit: tuple[float, ...]
-    layers: tuple[Layer, ...]
-
-    def predict(self, rows: Rows) -> Rows:
-        """(n, features) -> (n, targets)."""
-        flow: Any = (rows - np.array(self.mean)) / np.array(self.scale)
-        for index, layer in enumerate(self.layers):
-            if index:
-                flow = np.maximum(flow, 0.0)
-            flow = flow @ np.array(layer.weights) + np.array(layer.biases)
-        return np.asarray(flow * np.array(self.unit))
-
-
 class Tree(msgspec.Struct, frozen=True):
     """A tree as columns, root first. At node i, feature[i] <= threshold[i] goes left; a leaf has feature -1."""
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from gpuq.learn.transfer import fit
-from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Layer, Linear
+from gpuq.learn.transfer.members import Forest, Kernel
 
 CHANCE = np.random.default_rng(1)
 ROWS, TARGETS = CHANCE.normal(size=(60, 4)), CHANCE.uniform(1, 5, size=(60, 2))
@@ -21,17 +21,6 @@ def test_forest_predicts_as_scikit_learn_does():
     assert isinstance(forest, Forest)
     asked = CHANCE.normal(size=(30, 4))
     assert np.allclose(forest.predict(asked), trained.predict(asked))
-
-
-def test_network_applies_rectifiers_between_layers():
-    network = DenseNetwork(
-        (0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,)))
-    )
-    assert back(network).predict(np.array([[3.0], [-3.0]])).tolist() == [[7.0], [61.0]]
-
-
-def test_linear_member_predicts_one_line_per_target():
-    assert Linear((2.0, 3.0), (1.0, 0.0)).predict(np.array([[10.0, 99.0]])).tolist() == [[21.0, 30.0]]
 
 
 def test_kernel_interpolates_training_rows_and_returns_to_the_mean():
