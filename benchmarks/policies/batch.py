@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import Row
+from gpuq.lab.planners.annealing import solve_annealing
+from gpuq.lab.planners.genetic import solve_genetic
+from gpuq.lab.planners.network import SHIPPED, PolicyNetwork, load
+from gpuq.lab.planners.reinforcement import played, solve_reinforcement
 from gpuq.lab.sim.queued import LIMITS, queue
 from gpuq.lab.traces.named import philly_scenario
 from gpuq.policies import registry
-from gpuq.policies.planners.annealing import solve_annealing
 from gpuq.policies.planners.batch import NO_PARTNER, Batch
 from gpuq.policies.planners.batch_builder import build_batch, foremost
-from gpuq.policies.planners.genetic import solve_genetic
 from gpuq.policies.planners.integer import solve_integer
 from gpuq.policies.planners.linear import solve_linear
 from gpuq.policies.planners.plan import Plan, greedy, require_scipy
-from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
-from gpuq.policies.planners.reinforcement import played, solve_reinforcement
 from gpuq.settings import Scheduling
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle

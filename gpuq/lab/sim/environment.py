@@ -16,8 +16,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from gpuq.lab.planners.game import BOUND, CHOICES, SIZE, Game, Observation
 from gpuq.policies.planners.batch import Batch
-from gpuq.policies.planners.reinforced.game import BOUND, CHOICES, SIZE, Game, Observation
 
 Info = dict[str, Any]
 

@@ -19,11 +19,11 @@ from statistics import fmean
 from typing import Any
 
 from gpuq.errors import BadInput, GpuqError
+from gpuq.lab.planners.network import PolicyNetwork, save
+from gpuq.lab.planners.reinforcement import played
 from gpuq.lab.sim.queued import made_up
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.network import PolicyNetwork, save
-from gpuq.policies.planners.reinforcement import played
 
 METHODS = ("ppo", "dqn")
 TRAINED_ON = range(1000, 1200)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpuq.lab.planners.game import SIZE
+from gpuq.lab.planners.network import load, save
 from gpuq.lab.sim import train_policy
 from gpuq.lab.sim.train_policy import against_greedy, main
-from gpuq.policies.planners.reinforced.game import SIZE
-from gpuq.policies.planners.reinforced.network import load, save
-from tests.policies.planners.test_reinforcement import always
+from tests.lab.planners.test_reinforcement import always
 from tests.policies.shop import drawn
 
 HERE = importlib.util.find_spec("stable_baselines3") is not None

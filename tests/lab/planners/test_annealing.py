@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from gpuq.policies.planners.annealing import solve_annealing
+from gpuq.lab.planners.annealing import solve_annealing
 from gpuq.policies.planners.plan import greedy
 from tests.policies.shop import Shop, best_of_all, drawn, seeds, tried, work
 

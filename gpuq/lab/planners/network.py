@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuq.errors import BadInput
-from gpuq.policies.planners.reinforced.game import ABOUT_CHOICE, ABOUT_TURN, CHOICES, SIZE, Observation
+from gpuq.lab.planners.game import ABOUT_CHOICE, ABOUT_TURN, CHOICES, SIZE, Observation
 
 FORMAT = "gpuq reinforced 2"
 SHIPPED = Path(__file__).with_name("shipped.npz")

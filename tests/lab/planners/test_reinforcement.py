@@ -10,10 +10,10 @@ from hypothesis import given
 
 from gpuq.core.state.actions import Launch
 from gpuq.errors import BadInput
+from gpuq.lab.planners.game import CHOICES, SIZE, SKIP
+from gpuq.lab.planners.network import SHIPPED, PolicyNetwork, load, save
+from gpuq.lab.planners.reinforcement import SPEC, played, solve_reinforcement
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.game import CHOICES, SIZE, SKIP
-from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load, save
-from gpuq.policies.planners.reinforcement import SPEC, played, solve_reinforcement
 from gpuq.settings import Scheduling
 from tests.policies.shop import Shop, drawn, seeds, tried, work
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from gpuq.lab.planners.game import ABOUT_CHOICE, ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.game import ABOUT_CHOICE, ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
 from tests.policies.shop import Shop, drawn, seeds, tried, work
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.policies.planners.reinforced import network as module
-from gpuq.policies.planners.reinforced.game import CHOICES, SIZE
-from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load, save
+from gpuq.lab.planners import network as module
+from gpuq.lab.planners.game import CHOICES, SIZE
+from gpuq.lab.planners.network import SHIPPED, PolicyNetwork, load, save
 
 RECORDED = Path(__file__).with_name("recorded.json")
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from gpuq.policies.planners.genetic import solve_genetic
+from gpuq.lab.planners.genetic import solve_genetic
 from gpuq.policies.planners.plan import greedy
 from tests.policies.shop import Shop, best_of_all, drawn, seeds, tried, work
 

@@ -1,7 +1,7 @@
 """Plans each pass by a neural network trained by reinforcement learning.
 
-The network chooses job by job how each is started (`reinforced/game.py`). It is trained in the laboratory
-(`gpuq.lab.sim.train_policy`). Here its best action is taken every time, so the same batch gives the same plan.
+The network chooses job by job how each is started (`game.py`). `gpuq.lab.sim.train_policy`
+trains it. Here its best action is taken every time, so the same batch gives the same plan.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from gpuq.core.scheduling.policy import Policy
+from gpuq.lab.planners.game import Game
+from gpuq.lab.planners.network import SHIPPED, PolicyNetwork, load
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import Plan, better, greedy, planner
-from gpuq.policies.planners.reinforced.game import Game
-from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
 from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
