@@ -3,6 +3,7 @@
 How long Hypothesis may take says something about the machine, and nothing about gpuq.
 """
 
+import gc
 import os
 import sys
 
@@ -19,3 +20,12 @@ settings.load_profile("gpuq")
 # the start of a service.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Modules and the five thousand items of tests live to the end. The garbage collector does not look through them: not while they are
+# made, and not at each collection of a test's own objects.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
