@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gpuq.adapters.process import with_environment
 from gpuq.lab.measured import read_pairs, read_singles
 from tests.lab.campaign.jobs import as_list, contending, crashing, silent
 from tests.support import forked
+from tests.support.forked import Fork, Forks
 
 QUICK = [
     f"--timing={name}={value}"
@@ -27,37 +27,38 @@ QUICK = [
 ]  # fmt: skip
 
 
+MAIN = "import sys; from gpuq.lab.campaign.command import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="module")
+def forks():
+    found = Forks("gpuq.lab.campaign.command")
+    yield found
+    found.close()
+
+
 class Campaign:
     """A list, a folder, and the command on them. Tests run on a busy machine, so it measures with --busy-anyway."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks) -> None:
+        self.forks, self.errors = forks, folder / "errors"
         self.out, self.list = folder / "out", folder / "list.toml"
         self.environ = {**os.environ, "GPUQ_HOME": str(folder / "home")}
         self.list.write_text(
             as_list(contending(folder / "beats"), crashing(), contending(folder / "beats", model="other"))
         )
 
-    def command(self, *words: str) -> list[str]:
+    def words(self, *words: str) -> list[str]:
         usual = ["--backend=cpu", "--tight=50", "--repeats=1", "--busy-anyway", *QUICK]
-        return [
-            sys.executable,
-            "-P",
-            "-m",
-            "gpuq.lab.campaign",
-            f"--out={self.out}",
-            *usual,
-            *words,
-            "--",
-            str(self.list),
-        ]
+        return ["gpuq.lab.campaign", f"--out={self.out}", *usual, *words, "--", str(self.list)]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*words), env=self.environ, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = self.forks.run(MAIN, self.words(*words), env=self.environ, timeout_s=120)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(self.command(*words), env=self.environ, stderr=subprocess.PIPE, text=True)
+    def start(self, *words: str) -> Fork:
+        with Path(os.devnull).open("wb") as out, self.errors.open("wb") as errors:
+            return self.forks.start(MAIN, self.words(*words), out, errors, env=self.environ)
 
     def lines(self) -> list[dict]:
         path = self.out / "runs.jsonl"
@@ -75,8 +76,8 @@ class Campaign:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path):
-    found = Campaign(tmp_path)
+def campaign(tmp_path: Path, forks: Forks):
+    found = Campaign(tmp_path, forks)
     yield found
     assert not found.left_over()
 
@@ -107,10 +108,10 @@ def test_a_campaign_survives_a_crash_writes_its_tables_and_is_done_when_started_
 def test_a_killed_campaign_goes_on_where_it_stopped_and_ends_what_was_left_running(campaign: Campaign):
     killed = campaign.start("--pairs=1")
     while len(campaign.runs()) < 2 or not campaign.left_over():
-        assert killed.poll() is None, killed.stderr.read()
+        assert killed.poll() is None, campaign.errors.read_text()
         time.sleep(0.01)
     killed.kill()
-    killed.communicate()
+    killed.wait(30)
     assert campaign.left_over(), "the killed campaign did not end its workloads"
     before = campaign.runs()
     after = campaign.run("--pairs=1")
@@ -126,11 +127,11 @@ def test_sigterm_ends_the_processes_and_keeps_earlier_runs(campaign: Campaign, n
     campaign.list.write_text(as_list(contending(campaign.out.parent / "beats"), silent()))
     stopped = campaign.start()
     while len(campaign.runs()) < 1 or not campaign.left_over():
-        assert stopped.poll() is None, stopped.stderr.read()
+        assert stopped.poll() is None, campaign.errors.read_text()
         time.sleep(0.01)
     stopped.send_signal(number)
-    _, said = stopped.communicate(timeout=30)
-    assert stopped.returncode == 130
+    assert stopped.wait(30) == 130
+    said = campaign.errors.read_text()
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
     assert campaign.runs() == ["contending 1"]
