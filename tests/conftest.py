@@ -21,8 +21,8 @@ settings.load_profile("gpuq")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Modules and the five thousand items of tests live to the end. The garbage collector does not look through them: not while they are
-# made, and not at each collection of a test's own objects.
+# Modules and the five thousand items of tests live to the end, so the garbage collector looks through them neither while they are
+# made, nor at each collection of a test's own objects.
 gc.disable()
 
 

@@ -48,7 +48,7 @@ def first_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_better_model_is_published_and_requested_of_the_dispatcher(settings: Settings):
     store = FewRows(world())
-    result = retrain.train(settings, store, NOW)  # type: ignore[arg-type]
+    result = retrain.train(settings, store, NOW, draw=False)  # type: ignore[arg-type]
     assert (result["published"], result["version"], result["previous"]) == (True, "v0001", None)
     assert (result["attempts"], result["held_out"]) == (32, 11)
     assert result["figures"]["candidate"]["loss"] < result["figures"]["serving"]["loss"]

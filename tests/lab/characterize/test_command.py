@@ -61,34 +61,41 @@ def test_tables_are_described_with_no_daemon_and_no_home(tables: Path, tmp_path:
     assert not (tmp_path / "home").exists()
 
 
-def test_the_record_is_described_where_no_tables_are_named(tmp_path: Path):
+def test_the_record_is_described_where_no_tables_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     home = Home(tmp_path / "home")
     home.create()
     store = open_store(make_record(home.database))
     fill(store, world())
     store.close()
-    done = gpuq(home.root)
-    assert done.returncode == 0, done.stderr
-    assert "Relevance to peak_utilization_pct" in done.stdout
-    assert "32 jobs measured alone" in done.stdout
-    assert "Clusters: 2" in done.stdout
+    monkeypatch.setenv("GPUQ_HOME", str(home.root))
+    assert command.main([]) == 0
+    printed = capsys.readouterr().out
+    assert "Relevance to peak_utilization_pct" in printed
+    assert "32 jobs measured alone" in printed
+    assert "Clusters: 2" in printed
 
 
-def test_nothing_to_describe_is_exit_code_2_with_its_fix(tmp_path: Path):
+def test_nothing_to_describe_is_exit_code_2_with_its_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     home = Home(tmp_path / "home")
     home.create()
     make_record(home.database)
     (tmp_path / "empty").mkdir()
     new, none = tmp_path / "new", "No finished attempt"
     for where, words, sentence in (
-        (home.root, (), none),
-        (new, (), none),
-        (home.root, ("--data", tmp_path / "empty"), "no measured jobs"),
+        (home.root, [], none),
+        (new, [], none),
+        (home.root, ["--data", str(tmp_path / "empty")], "no measured jobs"),
     ):
-        done = gpuq(where, *words)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert sentence in done.stderr
-        assert len(done.stderr.splitlines()) == 2
+        monkeypatch.setenv("GPUQ_HOME", str(where))
+        assert command.main(words) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert sentence in printed.err
+        assert len(printed.err.splitlines()) == 2
     assert not new.exists()
 
 

@@ -1,4 +1,4 @@
-"""The Keras member. The only test here that imports TensorFlow, in a process of its own."""
+"""The Keras member: only a benchmark trains it, so it is tested by `make soak`, in a process of its own."""
 
 import json
 import subprocess
@@ -35,6 +35,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.soak
 def test_the_network_learns_is_repeatable_and_predicts_as_keras_does():
     if find_spec("tensorflow") is None:
         pytest.skip("TensorFlow comes with the `workloads` extra")
