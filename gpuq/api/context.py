@@ -42,7 +42,7 @@ _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
 
 
-class HostLogs(Protocol):
+class HostLogReader(Protocol):
     """The logs of attempts that ran on other hosts."""
 
     async def read(self, host: str, job: int, attempt: int, offset: int, limit: int) -> Chunk | None:
@@ -80,7 +80,7 @@ class ApiContext:
     token: str
     """The secret that TCP callers must send."""
     models: Models | None = None
-    host_logs: HostLogs | None = None
+    host_logs: HostLogReader | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
