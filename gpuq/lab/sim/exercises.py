@@ -72,7 +72,7 @@ def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
             declared_memory=rng.choice([None, None, 2 * _GIB]),
             preemptible=rng.random() < 0.5,
         )
-        for number in range(1, 61)
+        for number in range(1, 41)
     ]
     wide = replace(arrivals[6], devices=5)
     large = replace(arrivals[12], declared_memory=64 * _GIB)
