@@ -11,11 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuq.errors import BadInput
 from gpuq.lab.public import rows
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported, narrow, of
 
+Numbers = NDArray[np.float64]
 FILE = "philly_jobs.csv"
 DAY_S = 86_400.0
 # In the first two weeks 22 jobs were submitted, in the third 1,549.
@@ -67,24 +69,25 @@ def _stretch(kept: Sequence[TraceJob], count: int, seed: int) -> tuple[list[Trac
 
 def _starts(kept: Sequence[TraceJob], count: int) -> list[int]:
     submits = np.array([job.submit_s for job in kept])
-    done = np.concatenate(([0.0], np.cumsum([job.work_s for job in kept])))
+    durations = np.array([job.duration_s for job in kept])
+    devices = np.array([job.devices for job in kept])
+    done = np.concatenate(([0.0], np.cumsum(durations * devices)))
     enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
     found: list[int] = []
     for first in np.flatnonzero(enough & (submits[: len(enough)] >= _SPARSE_S)).tolist():
+        here = slice(first, first + count)
         free = not found or first >= found[-1] + count
-        if free and felt(kept[first : first + count]) >= LEAST_FELT:
+        if free and _felt(submits[here], durations[here], devices[here]) >= LEAST_FELT:
             found.append(first)
     return found
 
 
-def felt(jobs: Sequence[TraceJob]) -> float:
+def _felt(submits: Numbers, durations: Numbers, devices: Numbers) -> float:
     """The share of the work that would be done by the last submission, at 90% of 64 devices, if each job started at once."""
-    submits = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
-    durations = np.array([job.duration_s for job in jobs])
-    devices = np.array([job.devices for job in jobs])
+    since = submits - submits[0]
     work = float(durations @ devices)
     span = work / (64 * 0.9)
-    left = span - submits * (span / submits[-1] if submits[-1] > 0 else 0.0)
+    left = span - since * (span / since[-1] if since[-1] > 0 else 0.0)
     return float(np.minimum(durations, left) @ devices) / work
 
 
