@@ -99,9 +99,10 @@ def _empty_database(backend: str, request: pytest.FixtureRequest) -> str:
     if backend == "sqlite":
         return make_record(request.getfixturevalue("tmp_path") / "gpuq.db")
     url = request.getfixturevalue("postgresql_url")
-    tables = ", ".join(name for name in metadata.tables if name not in {"numbers", "leadership"})
+    # Not TRUNCATE, which makes new files for eleven tables and their indexes: that takes five times as long as a few rows.
+    emptied = (table.name for table in reversed(metadata.sorted_tables) if table.name not in {"numbers", "leadership"})
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {tables}")
+        connection.execute("; ".join(f"DELETE FROM {name}" for name in emptied))
         connection.execute("UPDATE numbers SET last_job = 0, last_request = 0")
         connection.execute("UPDATE leadership SET epoch = 0, holder = NULL, renewed_at = 0")
     return url
