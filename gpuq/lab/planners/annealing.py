@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from gpuq.policies.planners.batch import Batch, Indices
-from gpuq.policies.planners.plan import SEED, Plan, better, complete, greedy, planner
+from gpuq.policies.planners.plan import Plan, better, complete, greedy, planner
 from gpuq.policies.spec import PolicySpec
 
 _MOVES = 4_000
@@ -25,7 +25,7 @@ _HOTTEST = 0.3
 _COOLING = 1e-3
 
 
-def solve_annealing(batch: Batch, seed: int = SEED, moves: int = _MOVES) -> Plan:
+def solve_annealing(batch: Batch, seed: int = 0, moves: int = _MOVES) -> Plan:
     """The best plan met; no worse than the greedy one."""
     start = greedy(batch)
     if not len(start.chosen):

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from gpuq.policies.planners.batch import Batch
-from gpuq.policies.planners.plan import SEED, Plan, complete, greedy, planner
+from gpuq.policies.planners.plan import Plan, complete, greedy, planner
 from gpuq.policies.spec import PolicySpec
 
 _POPULATION = 16
@@ -32,7 +32,7 @@ _Genes = tuple[int, ...]
 _Individual = tuple[float, _Genes]
 
 
-def solve_genetic(batch: Batch, seed: int = SEED, generations: int = _GENERATIONS) -> Plan:
+def solve_genetic(batch: Batch, seed: int = 0, generations: int = _GENERATIONS) -> Plan:
     """The best plan of the last generation; no worse than the greedy one."""
     start = greedy(batch)
     if not len(start.chosen):

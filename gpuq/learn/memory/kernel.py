@@ -27,7 +27,6 @@ Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 # The first group contains all jobs; the others are fields of `JobInputs`.
 GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
 SHAPES = ("level", "batch", "size", "compute", "walk")
-TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
 # Zero and unit of each slope: batch 64 and four doublings; a product of 256 and three; 2^30 multiply-adds and four.
 _CENTRES = np.array([6.0, 8.0, 30.0])
 _UNITS = np.array([4.0, 3.0, 4.0])

@@ -24,9 +24,6 @@ from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
 from gpuq.settings import Scheduling
 
-# Fixed, so that a randomised planner makes the same plan of the same batch: runs can be repeated and faults reproduced.
-SEED = 0
-
 
 @dataclass(frozen=True)
 class Plan:
