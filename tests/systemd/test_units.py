@@ -192,7 +192,7 @@ def test_systemd_holds_the_port_of_the_endpoint(units):
 
 
 @pytest.mark.parametrize("service", ["gpuq-retrain.service", "gpuq-api.service", "gpuq-worker.service"])
-def test_where_tensorflow_may_run_it_may_compile(units, service):
+def test_where_libraries_may_compile_they_are_let(units, service):
     assert "MemoryDenyWriteExecute" not in settings(units / service)
 
 
