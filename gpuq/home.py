@@ -125,6 +125,11 @@ class Home:
         return self.root / "spool"
 
     @property
+    def epoch_file(self) -> Path:
+        """The highest epoch of a dispatcher that this host has seen."""
+        return self.root / "epoch"
+
+    @property
     def logs(self) -> Path:
         """The logs of gpuq's own processes."""
         return self.root / "logs"

@@ -62,7 +62,7 @@ class EventInbox:
     """
 
     def __init__(self, taken: dict[str, int], keys: HostKeys, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`taken`: the last event of each host that is committed."""
+        """`taken`: the last event of each host that is committed. `seen_epochs`: the highest epoch that each host has seen."""
         self.taken = taken
         self._keys = keys
         self._monotonic = monotonic
@@ -71,6 +71,7 @@ class EventInbox:
         # All known hosts at the start, so that they learn the name of this process.
         self._to_acknowledge = set(taken)
         self._refusals: dict[str, tuple[float, int]] = {}
+        self.seen_epochs: dict[str, int] = {}
 
     def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
         """The new events in these messages, each of which comes with the time when it was sent."""
@@ -80,6 +81,9 @@ class EventInbox:
                 self.refused("", f"a message in the name of {message.host:.60} is not signed by it")
                 continue
             host = message.host
+            if isinstance(message, HostReport) and not isinstance(message.epoch, UnsetType):
+                # Also in a report for an earlier dispatcher: the host takes nothing from this one until its epoch is higher.
+                self.seen_epochs[host] = message.epoch
             self.taken.setdefault(host, 0)
             self._to_acknowledge.add(host)
             try:
@@ -94,13 +98,13 @@ class EventInbox:
                 received.append(Received(HostId(host), event, sent_at))
         return received
 
-    def acknowledgements(self) -> dict[str, bytes]:
-        """What to send to the hosts that were heard since the last call, once their events are committed.
+    def acknowledgements(self, epoch: int) -> dict[str, bytes]:
+        """What to send in this epoch to the hosts that were heard since the last call, once their events are committed.
 
         It is sent with every report, because a flushed Redis loses it.
         """
         hosts, self._to_acknowledge = self._to_acknowledge, set()
-        return {host: self._keys.sealed(self._acknowledgement(host)) for host in sorted(hosts)}
+        return {host: self._keys.sealed(self._acknowledgement(host, epoch)) for host in sorted(hosts)}
 
     def refused(self, sender: str, what: str) -> None:
         """Log that a message, or a part of it, was refused: once a minute for each sender, "" if it is not known."""
@@ -142,10 +146,10 @@ class EventInbox:
             self.taken[host] = report.first_seq - 1
         return True
 
-    def _acknowledgement(self, host: str) -> Acknowledgement:
+    def _acknowledgement(self, host: str, epoch: int) -> Acknowledgement:
         last = self._last_report.get(host)
         worker, number = (last.worker, last.number) if last else ("", 0)
-        return Acknowledgement(host, self.taken.get(host, 0), worker, number, self._dispatcher)
+        return Acknowledgement(host, self.taken.get(host, 0), worker, number, self._dispatcher, epoch=epoch)
 
 
 def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:

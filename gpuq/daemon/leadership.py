@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Claim, Commit, Store
+from gpuq.adapters.store.leadership import overtaken
+from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import Unreachable
 
 log = logging.getLogger(__name__)
@@ -30,10 +32,13 @@ POLL_S: Final = 0.5
 
 
 class Lease:
-    """The leadership of this dispatcher in one epoch. `clock` gives seconds for intervals."""
+    """The leadership of this dispatcher, `holder`, in one epoch, and all that it writes to the record: each call is fenced by the
+    epoch and renews the lease. `clock` gives seconds for intervals. The calls block, and raise Conflict if another dispatcher has
+    taken over."""
 
-    def __init__(self, store: Store, epoch: int, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, holder: str, epoch: int, clock: Callable[[], float]) -> None:
         self.store = store
+        self.holder = holder
         self.epoch = epoch
         self._clock = clock
         self._renewed_at = clock()
@@ -43,11 +48,31 @@ class Lease:
         return self._clock() - self._renewed_at >= RENEW_S
 
     def commit(self, commit: Commit) -> None:
-        """Commit in this epoch, which renews the lease. Raises Conflict if another dispatcher has taken over. Blocks."""
+        """Commit in this epoch."""
         commit.epoch = self.epoch
+        self._renewing(lambda: self.store.commit(commit))
+
+    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+        """See `Store.revoke`."""
+        return self._renewing(lambda: self.store.revoke(attempt, at, epoch=self.epoch))
+
+    def prune_journal(self, before: int) -> None:
+        """See `Store.prune_journal`."""
+        self._renewing(lambda: self.store.prune_journal(before, epoch=self.epoch))
+
+    def raise_above(self, epoch: int) -> None:
+        """Lead in an epoch above this one: hosts have seen it, and the record, an earlier copy of itself, has not."""
+        raised = self.store.take_leadership(self.holder, LEASE_S, above=epoch)
+        if raised is None:
+            raise overtaken(self.epoch, self.store.leader())
+        log.warning("leads in epoch %d: hosts have seen epoch %d, which the record lacks", raised, epoch)
+        self.epoch = raised
+
+    def _renewing(self, write: Callable[[], T]) -> T:
         began = self._clock()
-        self.store.commit(commit)
+        result = write()
         self._renewed_at = began
+        return result
 
     def release(self) -> None:
         """Let a standby take over at once. Without a database it takes over when the lease has expired. Blocks."""

@@ -55,6 +55,8 @@ _RETRY_S = 0.5
 _VIEW_EVERY_S = 0.5
 _VIEW_LIVES_S = 15
 _READ_AT_ONCE = 1000
+# A record that was restored from a backup is this many epochs behind its hosts at most.
+_FURTHEST_EPOCH = 1_000_000
 # A pass over a long queue may take a while; reports alone do not make it run more than this share of the time.
 _PASS_SHARE = 0.25
 
@@ -178,10 +180,12 @@ class Dispatcher:
             for message_id, message in cycle.messages
             if isinstance(message, Spooled | HostReport)
         ]
-        for received in self.inbox.worker_events(from_workers):
+        taken = self.inbox.worker_events(from_workers)
+        await self._keep_ahead_of_hosts()
+        for received in taken:
             end = received.event
             if isinstance(end, Exited) and end.ending is Ending.NEVER_STARTED:
-                work = partial(claimer_says_so, self.parts.store, end, cycle.now + self._wall_offset)
+                work = partial(claimer_says_so, self.parts.lease, end, cycle.now + self._wall_offset)
                 if not await self._until_it_works(work):
                     continue
             cycle.received.append(received)
@@ -202,6 +206,15 @@ class Dispatcher:
                 self._read_at = cycle.now
         if not cycle.events and not cycle.received:
             cycle.events.append(Woke())
+
+    async def _keep_ahead_of_hosts(self) -> None:
+        """Raise the epoch above those that hosts have seen: they follow no lower one. A captured host cannot raise it far."""
+        lease = self.parts.lease
+        for host, epoch in self.inbox.seen_epochs.items():
+            if epoch > lease.epoch + _FURTHEST_EPOCH:
+                self.inbox.refused(host, f"host {host} claims to have seen epoch {epoch}")
+            elif epoch > lease.epoch:
+                await self._until_it_works(partial(lease.raise_above, epoch))
 
     def _sent_at(self, message_id: str, now: float) -> float:
         """When a message was added to the inbox, by our clock. A message that waited there is as old as its id says."""
@@ -278,7 +291,7 @@ class Dispatcher:
             self._committed.update(self.inbox.taken)
 
     async def _after_commit(self, cycle: Cycle) -> None:
-        orders = self.parts.performer.due(self.state, self.journal.seq, cycle.now)
+        orders = self.parts.performer.due(self.state, self.journal.seq, self.parts.lease.epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
         if orders:
             await self.parts.run_blocking(self.parts.performer.send, orders, cycle.now)
@@ -293,7 +306,7 @@ class Dispatcher:
         if not attempt.revoking:
             return False
         waited_s, at = now - attempt.launched_at, now + self._wall_offset
-        end = await self._until_it_works(partial(revoke, self.parts.store, attempt, waited_s, at))
+        end = await self._until_it_works(partial(revoke, self.parts.lease, attempt, waited_s, at))
         if end is not None:
             self._revoked.append(end)
             self._cycle_again = True
@@ -303,7 +316,7 @@ class Dispatcher:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
-        for host, acknowledgement in self.inbox.acknowledgements().items():
+        for host, acknowledgement in self.inbox.acknowledgements(self.parts.lease.epoch).items():
             await stream.set_acknowledged(host, acknowledgement)
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S

@@ -30,13 +30,13 @@ from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease, holder_name, renew_during, stand_by
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, DispatcherDependencies
+from gpuq.daemon.order_key import order_key, record_key
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.daemon.shadow import Shadow, exclusively
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
-from gpuq.home import private_secret
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.messages.wire import HostKeys
@@ -83,11 +83,12 @@ async def _run(settings: Settings, holder: str) -> None:
         store = await run_blocking(open_store, settings.database_url)
         try:
             learner = Learner(store, Shelf(settings.home.models), settings.learning)
+            await run_blocking(order_key, settings.home, settings.worker.host, store)
             # Before it may lead, so that a takeover need not read the whole history.
             await run_blocking(learner.catch_up, time.time())
             epoch = await stand_by(store, holder, run_blocking, stop, partial(_tell_systemd, notify, "standby"))
             if epoch is not None:
-                lease = Lease(store, epoch, partial(time.clock_gettime, time.CLOCK_BOOTTIME))
+                lease = Lease(store, holder, epoch, partial(time.clock_gettime, time.CLOCK_BOOTTIME))
                 try:
                     making = run_blocking(_assemble, settings, lease, learner, policy, run_blocking)
                     dispatcher: Dispatcher = await renew_during(lease, making)
@@ -119,9 +120,11 @@ def _assemble(
     clock = SteadyClock()
     learner.catch_up(clock())
     last_seq = store.last_seq()
-    store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
+    lease.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store, clock(), learner.register)
-    keys = HostKeys(private_secret(settings.home.order_key_file))
+    key = order_key(settings.home, settings.worker.host, store)
+    record_key(lease, settings.worker.host, key)
+    keys = HostKeys(key)
     parts = DispatcherDependencies(
         store=store,
         lease=lease,

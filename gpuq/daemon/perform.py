@@ -29,9 +29,9 @@ class Performer:
         self._launch_again_s = launch_again_s
         self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
 
-    def due(self, state: State, ring: int, now: float) -> list[Order]:
+    def due(self, state: State, ring: int, epoch: int, now: float) -> list[Order]:
         """The orders that the state calls for and that were not sent lately, each to the instance that reports for its host;
-        another `ring` gives them other ids."""
+        another `ring` gives them other ids. `epoch` is the one in which this dispatcher leads."""
         wanted = {
             (attempt.id, verb): attempt
             for attempt in state.attempts.values()
@@ -45,7 +45,8 @@ class Performer:
             if sent_at is None or now - sent_at >= again_s:
                 host = state.hosts.get(attempt.host)
                 instance = None if host is None else host.instance
-                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance))
+                known = 0 if self._keys.is_of_previous_release(attempt.host) else epoch
+                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance, known))
         return due
 
     def send(self, orders: list[Order], now: float) -> None:

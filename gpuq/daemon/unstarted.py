@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import logging
 
-from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Attempt, Ending
 from gpuq.core.state.events import Exited
+from gpuq.daemon.leadership import Lease
 
 log = logging.getLogger(__name__)
 
 
-def revoke(store: Store, attempt: Attempt, waited_s: float, at: float) -> Exited | None:
+def revoke(lease: Lease, attempt: Attempt, waited_s: float, at: float) -> Exited | None:
     """Take back, at `at` by the wall clock, the order to start an attempt that its host has not reported for `waited_s`. Blocks.
 
     Returns its end if no instance has claimed it, and none can any more, or if the one that has was replaced by another. Else
     None: the instance with the claim will report what became of it.
     """
-    claim = store.revoke(attempt.id, at)
+    claim = lease.revoke(attempt.id, at)
     if claim is None:
         reason = f"host {attempt.host} did not start it within {waited_s:.0f} s"
         return Exited(attempt.id, at, Ending.NEVER_STARTED, None, reason, Measurement())
@@ -33,9 +33,9 @@ def revoke(store: Store, attempt: Attempt, waited_s: float, at: float) -> Exited
     return None
 
 
-def claimer_says_so(store: Store, end: Exited, at: float) -> bool:
+def claimer_says_so(lease: Lease, end: Exited, at: float) -> bool:
     """Whether an end as never started comes from the instance that claimed the attempt, or no instance has. Blocks."""
-    claim = store.revoke(end.attempt, at)
+    claim = lease.revoke(end.attempt, at)
     if claim is None or claim.instance in {None, end.instance}:
         return True
     message = "dropped `never started` for attempt %s: another machine or home under the same host name has claimed it"

@@ -26,6 +26,7 @@ TASK = "gpuq_workers.run_job.run"
 FORMER_TASK = "workers.run_job.run"
 # The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
 _NUMBERS_END = 2**53
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=_NUMBERS_END)]
 
 
 def queue_name(host: str) -> str:
@@ -60,7 +61,8 @@ class Verb(StrEnum):
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     """An order to a host. `ring` tells repeated orders apart; the fenced start makes repeats harmless. `instance` is that of the
-    worker service which is to follow it; None, and then not written, for any."""
+    worker service which is to follow it; None, and then not written, for any. `epoch` is the one in which the dispatcher leads;
+    0, and then not written, for a host of the previous release."""
 
     host: str
     job: int
@@ -68,6 +70,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     ring: int
     verb: Verb
     instance: str | None = None
+    epoch: _Number = 0
 
     @property
     def attempt_id(self) -> AttemptId:
@@ -146,7 +149,8 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     """A `HostReported` body; may be lost.
 
     `last_seq` is the newest spool number the host has written (0: none), `first_seq` the oldest that it still has, `last_seq` + 1
-    if it has none. Reports of the previous release have neither `first_seq` nor `number`; UNSET keeps their signature valid.
+    if it has none; `epoch` the highest of a dispatcher that it has seen. Reports of the previous release have neither these nor
+    `number`; UNSET keeps their signature valid.
     """
 
     host: str
@@ -155,6 +159,7 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     signature: str = ""
     first_seq: Annotated[int, msgspec.Meta(ge=1, lt=_NUMBERS_END)] | msgspec.UnsetType = msgspec.UNSET
     number: ReportNumber | msgspec.UnsetType = msgspec.UNSET
+    epoch: _Number | msgspec.UnsetType = msgspec.UNSET
 
 
 class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
@@ -188,7 +193,8 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     """From the dispatcher to a host: its events up to number `seq` are committed.
 
     `worker` and `number` are those of the host's latest report ("" and 0 before the first), so a host recognises one that was
-    replayed: it answers another process, or an earlier report. `dispatcher` is to be repeated in the next report.
+    replayed: it answers another process, or an earlier report. `dispatcher` is to be repeated in the next report. `epoch` is the
+    one in which the dispatcher leads.
     """
 
     host: str
@@ -197,6 +203,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     number: int
     dispatcher: str
     signature: str = ""
+    epoch: _Number | msgspec.UnsetType = msgspec.UNSET
 
 
 Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
@@ -250,6 +257,10 @@ class HostKeys:
     def of(self, host: str) -> str:
         """The key for orders to `host`."""
         return self._master if host in self._with_master_key else host_key(self._master, host)
+
+    def is_of_previous_release(self, host: str) -> bool:
+        """Whether the host is known to sign with the master key."""
+        return host in self._with_master_key
 
     def sealed(self, acknowledgement: Acknowledgement) -> bytes:
         """The acknowledgement as its host understands it: one of the previous release takes a bare number."""

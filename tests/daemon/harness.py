@@ -101,7 +101,7 @@ class Harness:
         """Take the leadership, also from the dispatcher before."""
         epoch = self.store.take_leadership("the test", LEASE_S)
         assert epoch is not None
-        return Lease(self.store, epoch, lambda: self.now)
+        return Lease(self.store, "the test", epoch, lambda: self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
         """What the API does: commit, then ring (the ring may be lost)."""

@@ -19,6 +19,7 @@ import pytest
 from gpuq_workers import run_job
 from gpuq_workers.attempts import AttemptFolder, StartFile
 from gpuq_workers.deliver import Delivery
+from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.residents import Residents
 from gpuq_workers.shim.record import OnceFile
 from gpuq_workers.spool import Spool
@@ -96,7 +97,14 @@ class Host:
     def restart(self) -> None:
         self.spool = Spool(self.home.spool, "host")
         self.residents = Residents(self.home.attempts, self.spool, self.measure, grace_s=1.0, instance="home")
-        self.delivery = Delivery(self.spool, self.harness.stream, "host", self.key, monotonic=lambda: self.harness.now)
+        self.delivery = Delivery(
+            self.spool,
+            self.harness.stream,
+            "host",
+            self.key,
+            SeenEpoch(self.home.epoch_file),
+            monotonic=lambda: self.harness.now,
+        )
 
     def lose_spool(self) -> None:
         shutil.rmtree(self.home.spool)

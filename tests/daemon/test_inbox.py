@@ -28,7 +28,7 @@ class Sender:
 
     def answer(self) -> wire.Acknowledgement:
         """The acknowledgement that is due."""
-        found = wire.genuine(self.inbox.acknowledgements()[self.host], wire.Acknowledgement, self.host, self.key)
+        found = wire.genuine(self.inbox.acknowledgements(1)[self.host], wire.Acknowledgement, self.host, self.key)
         assert found is not None
         return found
 
@@ -54,7 +54,7 @@ def test_known_hosts_learn_the_name_of_the_dispatcher_before_they_report(inbox: 
     answer = Sender(inbox).answer()
 
     assert (answer.seq, answer.worker, answer.number) == (3, "", 0)
-    assert inbox.acknowledgements() == {}
+    assert inbox.acknowledgements(1) == {}
     assert Sender(inbox).counts(Sender(inbox).report(1, answer.dispatcher)) == [True]
 
 
@@ -156,7 +156,7 @@ def test_refusals_are_logged_once_a_minute_for_each_sender(caplog: pytest.LogCap
     assert [host for host, _ in logged] == ["a", "b", "unknown"] * 3
     assert logged[3][1] == "refused: host a reported attempt 60 (59 more since the last line like this)"
     assert inbox.taken == {}, "a forged name leaves nothing behind"
-    assert inbox.acknowledgements() == {}
+    assert inbox.acknowledgements(1) == {}
 
 
 # --- the previous release --------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_host_of_the_previous_release_is_served_until_it_signs_with_its_own_ke
     caplog.set_level(logging.CRITICAL)
     keys = wire.HostKeys(MASTER)
     inbox = EventInbox({"a": 3}, keys)
-    inbox.acknowledgements()
+    inbox.acknowledgements(1)
     former, upgraded = Sender(inbox, key=MASTER), Sender(inbox)
     unnumbered = former.report(1, "")
     unnumbered = wire.seal(
@@ -177,7 +177,7 @@ def test_a_host_of_the_previous_release_is_served_until_it_signs_with_its_own_ke
 
     assert former.counts(unnumbered, unnumbered, former.event(4)) == [True, True, True]
     assert keys.of("a") == MASTER, "it follows no other orders"
-    assert inbox.acknowledgements() == {"a": b"4"}
+    assert inbox.acknowledgements(1) == {"a": b"4"}
 
     assert upgraded.counts(upgraded.event(5)) == [True]
     assert keys.of("a") == host_key(MASTER, "a")

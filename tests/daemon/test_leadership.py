@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.memory import MemoryStore
+from gpuq.core.state.attempt import AttemptId
 from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
 from gpuq.errors import Conflict, Unreachable
 from gpuq.messages.live import decode
+from gpuq.messages.wire import Acknowledgement, HostReport, genuine, seal, verify
 from tests.daemon.harness import Harness, run_here
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -166,3 +169,81 @@ def test_a_holder_is_the_lock_file_on_this_boot_of_this_machine(tmp_path: Path) 
     assert re.fullmatch(r"main \([0-9a-f-]{36}/\d+/\d+\)", names[0])
     assert names[0] != names[1]
     assert names[0] == holder_name("main", locks[0])
+
+
+async def test_orders_and_acknowledgements_carry_the_epoch(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    harness.start()
+    harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn()
+    (_, signed), *_ = harness.bell.sent[world.host]
+    assert verify(signed, world.key, world.host).epoch == 2
+    answer = genuine(await harness.stream.acknowledged("host") or b"", Acknowledgement, "host", world.key)
+    assert answer is not None
+    assert answer.epoch == 2
+
+
+async def test_a_dispatcher_that_was_overtaken_revokes_nothing(harness: Harness) -> None:
+    """The other one has launched the job meanwhile, and its host is about to claim it."""
+    overtaken = harness.lease
+    world = World(harness.store, a_device())
+    harness.start()
+    job = harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn()
+    with pytest.raises(Conflict):
+        overtaken.revoke(AttemptId(job, 1), harness.now)
+    with pytest.raises(Conflict):
+        overtaken.prune_journal(before=1000)
+    harness.deliver(world)
+    assert world.starts == [AttemptId(job, 1)]
+
+
+async def test_a_commit_whose_answer_was_lost_is_kept_once_and_the_dispatcher_goes_on(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the connection to PostgreSQL breaks between the commit and its answer, each time."""
+    monkeypatch.setattr("gpuq.daemon.loop._RETRY_S", 0)
+    world, commit, kept = World(harness.store, a_device()), harness.store.commit, list[int]()
+
+    def loses_the_answer(batch: Commit) -> None:
+        commit(batch)
+        if id(batch) not in kept:
+            kept.append(id(batch))
+            raise Unreachable("The connection broke.")
+
+    monkeypatch.setattr(harness.store, "commit", loses_the_answer)
+    job = harness.submit()
+    await harness.live(world, 4)
+    assert harness.states() == {job: "RUNNING"}
+    assert len(kept) > 2
+    names = [entry.name for entry in harness.journal()]
+    assert (names.count("Submitted"), names.count("Launch"), names.count("Started")) == (1, 1, 1)
+
+
+async def test_the_epoch_rises_above_the_one_that_a_host_has_seen(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after the record was restored from a backup: the host takes nothing of a lower epoch."""
+    world = World(harness.store, a_device())
+    *_, report = world.messages(0)
+    assert isinstance(report, HostReport)
+    await harness.turn(seal(structs.replace(report, epoch=40), world.key))
+    assert (harness.lease.epoch, harness.store.leader().epoch) == (41, 41)
+    assert "leads in epoch 41: hosts have seen epoch 40, which the record lacks" in caplog.text
+
+    await harness.turn(seal(structs.replace(report, epoch=2**52), world.key))
+    assert harness.lease.epoch == 41
+    assert "host host claims to have seen epoch 4503599627370496" in caplog.text
+
+
+async def test_a_dispatcher_that_was_overtaken_does_not_raise_its_epoch(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    overtaken = harness.dispatcher
+    harness.store.take_leadership("another", -1)
+    *_, report = world.messages(0)
+    assert isinstance(report, HostReport)
+    with pytest.raises(Conflict):
+        await overtaken.cycle([("1-1", seal(structs.replace(report, epoch=2), world.key))], read_requests=False)
+    assert harness.store.leader().holder == "another"

@@ -149,7 +149,7 @@ class Fleet:
         epoch = await stand_by(store, host, run_blocking, stop, lambda: None)
         if epoch is None:
             return
-        lease = Lease(store, epoch, now)
+        lease = Lease(store, host, epoch, now)
         dispatcher = (await run_blocking(LedBy, self, lease, run_blocking)).dispatcher
         tasks = Tasks()
         tasks.start("listen", dispatcher.listen())

@@ -69,7 +69,7 @@ async def test_a_cancelled_job_on_a_host_that_is_cut_off_ends(harness: Harness) 
 async def test_a_launch_that_was_revoked_before_the_dispatcher_died_ends_in_the_next_one(harness: Harness) -> None:
     world = World(harness.store, a_device())
     job = await launch(harness, world)
-    harness.store.revoke(attempt(job), harness.now)
+    harness.lease.revoke(attempt(job), harness.now)
     harness.start()
     await harness.live(world, 30)
     assert world.starts == [attempt(job, 2)]

@@ -23,6 +23,7 @@ import msgspec
 from gpuq_workers import residents, run_job
 from gpuq_workers.attempts import AttemptFolder, EndFile, StartFile
 from gpuq_workers.deliver import Delivery
+from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import instance_of
 from gpuq_workers.spool import Spool
 
@@ -205,7 +206,7 @@ class Machine:
         self.spool = Spool(home.spool, HOST)
         clock = self.world.clock
         self.residents = residents.Residents(home.attempts, self.spool, measure, 0.3, self.instance, clock, clock)
-        self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, _KEY, clock)
+        self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, _KEY, SeenEpoch(home.epoch_file), clock)
         self.orders = run_job.OrderContext(self.settings, _KEY, _Store(store), _Backend(), self, self.instance, clock)
 
     async def look(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpuq_workers.deliver import Delivery
+from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.spool import Spool
 
 from gpuq.messages import wire
@@ -24,7 +25,9 @@ class Bench:
     def restart(self) -> None:
         """A new process of the worker service."""
         self.spool = Spool(self.folder, "alpha")
-        self.delivery = Delivery(self.spool, self.inbox, "alpha", KEY, monotonic=lambda: self.now)
+        self.delivery = Delivery(
+            self.spool, self.inbox, "alpha", KEY, SeenEpoch(self.folder / "epoch"), monotonic=lambda: self.now
+        )
 
     async def poll(self, seconds: float) -> list[int]:
         """The numbers sent in a turn after so many seconds."""
@@ -180,3 +183,16 @@ async def test_an_acknowledgement_that_does_not_answer_this_process_deletes_noth
 
     assert [message.seq for message in deaf.spool.unacknowledged()] == [1, 2, 3]
     assert deaf.spool.last == 3
+
+
+async def test_an_acknowledgement_of_a_lower_epoch_deletes_nothing(
+    deaf: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await deaf.send(count=2)
+    SeenEpoch(deaf.folder / "epoch").admits(7)
+    for epoch, left in ((6, [1, 2]), (7, [])):
+        answer = acknowledgement(deaf, epoch=epoch)
+        monkeypatch.setattr(deaf.inbox, "acknowledged", lambda _host, answer=answer: asyncio.sleep(0, answer))
+        await deaf.poll(0.1)
+        assert [message.seq for message in deaf.spool.unacknowledged()] == left
+    assert (await deaf.report()).epoch == 7

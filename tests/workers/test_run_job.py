@@ -15,6 +15,7 @@ from gpuq_workers.measuring.progress import HOOK_FOLDER
 
 from gpuq.adapters import process
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 from gpuq.messages.submission import Submission
 from gpuq.messages.wire import Verb
 from gpuq.settings import Settings
@@ -316,3 +317,12 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
     assert (env["PATH"], env["PYTHONUNBUFFERED"]) == ("/opt/bin", "")
     assert env["PYTHONPATH"] == f"{HOOK_FOLDER}:/their/lib"
     assert "/secret/home" not in json.dumps(env)
+
+
+def test_an_order_of_a_lower_epoch_is_dropped(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """Its dispatcher was suspended between a commit and its orders, and another one leads since."""
+    asked = twins.context(settings, OneClaim(spec(["true"]), spec(["true"], attempt_id(2))))
+    for job, epoch in ((1, 7), (2, 6)):
+        run_job.run(asked, wire.sign(wire.Order("alpha", job, 1, 1, Verb.LAUNCH, None, epoch), twins.KEY))
+    assert sorted(path.name for path in settings.home.attempts.iterdir()) == ["1-1"]
+    assert "launch-2-1-1 dropped: it is of a dispatcher that another one has replaced" in caplog.text

@@ -17,6 +17,7 @@ import msgspec
 
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
+from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.spool import Spool
 
 if TYPE_CHECKING:  # importing it would load the Redis library
@@ -32,14 +33,20 @@ _ANSWER_WITHIN_S = 5.0
 class Delivery:
     """Sends the events and reports of one host, signed with its key. Never raises for an unreachable inbox.
 
-    Only an acknowledgement that is signed, and answers a report of this very process, counts: anyone who can write to Redis can
-    write another there, or put back an old one.
+    Only an acknowledgement that is signed by the leader, and answers a report of this very process, counts: anyone who can write
+    to Redis can write another there, or put back an old one.
     """
 
     def __init__(
-        self, spool: Spool, inbox: Stream, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
+        self,
+        spool: Spool,
+        inbox: Stream,
+        host: str,
+        key: str,
+        seen_epoch: SeenEpoch,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._spool, self._inbox, self._host, self._key = spool, inbox, host, key
+        self._spool, self._inbox, self._host, self._key, self._seen_epoch = spool, inbox, host, key, seen_epoch
         self._monotonic = monotonic
         self._worker = secrets.token_hex(8)
         self._reports = 0
@@ -64,7 +71,9 @@ class Delivery:
         self._reports += 1
         number = wire.ReportNumber(self._worker, self._reports, self._dispatcher)
         first_seq = self._spool.first if self._spool.is_numbered else msgspec.UNSET
-        message = msgspec.structs.replace(report, last_seq=self._spool.last, first_seq=first_seq, number=number)
+        message = msgspec.structs.replace(
+            report, last_seq=self._spool.last, first_seq=first_seq, number=number, epoch=self._seen_epoch.highest()
+        )
         await self._inbox.add(wire.seal(message, self._key))
 
     async def _exchange(self) -> None:
@@ -87,6 +96,9 @@ class Delivery:
         found = wire.genuine(raw, wire.Acknowledgement, self._host, self._key)
         if found is None:
             log.warning("an acknowledgement without the dispatcher's signature was ignored", extra={"action": "ignore"})
+            return
+        if not self._seen_epoch.admits(0 if isinstance(found.epoch, msgspec.UnsetType) else found.epoch):
+            log.warning("an acknowledgement of a dispatcher that was replaced was ignored", extra={"action": "ignore"})
             return
         self._dispatcher = found.dispatcher
         # After a restart of this service the dispatcher expects a higher number than the last that it had from the one before.

@@ -25,6 +25,7 @@ from gpuq.messages import wire
 from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
 from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
+from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.shim.mps import PIPES
@@ -52,6 +53,9 @@ def run(context: OrderContext, signed: Any) -> None:
         order = wire.verify(signed, context.key, context.settings.worker.host)
     except wire.BadOrderError as error:
         log.warning("an order was refused: %s", error)
+        return
+    if not SeenEpoch(context.settings.home.epoch_file).admits(order.epoch):
+        log.warning("%s dropped: it is of a dispatcher that another one has replaced", order.rq_id)
         return
     if order.instance not in {None, context.instance}:
         log.warning("%s dropped: it is for another machine or home under this host name", order.rq_id)

@@ -185,6 +185,10 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True):
     """None if it has released the leadership, or if none has led yet."""
     renewed_s_ago: float
     """Seconds since the lease was renewed, by the database's clock."""
+    order_key: str | None = None
+    """The host whose dispatcher first led with the key that orders are signed with, a space, and the key's fingerprint."""
+    first_attempt: int = 1
+    """The lowest number that a new attempt gets. It rises when the record went back, because hosts have the numbers below."""
 
 
 class Commit(msgspec.Struct, kw_only=True):
@@ -209,6 +213,9 @@ class Commit(msgspec.Struct, kw_only=True):
     """host -> why it is drained from now on; None: it is not any more."""
     handled: list[int] = []
     """Ids of requests."""
+    order_key: str | None = None
+    """As in `Leader` from now on, as is `first_attempt`; None changes nothing."""
+    first_attempt: int | None = None
     chances: list[Chance] = []
     """First sharing opportunities of jobs; one that is in the record already stays as it is."""
 
@@ -284,9 +291,9 @@ class Store(Protocol):
         ...
 
     # For the dispatcher: one process writes, the leader.
-    def take_leadership(self, holder: str, lease_s: float) -> int | None:
-        """Lead from now on: the epoch, higher than any before. None while another holder has the leadership, has not released it
-        and has renewed it within `lease_s` seconds."""
+    def take_leadership(self, holder: str, lease_s: float, *, above: int = 0) -> int | None:
+        """Lead from now on: the epoch, higher than any before and than `above`. None while another holder has the leadership, has
+        not released it and has renewed it within `lease_s` seconds."""
         ...
 
     def release_leadership(self, epoch: int) -> None:
@@ -303,12 +310,13 @@ class Store(Protocol):
 
     def commit(self, commit: Commit) -> None:
         """All of it or nothing; renews the lease. Raises Conflict if the commit's epoch is not the current one, because another
-        dispatcher leads, or if a journal number is taken, because this commit was kept before although its answer was lost."""
+        dispatcher leads, or if a journal number is taken by another entry. A commit that was kept before, although its answer was
+        lost, is not kept a second time."""
         ...
 
-    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+    def revoke(self, attempt: AttemptId, at: float, *, epoch: int) -> Claim | None:
         """Take back the order to start an attempt unless it was claimed: exactly one of claim and revoke succeeds. None: no
-        claim of it can succeed any more. A repeated call gives the same."""
+        claim of it can succeed any more. A repeated call gives the same. Renews the lease, raises Conflict as `commit` does."""
         ...
 
     def live_attempts(self) -> list[AttemptRow]:
@@ -327,8 +335,9 @@ class Store(Protocol):
         """The newest journal number; 0 for an empty journal."""
         ...
 
-    def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
+    def prune_journal(self, before: int, *, epoch: int) -> int:
+        """Delete entries with seq < before; how many. The newest entry always stays: the next number follows it. Renews the
+        lease, and raises Conflict as `commit` does."""
         ...
 
     def services(self, *, since: float) -> list[Service]:

@@ -51,9 +51,11 @@ _END_ATTEMPT = (
 
 
 def write(connection: Connection, commit: Commit) -> None:
-    """Write all changes of a cycle. Raises Conflict if another dispatcher leads, Failure for a missing row."""
+    """Write all changes of a cycle, unless they were kept before. Raises Conflict if another dispatcher leads, Failure for a
+    missing row."""
     leadership.renew(connection, commit.epoch)
-    journal.append(connection, commit.entries)
+    if not journal.append(connection, commit.entries):
+        return
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
     _hold(connection, commit.held)
     if commit.launched:
@@ -73,6 +75,7 @@ def write(connection: Connection, commit: Commit) -> None:
     insert_rows(connection, drained_hosts, drained, replace=True)
     for resumed in chunks([host for host, why in commit.drained.items() if why is None]):
         connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
+    leadership.share(connection, commit.order_key, commit.first_attempt)
     insert_rows(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))

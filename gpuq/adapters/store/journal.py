@@ -24,24 +24,27 @@ _COLUMNS = (journal.c.seq, journal.c.at, journal.c.name, journal.c.jobs, journal
 _LAST = select(func.max(journal.c.seq))
 _RUN = re.compile(r"(\d+)-(\d+)")
 _PAGE = 200
-_KEPT_BEFORE_FIX = "Nothing needs to be done: the dispatcher starts again and goes on from the record."
+_TAKEN_FIX = "Nothing needs to be done: the dispatcher starts again and goes on from the record."
 
 
-def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write new entries. Raises Conflict if one of their numbers is taken: the dispatcher committed them before, and the
-    connection broke before the answer came."""
+def append(connection: Connection, entries: Sequence[Entry]) -> bool:
+    """Write new entries, in the order of their numbers. False if these very entries were written before: the dispatcher committed
+    them, and the connection broke before the answer came. Raises Conflict if their numbers are taken by others."""
     if not entries:
-        return
-    first, last = min(entry.seq for entry in entries), last_seq(connection)
-    if first <= last:
-        raise kept_before(first, last)
+        return True
+    first, last = entries[0], last_seq(connection)
+    if first.seq <= last:
+        kept = connection.execute(select(*_COLUMNS).where(journal.c.seq == first.seq)).first()
+        if kept is None or _values(_entry(kept)) != _values(first) or entries[-1].seq != last:
+            raise number_taken(first.seq, last)
+        return False
     connection.execute(insert(journal), [_values(entry) for entry in entries])
+    return True
 
 
-def kept_before(first: int, last: int) -> Conflict:
-    """The error of a commit whose first entry has a number that is taken."""
-    sentence = f"Journal number {first} is taken, the last is {last}: this commit was kept before."
-    return Conflict(sentence, fix=_KEPT_BEFORE_FIX)
+def number_taken(first: int, last: int) -> Conflict:
+    """The error of a commit whose first entry has a number that another entry has."""
+    return Conflict(f"Journal number {first} is taken, the last is {last}.", fix=_TAKEN_FIX)
 
 
 def last_seq(connection: Connection) -> int:

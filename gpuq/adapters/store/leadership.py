@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
 from gpuq.adapters.store.clock import UnixTime
 from gpuq.adapters.store.contract import Leader
@@ -35,21 +35,25 @@ _IS_FREE = or_(
 _TAKE = (
     update(leadership)
     .where(_IS_FREE)
-    .values(epoch=_COLUMNS.epoch + 1, holder=bindparam("taker"), renewed_at=UnixTime())
+    .values(
+        epoch=case((_COLUMNS.epoch < bindparam("above"), bindparam("above")), else_=_COLUMNS.epoch) + 1,
+        holder=bindparam("taker"),
+        renewed_at=UnixTime(),
+    )
 )
 _MINE = _COLUMNS.epoch == bindparam("mine")
 _RENEW = update(leadership).where(_MINE).values(renewed_at=UnixTime())
 _RELEASE = update(leadership).where(_MINE).values(holder=None)
 _END_IF_SUSPENDED = select(func.set_config("idle_in_transaction_session_timeout", bindparam("after"), True))
-_READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE)
+_READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE, _COLUMNS.order_key, _COLUMNS.first_attempt)
 
 
-def take(connection: Connection, holder: str, lease_s: float) -> int | None:
-    """Take the leadership if it is free: the new epoch, or None.
+def take(connection: Connection, holder: str, lease_s: float, above: int = 0) -> int | None:
+    """Take the leadership if it is free: the new epoch, which is higher than `above`, or None.
 
     It is free if it was released, if `holder` had it before, or if it was not renewed for `lease_s` seconds.
     """
-    if connection.execute(_TAKE, {"taker": holder, "lease_s": lease_s}).rowcount == 0:
+    if connection.execute(_TAKE, {"taker": holder, "lease_s": lease_s, "above": above}).rowcount == 0:
         return None
     return read(connection).epoch
 
@@ -67,10 +71,19 @@ def release(connection: Connection, epoch: int) -> None:
     connection.execute(_RELEASE, {"mine": epoch})
 
 
+def share(connection: Connection, order_key: str | None, first_attempt: int | None) -> None:
+    """Write what all dispatchers share; None changes nothing."""
+    values = {"order_key": order_key, "first_attempt": first_attempt}
+    if given := {name: value for name, value in values.items() if value is not None}:
+        connection.execute(update(leadership).values(given))
+
+
 def read(connection: Connection) -> Leader:
-    """Which dispatcher leads, and when it last renewed its lease."""
-    epoch, holder, renewed_s_ago = connection.execute(_READ).one()
-    return Leader(epoch=epoch, holder=holder, renewed_s_ago=renewed_s_ago)
+    """Which dispatcher leads, when it last renewed its lease, and what all dispatchers share."""
+    epoch, holder, renewed_s_ago, order_key, first = connection.execute(_READ).one()
+    return Leader(
+        epoch=epoch, holder=holder, renewed_s_ago=renewed_s_ago, order_key=order_key, first_attempt=first or 1
+    )
 
 
 def overtaken(epoch: int, leader: Leader) -> Conflict:

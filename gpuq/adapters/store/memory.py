@@ -66,6 +66,8 @@ class MemoryStore(Store):
         self.epoch = 0
         self.holder: str | None = None
         self.renewed_at = 0.0
+        self.order_key: str | None = None
+        self.first_attempt = 1
         self._clock = clock
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
         self._last_request = 0
@@ -180,12 +182,12 @@ class MemoryStore(Store):
 
     # --- for the dispatcher
 
-    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+    def take_leadership(self, holder: str, lease_s: float, *, above: int = 0) -> int | None:
         with self._lock:
             now = self._clock()
             if self.holder not in {None, holder} and abs(now - self.renewed_at) <= lease_s:
                 return None
-            self.epoch, self.holder, self.renewed_at = self.epoch + 1, holder, now
+            self.epoch, self.holder, self.renewed_at = max(self.epoch, above) + 1, holder, now
             return self.epoch
 
     def release_leadership(self, epoch: int) -> None:
@@ -195,7 +197,13 @@ class MemoryStore(Store):
 
     def leader(self) -> Leader:
         with self._lock:
-            return Leader(epoch=self.epoch, holder=self.holder, renewed_s_ago=self._clock() - self.renewed_at)
+            return Leader(
+                epoch=self.epoch,
+                holder=self.holder,
+                renewed_s_ago=self._clock() - self.renewed_at,
+                order_key=self.order_key,
+                first_attempt=self.first_attempt,
+            )
 
     def requests(self, limit: int) -> list[Request]:
         with self._lock:
@@ -203,14 +211,15 @@ class MemoryStore(Store):
 
     def commit(self, commit: Commit) -> None:
         with self._lock:
-            if commit.epoch != self.epoch:
-                raise overtaken(commit.epoch, self.leader())
-            self._refuse_impossible(commit)
-            self.renewed_at = self._clock()
-            self._write(commit)
+            renewed_at = self._renewed(commit.epoch)
+            if not self._was_kept(commit):
+                self._refuse_impossible(commit)
+                self._write(commit)
+            self.renewed_at = renewed_at
 
-    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+    def revoke(self, attempt: AttemptId, at: float, *, epoch: int) -> Claim | None:
         with self._lock:
+            self.renewed_at = self._renewed(epoch)
             row = self.attempt_rows.get(attempt)
             if row is None:
                 return None
@@ -237,8 +246,9 @@ class MemoryStore(Store):
         with self._lock:
             return self.entries[-1].seq if self.entries else 0
 
-    def prune_journal(self, before: int) -> int:
+    def prune_journal(self, before: int, *, epoch: int) -> int:
         with self._lock:
+            self.renewed_at = self._renewed(epoch)
             end = min(before, self.last_seq())
             kept = [entry for entry in self.entries if entry.seq >= end]
             deleted = len(self.entries) - len(kept)
@@ -312,11 +322,24 @@ class MemoryStore(Store):
         ]
         return sorted(found, key=lambda each: (each[2], each[0].job, each[0].number))
 
+    def _renewed(self, epoch: int) -> float:
+        """When the lease of this epoch is renewed: now. Raises Conflict if another dispatcher leads."""
+        if epoch != self.epoch:
+            raise overtaken(epoch, self.leader())
+        return self._clock()
+
+    def _was_kept(self, commit: Commit) -> bool:
+        if not commit.entries or commit.entries[-1].seq != self.last_seq():
+            return False
+        first = commit.entries[0]
+        kept = msgspec.structs.replace(first, body=_through_json(first.body), jobs=tuple(first.jobs))
+        return kept in self.entries
+
     def _refuse_impossible(self, commit: Commit) -> None:
         """Raise what SQL would raise, before anything is changed: so a refused commit leaves nothing behind."""
         seqs = [entry.seq for entry in commit.entries]
         if seqs and (min(seqs) <= self.last_seq() or len(set(seqs)) < len(seqs)):
-            raise journal.kept_before(min(seqs), self.last_seq())
+            raise journal.number_taken(min(seqs), self.last_seq())
         launched = [AttemptId(row.job, row.number) for row in commit.launched]
         new = set(launched)
         if (
@@ -376,6 +399,8 @@ class MemoryStore(Store):
         self.host_rows.update(commit.hosts)
         drained = {**self.drained_rows, **commit.drained}
         self.drained_rows = {host: why for host, why in drained.items() if why is not None}
+        self.order_key = commit.order_key or self.order_key
+        self.first_attempt = commit.first_attempt or self.first_attempt
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:

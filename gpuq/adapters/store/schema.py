@@ -4,7 +4,7 @@ A value that is filtered or sorted by has a column; the rest is JSON as text. Fo
 
 - `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
   and the look-up of an idempotency key sees every earlier submission, on both databases.
-- `leadership` has one row, too: the dispatcher that leads, and when it last renewed its lease.
+- `leadership` has one row, too: the dispatcher that leads, when it last renewed its lease, and what all dispatchers share.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
@@ -19,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0009"
+HEAD = "0013"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -49,6 +49,8 @@ leadership = Table(
     Column("epoch", Number, nullable=False),
     Column("holder", Text),
     Column("renewed_at", Double, nullable=False),
+    Column("order_key", Text),
+    Column("first_attempt", Integer),
 )
 
 jobs = Table(

@@ -203,9 +203,9 @@ class SqlStore(Store):
 
     # --- for the dispatcher
 
-    def take_leadership(self, holder: str, lease_s: float) -> int | None:
+    def take_leadership(self, holder: str, lease_s: float, *, above: int = 0) -> int | None:
         with self._database.writing() as connection:
-            return leadership.take(connection, holder, lease_s)
+            return leadership.take(connection, holder, lease_s, above)
 
     def release_leadership(self, epoch: int) -> None:
         with self._database.writing() as connection:
@@ -223,8 +223,9 @@ class SqlStore(Store):
         with self._database.writing() as connection:
             cycle.write(connection, commit)
 
-    def revoke(self, attempt: AttemptId, at: float) -> Claim | None:
+    def revoke(self, attempt: AttemptId, at: float, *, epoch: int) -> Claim | None:
         with self._database.writing() as connection:
+            leadership.renew(connection, epoch)
             return claims.revoke(connection, attempt, at)
 
     def live_attempts(self) -> list[AttemptRow]:
@@ -240,8 +241,9 @@ class SqlStore(Store):
         with self._database.reading() as connection:
             return journal.last_seq(connection)
 
-    def prune_journal(self, before: int) -> int:
+    def prune_journal(self, before: int, *, epoch: int) -> int:
         with self._database.writing() as connection:
+            leadership.renew(connection, epoch)
             return journal.prune(connection, before)
 
     def services(self, *, since: float) -> list[Service]:

@@ -104,5 +104,7 @@ def _empty_database(backend: str, request: pytest.FixtureRequest) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("; ".join(f"DELETE FROM {name}" for name in emptied))
         connection.execute("UPDATE numbers SET last_job = 0, last_request = 0")
-        connection.execute("UPDATE leadership SET epoch = 0, holder = NULL, renewed_at = 0")
+        connection.execute(
+            "UPDATE leadership SET epoch = 0, holder = NULL, renewed_at = 0, order_key = NULL, first_attempt = NULL"
+        )
     return url

@@ -97,19 +97,19 @@ def test_concurrent_stop_and_claim_agree(open_record: Callable[[], Store]) -> No
 
 def test_a_revoked_launch_cannot_be_claimed(store: Store) -> None:
     attempt = launched(store)
-    assert store.revoke(attempt, 220.0) is None
-    assert store.revoke(attempt, 230.0) is None
+    assert store.revoke(attempt, 220.0, epoch=0) is None
+    assert store.revoke(attempt, 230.0, epoch=0) is None
     assert store.claim(attempt, "host", "home", "boot", 240.0) is None
     (row,) = store.attempts(attempt.job)
     assert (row.revoked_at, row.claimed_at, row.instance) == (220.0, None, None)
-    assert store.revoke(AttemptId(attempt.job, 2), 220.0) is None
+    assert store.revoke(AttemptId(attempt.job, 2), 220.0, epoch=0) is None
 
 
 def test_a_claimed_launch_cannot_be_revoked(store: Store) -> None:
     attempt = launched(store)
     store.lease_host("host", "home")
     store.claim(attempt, "host", "home", "boot", 215.0)
-    assert store.revoke(attempt, 220.0) == Claim(instance="home", holder="home")
+    assert store.revoke(attempt, 220.0, epoch=0) == Claim(instance="home", holder="home")
     assert store.attempts(attempt.job)[0].revoked_at is None
 
 
@@ -133,7 +133,7 @@ def test_of_claim_and_revoke_at_once_exactly_one_succeeds(open_record: Callable[
     def revoke(attempt: AttemptId, after_s: float) -> bool:
         both.wait()
         time.sleep(after_s)  # so that each is the first at times
-        return dispatcher.revoke(attempt, 1.0) is None
+        return dispatcher.revoke(attempt, 1.0, epoch=0) is None
 
     claims = 0
     with ThreadPoolExecutor(2) as threads:
@@ -178,7 +178,7 @@ def test_a_lease_that_was_not_renewed_goes_to_another_instance(
     assert store.lease_host("host", "reinstalled").instance == "reinstalled"
     assert store.lease_host("host", "original").instance == "reinstalled"
     assert store.claim(other, "host", "original", "boot", 2.0) is None, "it does not have the name any more"
-    assert store.revoke(attempt, 3.0) == Claim(instance="original", holder="reinstalled")
+    assert store.revoke(attempt, 3.0, epoch=0) == Claim(instance="original", holder="reinstalled")
 
 
 def _set_clock(monkeypatch: pytest.MonkeyPatch, store: Store, seconds: float) -> None:

@@ -59,7 +59,7 @@ def test_a_taken_journal_number_keeps_nothing_of_the_commit(store: Store) -> Non
 
 def test_an_outdated_dispatcher_is_refused_after_pruning(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(seq) for seq in range(1, 11)]))
-    assert store.prune_journal(before=9) == 8
+    assert store.prune_journal(before=9, epoch=0) == 8
     with pytest.raises(Conflict):
         store.commit(Commit(entries=[an_entry(3)]))
 
@@ -170,3 +170,14 @@ def test_an_opportunity_of_an_unknown_job_refuses_the_commit(store: Store) -> No
         store.commit(Commit(entries=[an_entry(1)], chances=[a_chance(JobId(9))]))
     assert store.chances() == []
     assert store.last_seq() == 0
+
+
+def test_a_commit_that_is_repeated_is_kept_once(store: Store) -> None:
+    """Its answer was lost on the way."""
+    (job,) = store.add_jobs([a_record()])
+    for _ in range(2):
+        store.commit(a_whole_turn(1, job))
+    assert (store.last_seq(), len(store.attempts(job))) == (1, 1)
+    store.commit(Commit(entries=[an_entry(2)]))
+    with pytest.raises(Conflict, match="number 1 is taken, the last is 2"):
+        store.commit(a_whole_turn(1, job))

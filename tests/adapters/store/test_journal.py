@@ -32,7 +32,7 @@ def test_entries_round_trip(store: Store) -> None:
 def test_an_empty_journal(store: Store) -> None:
     assert store.last_seq() == 0
     assert store.journal(after=0, limit=10) == []
-    assert store.prune_journal(10) == 0
+    assert store.prune_journal(10, epoch=0) == 0
 
 
 def test_after_and_limit_page_through(store: Store) -> None:
@@ -71,15 +71,15 @@ def test_every_page_of_a_job_agrees_with_a_plain_search(store: Store) -> None:
 
 def test_prune_deletes_older_entries_and_counts_them(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(seq, 1, 2) for seq in range(1, 8)]))
-    assert store.prune_journal(before=4) == 3
-    assert store.prune_journal(before=4) == 0
+    assert store.prune_journal(before=4, epoch=0) == 3
+    assert store.prune_journal(before=4, epoch=0) == 0
     assert seqs(store.journal(after=0, limit=10)) == [4, 5, 6, 7]
     assert seqs(store.journal(after=0, limit=10, job=JobId(2))) == [4, 5, 6, 7]
 
 
 def test_prune_keeps_the_newest_entry(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(1), an_entry(2)]))
-    assert store.prune_journal(before=100) == 1
+    assert store.prune_journal(before=100, epoch=0) == 1
     assert store.last_seq() == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import time
 
 import pytest
@@ -15,7 +16,7 @@ from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.errors import Conflict, Unreachable
-from tests.adapters.store.samples import a_change, a_record, an_entry
+from tests.adapters.store.samples import a_change, a_record, an_entry, launched
 
 LONG_S = 3600.0
 EXPIRED = -1.0
@@ -135,3 +136,29 @@ def test_of_two_that_take_the_leadership_at_once_one_leads(open_record: Callable
             epochs = list(threads.map(lambda store, name: store.take_leadership(name, LONG_S), stores, names))
             assert sorted(epoch or 0 for epoch in epochs) == [0, number]
             stores[0].release_leadership(number)
+
+
+def test_an_epoch_may_be_raised(store: Store) -> None:
+    assert lead(store, "one") == 1
+    assert store.take_leadership("one", LONG_S, above=40) == 41
+    assert store.take_leadership("one", LONG_S, above=7) == 42
+    assert store.take_leadership("two", LONG_S, above=90) is None
+
+
+def test_the_other_writes_of_a_dispatcher_need_its_epoch_and_renew_the_lease(store: Store) -> None:
+    attempt = launched(store)
+    before, now = lead(store, "one"), lead(store, "two", EXPIRED)
+    for write in (partial(store.revoke, attempt, 1.0), partial(store.prune_journal, 1)):
+        with pytest.raises(Conflict, match="two has taken over"):
+            write(epoch=before)
+        set_renewed_at(store, time() - 60)
+        write(epoch=now)
+        assert store.leader().renewed_s_ago < 5
+
+
+def test_what_all_dispatchers_share_is_kept(store: Store) -> None:
+    assert (store.leader().order_key, store.leader().first_attempt) == (None, 1)
+    store.commit(Commit(order_key="main 12ab"))
+    store.commit(Commit(first_attempt=1001))
+    store.commit(Commit())
+    assert (store.leader().order_key, store.leader().first_attempt) == ("main 12ab", 1001)
