@@ -62,9 +62,11 @@ class EventInbox:
     """
 
     def __init__(self, taken: dict[str, int], keys: HostKeys, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`taken`: the last event of each host that is committed. `seen_epochs`: the highest epoch that each host has seen."""
+        """`taken`: the last event of each host that is committed. `seen_epochs`: the highest epoch that each host has seen.
+        `lost_events`: the numbers that were acknowledged to a host, by which the record has no events.
+        """
         self.taken = taken
-        self._keys = keys
+        self.keys = keys
         self._monotonic = monotonic
         self._dispatcher = secrets.token_hex(8)
         self._last_report: dict[str, ReportNumber] = {}
@@ -72,12 +74,13 @@ class EventInbox:
         self._to_acknowledge = set(taken)
         self._refusals: dict[str, tuple[float, int]] = {}
         self.seen_epochs: dict[str, int] = {}
+        self.lost_events: dict[str, range] = {}
 
     def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
         """The new events in these messages, each of which comes with the time when it was sent."""
         received = []
         for message, sent_at in messages:
-            if not self._keys.is_genuine(message):
+            if not self.keys.is_genuine(message):
                 self.refused("", f"a message in the name of {message.host:.60} is not signed by it")
                 continue
             host = message.host
@@ -104,7 +107,7 @@ class EventInbox:
         It is sent with every report, because a flushed Redis loses it.
         """
         hosts, self._to_acknowledge = self._to_acknowledge, set()
-        return {host: self._keys.sealed(self._acknowledgement(host, epoch)) for host in sorted(hosts)}
+        return {host: self.keys.sealed(self._acknowledgement(host, epoch)) for host in sorted(hosts)}
 
     def refused(self, sender: str, what: str) -> None:
         """Log that a message, or a part of it, was refused: once a minute for each sender, "" if it is not known."""
@@ -139,6 +142,8 @@ class EventInbox:
         if number.dispatcher != self._dispatcher or (last is not None and number.number <= last.number):
             return False
         self._last_report[host] = number
+        if not isinstance(report.committed, UnsetType) and report.committed > self.taken[host]:
+            self.lost_events[host] = range(self.taken[host] + 1, report.committed + 1)
         if not isinstance(report.first_seq, UnsetType) and report.first_seq > self.taken[host] + 1:
             lost = report.first_seq - 1 - self.taken[host]
             message = "%s events of host %s were lost there; the ends of its attempts will be sent again"

@@ -33,6 +33,7 @@ from gpuq.core.state.events import (
     ModelPublished,
     Started,
     Submitted,
+    WentBack,
     Woke,
 )
 from gpuq.core.state.job import Job, JobId
@@ -106,6 +107,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "verdicts": plain(list(state.verdicts.items())),
         "usage": plain(state.usage),
         "reservations": plain(list(state.reservations.values())),
+        "first_attempt": state.first_attempt,
     }
 
 
@@ -122,6 +124,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
         drained=noun(body.get("drained", {}), dict[HostId, str]),
         usage=noun(body.get("usage", {}), dict[str, Usage]),
         reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
+        first_attempt=body.get("first_attempt", 1),
     )
 
 
@@ -138,7 +141,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (reservation.job,)
         case Started() | Exited() | Stop() | Revoke():
             return (item.attempt.job,)
-        case HostReported() | HostDrained() | HostResumed() | ModelPublished() | Woke():
+        case HostReported() | HostDrained() | HostResumed() | ModelPublished() | WentBack() | Woke():
             return ()
         case _:
             return (item.job,)

@@ -34,17 +34,19 @@ from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lo
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
+from gpuq.daemon.lost import LostCommits
 from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
+from gpuq.daemon.unrecorded import UnrecordedAttempts
 from gpuq.daemon.unstarted import claimer_says_so, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import HostReport, Message, Order, Spooled, WakeUp
+from gpuq.messages.wire import CommitMark, HostReport, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -101,9 +103,13 @@ class Dispatcher:
         self._forecasts = ForecastTable()
         self._policy: Policy = parts.policy
         self.inbox = inbox
-        self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
+        self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
+        self.unrecorded = UnrecordedAttempts(self.lost.note)
+        self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
+        self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate, self.lost.sentences)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._committed: dict[str, int] = dict(inbox.taken)
+        self._recorded_seq = journal.seq
         self._listening_since = parts.clock()
         # How far the clock of the Redis server is ahead of ours: a message's age follows from its id.
         self._server_ahead_s: float | None = None
@@ -148,6 +154,7 @@ class Dispatcher:
         cycle = Cycle(self.parts.clock(), list(messages))
         self._wall_offset = self.parts.clock.wall_offset()
         self._cycle_again = False
+        await self.lost.compare(self.parts.stream, self._recorded_seq, self._last_job, cycle.now)
         await self._take_in(cycle, read_requests)
         changed = self._apply_received(cycle)
         changed += [event for event in cycle.events if self._apply(event, cycle.now)]
@@ -181,7 +188,7 @@ class Dispatcher:
             if isinstance(message, Spooled | HostReport)
         ]
         taken = self.inbox.worker_events(from_workers)
-        await self._keep_ahead_of_hosts()
+        await self._look_for_losses(cycle)
         for received in taken:
             end = received.event
             if isinstance(end, Exited) and end.ending is Ending.NEVER_STARTED:
@@ -207,14 +214,20 @@ class Dispatcher:
         if not cycle.events and not cycle.received:
             cycle.events.append(Woke())
 
-    async def _keep_ahead_of_hosts(self) -> None:
-        """Raise the epoch above those that hosts have seen: they follow no lower one. A captured host cannot raise it far."""
+    async def _look_for_losses(self, cycle: Cycle) -> None:
+        """Notice where hosts are ahead of the record. The epoch rises above those that they have seen, because they follow no
+        lower one; a captured host cannot raise it far."""
         lease = self.parts.lease
         for host, epoch in self.inbox.seen_epochs.items():
             if epoch > lease.epoch + _FURTHEST_EPOCH:
                 self.inbox.refused(host, f"host {host} claims to have seen epoch {epoch}")
             elif epoch > lease.epoch:
                 await self._until_it_works(partial(lease.raise_above, epoch))
+        for host, numbers in self.inbox.lost_events.items():
+            self.lost.note_events(host, numbers)
+        self.inbox.lost_events.clear()
+        if (renumbering := self.lost.renumbering(self.state)) is not None:
+            cycle.events.append(renumbering)
 
     def _sent_at(self, message_id: str, now: float) -> float:
         """When a message was added to the inbox, by our clock. A message that waited there is as old as its id says."""
@@ -241,6 +254,9 @@ class Dispatcher:
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
             self.view.note(item)
+            self.unrecorded.heard(item, self.state, now)
+        elif isinstance(item, Submitted):
+            self._last_job = max(self._last_job, item.job.id)
         return True
 
     # --- decide --------------------------------------------------------------------------------------------------
@@ -266,8 +282,9 @@ class Dispatcher:
         """The actions of one pass. If even the default policy fails, no job starts, but ended jobs are archived and cancelled
         ones stopped: users must be able to cancel even if scheduling is broken."""
         state, forecasts, limits = self.state, self._forecasts.table, self.parts.limits
+        policy = self._policy if self.lost.may_launch(state, now) else propose_nothing
         try:
-            return decide(state, forecasts, self._cache, limits, self._policy, now)
+            return decide(state, forecasts, self._cache, limits, policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
             self.parts.policy.default_failed(error, now)
             # The actions of the failed pass are lost, and the cache counts on their being applied.
@@ -291,19 +308,22 @@ class Dispatcher:
             self._committed.update(self.inbox.taken)
 
     async def _after_commit(self, cycle: Cycle) -> None:
-        orders = self.parts.performer.due(self.state, self.journal.seq, self.parts.lease.epoch, cycle.now)
+        epoch = self.parts.lease.epoch
+        orders = self.parts.performer.due(self.state, self.journal.seq, epoch, cycle.now)
+        orders += self.unrecorded.orders(self.journal.seq, epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
-        if orders:
-            await self.parts.run_blocking(self.parts.performer.send, orders, cycle.now)
         try:
+            await self.lost.mark(self.parts.stream, CommitMark(epoch, self.journal.seq, self._last_job))
+            if orders:
+                await self.parts.run_blocking(self.parts.performer.send, orders, cycle.now)
             await self._update_redis(cycle)
         except Unreachable as error:
             log.warning("redis: %s", error.message, extra={"action": "tell_redis"})
 
     async def _is_revoked(self, order: Order, now: float) -> bool:
         """Whether the order is about an attempt whose launch was revoked in the record; the next cycle applies its end."""
-        attempt = self.state.attempts[order.attempt_id]
-        if not attempt.revoking:
+        attempt = self.state.attempts.get(order.attempt_id)
+        if attempt is None or not attempt.revoking:
             return False
         waited_s, at = now - attempt.launched_at, now + self._wall_offset
         end = await self._until_it_works(partial(revoke, self.parts.lease, attempt, waited_s, at))

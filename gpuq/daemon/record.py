@@ -16,7 +16,7 @@ from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.events import Event, Exited, HostDrained, HostReported, HostResumed, Started
+from gpuq.core.state.events import Event, Exited, HostDrained, HostReported, HostResumed, Started, WentBack
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
@@ -49,7 +49,7 @@ class Recorder:
         """Look at what is about to be applied: an attempt that ends is not in the state afterwards."""
         self._leaving = state.attempts.get(item.attempt) if isinstance(item, Exited) else None
 
-    def note(self, item: Event | Action, state: State) -> None:
+    def note(self, item: Event | Action, state: State) -> None:  # noqa: C901, PLR0912 - one case per noun
         """Take up one item that was just applied."""
         match item:
             case SetPendingReason(jobs=jobs, verdict=verdict):
@@ -62,6 +62,9 @@ class Recorder:
                 return
             case HostDrained(host=host) | HostResumed(host=host):
                 self.commit.drained[host] = state.drained.get(host)
+                return
+            case WentBack(first_attempt=first):
+                self.commit.first_attempt = first
                 return
             case Archive() | Reserve() | EndReservation():
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.

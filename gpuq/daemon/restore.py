@@ -63,6 +63,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
         usage=usage,
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
+        first_attempt=store.leader().first_attempt,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,8 +38,14 @@ _NUMBERS = tuple(field.name for field in fields(ResidentNumbers))
 class View:
     """Keeps the last report of each resident, which the core does not need, and how long the last pass took."""
 
-    def __init__(self, stale_after_s: float, kind_alone: Callable[[KindId, str], Rate | None]) -> None:
-        """`kind_alone`: the usual rate of a kind with no partner on a type of device."""
+    def __init__(
+        self,
+        stale_after_s: float,
+        kind_alone: Callable[[KindId, str], Rate | None],
+        lost: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost, by host."""
+        self._lost = lost
         self._kind_alone = kind_alone
         self._stale_after_s = stale_after_s
         self._reports: dict[AttemptId, ResidentReport] = {}
@@ -80,13 +87,12 @@ class View:
             )
         )
 
-    @staticmethod
-    def _hosts(state: State, wall_offset: float) -> Iterator[HostStatus]:
+    def _hosts(self, state: State, wall_offset: float) -> Iterator[HostStatus]:
         """Every host that has devices, has reported, or is drained, by name."""
         for name in sorted({*state.index.devices_of, *state.hosts, *state.drained}):
             host = state.hosts.get(name)
             reported_at = None if host is None else host.last_seen + wall_offset
-            yield HostStatus(name, reported_at, state.drained.get(name))
+            yield HostStatus(name, reported_at, state.drained.get(name), tuple(self._lost.get(name, ())))
 
     def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)

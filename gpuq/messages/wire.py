@@ -21,6 +21,7 @@ INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
 WAITING = "gpuq:waiting"
 VIEW = "gpuq:view"
+COMMITTED = "gpuq:committed"
 TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"
@@ -149,8 +150,8 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     """A `HostReported` body; may be lost.
 
     `last_seq` is the newest spool number the host has written (0: none), `first_seq` the oldest that it still has, `last_seq` + 1
-    if it has none; `epoch` the highest of a dispatcher that it has seen. Reports of the previous release have neither these nor
-    `number`; UNSET keeps their signature valid.
+    if it has none, `committed` the newest that was acknowledged to it; `epoch` is the highest of a dispatcher that it has seen.
+    Reports of the previous release have neither these nor `number`; UNSET keeps their signature valid.
     """
 
     host: str
@@ -160,6 +161,7 @@ class HostReport(msgspec.Struct, frozen=True, tag="report"):
     first_seq: Annotated[int, msgspec.Meta(ge=1, lt=_NUMBERS_END)] | msgspec.UnsetType = msgspec.UNSET
     number: ReportNumber | msgspec.UnsetType = msgspec.UNSET
     epoch: _Number | msgspec.UnsetType = msgspec.UNSET
+    committed: _Number | msgspec.UnsetType = msgspec.UNSET
 
 
 class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
@@ -206,7 +208,17 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     epoch: _Number | msgspec.UnsetType = msgspec.UNSET
 
 
-Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
+class CommitMark(msgspec.Struct, frozen=True, tag="mark"):
+    """The newest journal number and the newest job that the record had after a commit in this epoch."""
+
+    epoch: int
+    seq: int
+    last_job: int
+    signature: str = ""
+
+
+Addressed = TypeVar("Addressed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
+Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer, CommitMark)
 
 
 def seal(message: Signed, key: str) -> Signed:
@@ -214,12 +226,12 @@ def seal(message: Signed, key: str) -> Signed:
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | HostReport | Acknowledgement | LogRequest | LogAnswer, key: str) -> bool:
+def is_genuine(message: Spooled | HostReport | Acknowledgement | LogRequest | LogAnswer | CommitMark, key: str) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def encode(message: Message | Acknowledgement | LogRequest | LogAnswer) -> bytes:
+def encode(message: Message | Acknowledgement | LogRequest | LogAnswer | CommitMark) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
 
@@ -233,7 +245,7 @@ def decode(raw: bytes) -> Message:
     return message
 
 
-def genuine(raw: bytes, kind: type[Signed], host: str, key: str) -> Signed | None:
+def genuine(raw: bytes, kind: type[Addressed], host: str, key: str) -> Addressed | None:
     """The message of this kind to or from `host` in `raw`; None unless it was signed with `key`."""
     try:
         message = msgspec.json.decode(raw, type=kind)
@@ -268,6 +280,18 @@ class HostKeys:
         if host in self._with_master_key:
             return str(acknowledgement.seq).encode()
         return encode(seal(acknowledgement, host_key(self._master, host)))
+
+    def sealed_mark(self, mark: CommitMark) -> bytes:
+        """The mark, signed with the master key: dispatchers alone read it."""
+        return encode(seal(mark, self._master))
+
+    def genuine_mark(self, raw: bytes) -> CommitMark | None:
+        """The mark in `raw`; None unless a dispatcher signed it."""
+        try:
+            mark = msgspec.json.decode(raw, type=CommitMark)
+        except msgspec.MsgspecError:
+            return None
+        return mark if is_genuine(mark, self._master) else None
 
     def is_genuine(self, message: Spooled | HostReport) -> bool:
         """Whether the host that the message names has signed it."""

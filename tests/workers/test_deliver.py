@@ -76,6 +76,7 @@ async def test_acknowledged_events_are_forgotten(tmp_path: Path) -> None:
     assert await bench.poll(0.1) == []
     assert bench.spool.unacknowledged() == []
     assert not list(tmp_path.glob("*.json"))
+    assert len(list((tmp_path / "committed").glob("*.json"))) == 3
 
 
 async def test_events_are_sent_again_after_a_flush_of_redis(deaf: Bench) -> None:
@@ -127,8 +128,8 @@ async def test_reports_say_where_the_spool_begins(deaf: Bench) -> None:
     for committed in (0, 2, 3):
         deaf.inbox.acknowledged_upto = committed
         report = await deaf.report()
-        spans.append((report.first_seq, report.last_seq))
-    assert spans == [(1, 3), (3, 3), (4, 3)]
+        spans.append((report.first_seq, report.committed, report.last_seq))
+    assert spans == [(1, 0, 3), (1, 2, 3), (1, 3, 3)]
 
 
 async def test_a_report_names_the_dispatcher_that_answered_and_counts_up(deaf: Bench) -> None:
@@ -196,3 +197,16 @@ async def test_an_acknowledgement_of_a_lower_epoch_deletes_nothing(
         await deaf.poll(0.1)
         assert [message.seq for message in deaf.spool.unacknowledged()] == left
     assert (await deaf.report()).epoch == 7
+
+
+async def test_events_that_the_record_lost_are_sent_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A replica without the last commits was promoted, and its dispatcher says how far the record goes."""
+    bench = Bench(tmp_path, acknowledges=True)
+    await bench.send(count=5)
+    assert (await bench.report()).committed == 5
+    bench.inbox.acknowledged_upto = 3
+    bench.inbox.acknowledges = False
+    await bench.report()
+    assert await bench.poll(0) == [4, 5]
+    assert (await bench.report()).committed == 3
+    assert "the dispatcher's record lost events 4 to 5 of this host" in caplog.text

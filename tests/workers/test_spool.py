@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuq_workers import spool as spool_module
@@ -15,6 +18,15 @@ from tests.workers.twins import attempt_id
 
 def event(job: int = 1) -> Started:
     return Started(attempt_id(job), 1.5, 42, "/log")
+
+
+def _crash_at(rename: Any, name: str) -> Any:
+    def crashing(path: Path, target: Path) -> Any:
+        if path.name == name:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    return crashing
 
 
 def test_numbers_count_up_from_1_and_events_are_read_back(tmp_path: Path) -> None:
@@ -46,7 +58,7 @@ def test_a_crash_during_forget_repeats_no_number(tmp_path: Path, monkeypatch: py
     first = Spool(tmp_path, "alpha")
     first.write(event())
     first.write(event())
-    monkeypatch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Path, "rename", _crash_at(spool_module.Path.rename, "000000000001.json"))
     with pytest.raises(KeyboardInterrupt):
         first.forget(upto=2)
     monkeypatch.undo()
@@ -81,7 +93,7 @@ def test_a_new_folder_is_not_numbered_until_the_dispatchers_count_is_known(tmp_p
     assert [message.seq for message in again.unacknowledged()] == [41]
     assert again.write(event()) == 42
     again.forget(upto=41)
-    assert (again.first, again.last) == (42, 42)
+    assert (again.first, again.committed, again.last) == (41, 41, 42)
 
 
 def test_a_folder_of_the_previous_release_keeps_its_numbers(tmp_path: Path) -> None:
@@ -89,3 +101,59 @@ def test_a_folder_of_the_previous_release_keeps_its_numbers(tmp_path: Path) -> N
     spool = Spool(tmp_path, "alpha")
     assert spool.is_numbered
     assert (spool.first, spool.last, spool.write(event())) == (8, 7, 8)
+
+
+# --- a record that went back ---------------------------------------------------------------------------------------
+
+
+def numbered(folder: Path, count: int) -> Spool:
+    """A spool whose numbers are certain, with so many events."""
+    spool = Spool(folder, "alpha")
+    spool.continue_after(0)
+    for job in range(1, count + 1):
+        spool.write(event(job))
+    return spool
+
+
+def test_committed_events_can_be_sent_again_also_after_a_restart(tmp_path: Path) -> None:
+    numbered(tmp_path, 5).forget(upto=4)
+    spool = Spool(tmp_path, "alpha")
+    assert ([message.seq for message in spool.unacknowledged()], spool.committed, spool.first) == ([5], 4, 1)
+    spool.send_again(after=2)
+    sent = spool.unacknowledged()
+    assert [message.seq for message in sent] == [3, 4, 5]
+    assert codec.from_plain(sent[0].name, sent[0].body) == event(3)
+    assert (spool.committed, Spool(tmp_path, "alpha").committed, spool.write(event())) == (2, 2, 6)
+
+
+def test_committed_events_are_deleted_after_a_day(tmp_path: Path) -> None:
+    spool = numbered(tmp_path, 3)
+    spool.forget(upto=2)
+    os.utime(tmp_path / "committed" / "000000000001.json", (1000.0, 1000.0))
+    os.utime(tmp_path / "committed" / "000000000002.json", (2000.0, 2000.0))
+    spool.prune(600.0, lambda: 2100.0)
+    assert (spool.first, spool.committed) == (2, 2)
+    spool.send_again(after=0)
+    assert [message.seq for message in spool.unacknowledged()] == [2, 3]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 9999, b'{"host": 1}'])
+def test_a_damaged_event_is_set_aside_and_the_others_are_sent(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The dispatcher skips the number as soon as those before it are committed."""
+    numbered(tmp_path, 3)
+    (tmp_path / "000000000002.json").write_bytes(content)
+    (tmp_path / "notes.json").write_text("of somebody")
+    with caplog.at_level(logging.ERROR):
+        spool = Spool(tmp_path, "alpha")
+    assert "000000000002.json cannot be read and is set aside" in caplog.text
+    assert [message.seq for message in spool.unacknowledged()] == [1, 3]
+    assert (spool.first, spool.last, Spool(tmp_path, "alpha").first) == (3, 3, 3)
+
+
+def test_a_pipe_in_place_of_an_event_does_not_block_the_start(tmp_path: Path) -> None:
+    numbered(tmp_path, 2)
+    (tmp_path / "000000000001.json").unlink()
+    os.mkfifo(tmp_path / "000000000001.json")
+    assert [message.seq for message in Spool(tmp_path, "alpha").unacknowledged()] == [2]

@@ -70,9 +70,13 @@ class Delivery:
         await self._take_acknowledgement()
         self._reports += 1
         number = wire.ReportNumber(self._worker, self._reports, self._dispatcher)
-        first_seq = self._spool.first if self._spool.is_numbered else msgspec.UNSET
         message = msgspec.structs.replace(
-            report, last_seq=self._spool.last, first_seq=first_seq, number=number, epoch=self._seen_epoch.highest()
+            report,
+            last_seq=self._spool.last,
+            first_seq=self._spool.first if self._spool.is_numbered else msgspec.UNSET,
+            committed=self._spool.committed if self._spool.is_numbered else msgspec.UNSET,
+            number=number,
+            epoch=self._seen_epoch.highest(),
         )
         await self._inbox.add(wire.seal(message, self._key))
 
@@ -114,6 +118,14 @@ class Delivery:
 
     def _note_committed(self, seq: int) -> None:
         if self._spool.is_numbered and seq <= self._spool.last:
+            if seq < self._spool.committed:
+                log.warning(
+                    "the dispatcher's record lost events %d to %d of this host: they are sent again",
+                    seq + 1,
+                    self._spool.committed,
+                    extra={"action": "send_again"},
+                )
+                self._spool.send_again(after=seq)
             self._spool.forget(seq)
         else:
             if seq > 0:

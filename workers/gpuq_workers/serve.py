@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
+_KEEP_EVENTS_S = 86_400.0
 
 
 class WorkerService:
@@ -118,6 +119,7 @@ class WorkerService:
         ended = self._residents.ended
         await asyncio.to_thread(ended.prune, self._settings.worker.keep_attempts_days, time.time())
         await asyncio.to_thread(ended.save)
+        self._spool.prune(_KEEP_EVENTS_S)
         await asyncio.to_thread(shorten, self._settings.home.logs / "shims.log")
 
     async def _sample(self) -> None:

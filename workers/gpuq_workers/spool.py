@@ -1,7 +1,8 @@
-"""Worker events on disk until the dispatcher has committed them.
+"""Worker events on disk until the dispatcher has committed them, and for a day afterwards.
 
 One file per event. Files are numbered from 1 without a gap; when the spool is empty, the counter file remembers the last one. A
-file is written atomically and synced before its event is reported.
+file is written atomically and synced before its event is reported. What is committed moves to the folder `committed`: a database
+that a replica without the last commits has replaced makes the dispatcher ask for it again.
 
 The dispatcher takes the events of a host in the order of their numbers, which are never used twice. A new spool of a known host,
 whose old one was lost, begins at 1 again. So the number of an event is that of its file plus a base, which follows from the
@@ -10,31 +11,39 @@ dispatcher's count (`continue_after`) and is stored before the first event is se
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from gpuq.core.state.events import Event
-from gpuq.home import write_private
+from gpuq.home import NotAFile, read_regular, write_private
 from gpuq.messages import codec, wire
 
-_COUNTER, _BASE = "counter", "base"
+log = logging.getLogger(__name__)
+
+_COUNTER, _BASE, _COMMITTED = "counter", "base", "committed"
+_LARGEST_EVENT_BYTES = 2**20
 
 
 class Spool:
     """The events of one host, in order. For one process at a time."""
 
     def __init__(self, folder: Path, host: str) -> None:
-        """Read the events that an earlier process left. Raises OSError."""
+        """Read the events that an earlier process left. A file that cannot be read is set aside. Raises OSError."""
         self._folder, self._host = folder, host
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._pending: dict[int, wire.Spooled] = {}
-        for path in sorted(folder.glob("*.json"), key=lambda path: int(path.stem)):
-            self._pending[int(path.stem)] = msgspec.json.decode(path.read_bytes(), type=wire.Spooled)
+        self._committed_folder = folder / _COMMITTED
+        self._committed_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._pending = dict(self._read_all(folder))
+        self._committed = {number for number, _ in _numbered(self._committed_folder)} - self._pending.keys()
         counted, base = _number_in(folder / _COUNTER), _number_in(folder / _BASE)
-        self._last = max(counted or 0, *self._pending, 0)
+        self._last = max(counted or 0, *self._pending, *self._committed, 0)
         # A spool of the previous release has a counter and no base, and the numbers of its files are those of its events.
         self._base = 0 if base is None and counted is not None else base
+        self._find_first()
 
     @property
     def is_numbered(self) -> bool:
@@ -48,8 +57,13 @@ class Spool:
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is still here, or of the next one."""
-        return min(self._pending, default=self._last + 1) + (self._base or 0)
+        """The number of the oldest event from which on all are here, or of the next one."""
+        return self._first + (self._base or 0)
+
+    @property
+    def committed(self) -> int:
+        """The number up to which the dispatcher has committed the events, as far as it said so."""
+        return min(self._pending, default=self._last + 1) - 1 + (self._base or 0)
 
     def write(self, event: Event) -> int:
         """Write an event to disk and return its number. Raises OSError; then nothing was written and the number is still free."""
@@ -66,24 +80,72 @@ class Spool:
         return [msgspec.structs.replace(message, seq=number + base) for number, message in self._pending.items()]
 
     def forget(self, upto: int) -> None:
-        """Delete the events up to number `upto`, which are committed. Raises OSError."""
+        """Send the events up to number `upto` no more: they are committed. Raises OSError."""
         done = [number for number in self._pending if number + (self._base or 0) <= upto]
         if not done:
             return
         # The counter first: a crash between the two must not let the numbering start again.
         write_private(self._folder / _COUNTER, str(self._last).encode())
         for number in done:
-            self._path(number).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                self._path(number).rename(self._committed_folder / self._path(number).name)
+            self._committed.add(number)
             del self._pending[number]
+
+    def send_again(self, after: int) -> None:
+        """Send the events after this number again, as far as they are still here: the record lacks them. Raises OSError."""
+        for number in sorted((n for n in self._committed if n + (self._base or 0) > after), reverse=True):
+            with suppress(FileNotFoundError):
+                (self._committed_folder / self._path(number).name).rename(self._path(number))
+            self._committed.discard(number)
+        self._pending = dict(self._read_all(self._folder))
+        self._find_first()
+
+    def prune(self, older_than_s: float, clock: Callable[[], float] = time.time) -> None:
+        """Delete the committed events that were written longer ago than this. Raises OSError."""
+        for number, path in _numbered(self._committed_folder):
+            if clock() - path.stat().st_mtime > older_than_s:
+                path.unlink()
+                self._committed.discard(number)
+        self._find_first()
 
     def continue_after(self, committed: int) -> None:
         """Let the numbers of all events here follow `committed`, the dispatcher's count. Raises OSError."""
         base = committed + 1 - min(self._pending, default=self._last + 1)
+        if base != self._base:
+            # What was committed under other numbers cannot be sent under these.
+            for _, path in _numbered(self._committed_folder):
+                path.unlink()
+            self._committed.clear()
         write_private(self._folder / _BASE, str(base).encode())
         self._base = base
+        self._find_first()
+
+    def _find_first(self) -> None:
+        here = self._pending.keys() | self._committed
+        self._first = self._last + 1
+        while self._first - 1 in here:
+            self._first -= 1
+
+    def _read_all(self, folder: Path) -> Iterator[tuple[int, wire.Spooled]]:
+        for number, path in _numbered(folder):
+            try:
+                message = msgspec.json.decode(read_regular(path, _LARGEST_EVENT_BYTES), type=wire.Spooled)
+            except (NotAFile, msgspec.MsgspecError, RecursionError) as error:
+                # The dispatcher skips its number, and orders the end of its attempt to be sent again.
+                log.error("%s cannot be read and is set aside: %s", path, error, extra={"action": "set_aside"})
+                path.rename(path.with_name(f"{path.name}.{time.time_ns()}.aside"))
+                continue
+            yield number, msgspec.structs.replace(message, seq=number)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:012d}.json"
+
+
+def _numbered(folder: Path) -> list[tuple[int, Path]]:
+    """The files of events in this folder with their numbers, in order; what has another name is none."""
+    found = [(int(path.stem), path) for path in folder.glob("*.json") if path.stem.isascii() and path.stem.isdigit()]
+    return sorted(found)
 
 
 def _number_in(path: Path) -> int | None:

@@ -78,6 +78,14 @@ class Stream(Protocol):
         """The latest acknowledgement to this host; None if Redis has none, or a value of another type there."""
         ...
 
+    async def set_committed(self, mark: bytes) -> None:
+        """Publish the mark of the last commit, in place of the one before."""
+        ...
+
+    async def committed(self) -> bytes | None:
+        """The mark of the last commit; None if Redis has none, or a value of another type there."""
+        ...
+
     async def time(self) -> float:
         """The server's time, by which messages get their ids, in Unix seconds."""
         ...
@@ -150,11 +158,13 @@ class RedisStream(Stream):
         await self._ask(self._client.set(wire.acknowledged_key(host), acknowledgement))
 
     async def acknowledged(self, host: str) -> bytes | None:
-        with reaching(self._url):
-            try:
-                return await cast(Awaitable[bytes | None], self._client.get(wire.acknowledged_key(host)))
-            except ResponseError:
-                return None
+        return await self._value(wire.acknowledged_key(host))
+
+    async def set_committed(self, mark: bytes) -> None:
+        await self._ask(self._client.set(wire.COMMITTED, mark))
+
+    async def committed(self) -> bytes | None:
+        return await self._value(wire.COMMITTED)
 
     async def time(self) -> float:
         seconds, microseconds = await self._ask(self._client.time())
@@ -165,6 +175,13 @@ class RedisStream(Stream):
 
     async def close(self) -> None:
         await self._client.aclose()
+
+    async def _value(self, key: str) -> bytes | None:
+        with reaching(self._url):
+            try:
+                return await cast(Awaitable[bytes | None], self._client.get(key))
+            except ResponseError:
+                return None
 
     async def _ask(self, command: Awaitable[T]) -> T:
         with reaching(self._url):
@@ -203,6 +220,7 @@ class MemoryServer:
     waiting: list[JobId] = field(default_factory=list)
     view: tuple[bytes, float] | None = None
     acknowledged: dict[str, bytes] = field(default_factory=dict)
+    committed: bytes | None = None
     clock: Callable[[], float] = time.time
     last_id: tuple[int, int] = (0, 0)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -219,7 +237,7 @@ class MemoryServer:
         """Delete everything, as FLUSHALL does."""
         self.entries.clear()
         self.delivered.clear()
-        self.waiting, self.view = [], None
+        self.waiting, self.view, self.committed = [], None, None
         self.acknowledged.clear()
 
 
@@ -274,6 +292,12 @@ class MemoryStream(Stream):
 
     async def acknowledged(self, host: str) -> bytes | None:
         return self._reach().acknowledged.get(host)
+
+    async def set_committed(self, mark: bytes) -> None:
+        self._reach().committed = mark
+
+    async def committed(self) -> bytes | None:
+        return self._reach().committed
 
     async def time(self) -> float:
         return self._reach().clock()

@@ -29,7 +29,8 @@ _TAKEN_FIX = "Nothing needs to be done: the dispatcher starts again and goes on 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> bool:
     """Write new entries, in the order of their numbers. False if these very entries were written before: the dispatcher committed
-    them, and the connection broke before the answer came. Raises Conflict if their numbers are taken by others."""
+    them, and the connection broke before the answer came. Raises Conflict if their numbers are taken by others, or if those
+    before them are missing: then the database was replaced by one without the last commits."""
     if not entries:
         return True
     first, last = entries[0], last_seq(connection)
@@ -38,6 +39,8 @@ def append(connection: Connection, entries: Sequence[Entry]) -> bool:
         if kept is None or _values(_entry(kept)) != _values(first) or entries[-1].seq != last:
             raise number_taken(first.seq, last)
         return False
+    if first.seq > last + 1:
+        raise numbers_missing(last, first.seq)
     connection.execute(insert(journal), [_values(entry) for entry in entries])
     return True
 
@@ -45,6 +48,13 @@ def append(connection: Connection, entries: Sequence[Entry]) -> bool:
 def number_taken(first: int, last: int) -> Conflict:
     """The error of a commit whose first entry has a number that another entry has."""
     return Conflict(f"Journal number {first} is taken, the last is {last}.", fix=_TAKEN_FIX)
+
+
+def numbers_missing(last: int, first: int) -> Conflict:
+    """The error of a commit whose first entry does not follow the last one of the record."""
+    return Conflict(
+        f"The record lacks the journal entries {last + 1} to {first - 1}, which were committed.", fix=_TAKEN_FIX
+    )
 
 
 def last_seq(connection: Connection) -> int:

@@ -340,6 +340,8 @@ class MemoryStore(Store):
         seqs = [entry.seq for entry in commit.entries]
         if seqs and (min(seqs) <= self.last_seq() or len(set(seqs)) < len(seqs)):
             raise journal.number_taken(min(seqs), self.last_seq())
+        if seqs and min(seqs) > self.last_seq() + 1:
+            raise journal.numbers_missing(self.last_seq(), min(seqs))
         launched = [AttemptId(row.job, row.number) for row in commit.launched]
         new = set(launched)
         if (

@@ -288,7 +288,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
 class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """A host with its devices. `state` is `ok`, `drained`, or `silent` for one that has not reported for `stale_after_s`.
 
-    `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began.
+    `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began. `lost` are
+    sentences: what the record had lost of the host and the dispatcher found out since it began.
     """
 
     name: str
@@ -297,6 +298,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     reported_at: str | None
     devices: int
     jobs: list[int]
+    lost: list[str] = []
 
 
 class HostRequestTaken(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,6 +70,7 @@ def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
                 drained=host.drained,
                 reported_at=rfc3339_or_none(host.reported_at),
                 devices=len(devices),
+                lost=list(host.lost),
                 jobs=sorted({resident.job for device in devices for resident in device.residents}),
             )
         )

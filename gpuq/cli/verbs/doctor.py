@@ -119,7 +119,7 @@ def daemon_checks(client: Client) -> list[Check]:
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_devices(client), *_policy(client)]
+    return [*checks, *_devices(client), *_lost(client), *_policy(client)]
 
 
 _FIXES = {
@@ -159,6 +159,17 @@ def _devices(client: Client) -> Iterator[Check]:
         )
         fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
         yield Check("processes", NOTE, found, fix)
+
+
+def _lost(client: Client) -> Iterator[Check]:
+    """What the record lost, as after a replica without the last commits replaced its database."""
+    try:
+        hosts: list[Record] = client.get("/api/v1/hosts")
+    except GpuqError:  # the devices' check says why
+        return
+    for sentence in dict.fromkeys(sentence for host in hosts for sentence in host.get("lost", ())):
+        fix = "Look at the jobs of that time (`gpuq queue -a`). Synchronous replication loses no commit."
+        yield Check("record", NOTE, sentence, fix)
 
 
 def _policy(client: Client) -> Iterator[Check]:

@@ -146,7 +146,7 @@ def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, 
         # A job that runs alone, or whose need is not known, is promised the whole device.
         promised.append(whole if needed is None or not may_share(job, forecast) else min(needed, whole))
     return Attempt(
-        id=AttemptId(job.id, job.attempt + 1),
+        id=AttemptId(job.id, context.state.next_attempt(job)),
         kind=job.kind,
         host=snapshots[0].device.host,
         devices=devices,

@@ -141,6 +141,13 @@ class ModelPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class WentBack:
+    """The record lacks commits that were made before. New attempts have numbers from `first_attempt` on, new to all hosts."""
+
+    first_attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class Woke:
     """Nothing happened but that time has passed."""
 
@@ -156,5 +163,6 @@ Event = (
     | Started
     | Exited
     | ModelPublished
+    | WentBack
     | Woke
 )

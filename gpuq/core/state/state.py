@@ -37,6 +37,7 @@ from gpuq.core.state.events import (
     ReleaseRequested,
     Started,
     Submitted,
+    WentBack,
     Woke,
 )
 from gpuq.core.state.index import Index, last_heartbeat
@@ -65,6 +66,8 @@ class State:
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
     reservations: dict[JobId, Reservation] = field(default_factory=dict)
+    first_attempt: int = 1
+    """The lowest number of a new attempt: see `WentBack`."""
     residents: dict[DeviceId, tuple[AttemptId, ...]] = field(init=False, default_factory=dict)
     index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
 
@@ -82,6 +85,10 @@ class State:
             self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
         for attempt in list(self.attempts.values()):
             _add_to_devices(self, attempt)
+
+    def next_attempt(self, job: Job) -> int:
+        """The number of the job's next attempt."""
+        return max(job.attempt + 1, self.first_attempt)
 
     def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
         """The attempts now on `device`, oldest first."""
@@ -125,11 +132,20 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _reserve(state, reservation)
         case EndReservation(job=job_id):
             return state.reservations.pop(job_id, None) is not None
+        case WentBack(first_attempt=first):
+            return _renumber(state, first)
         case ModelPublished() | Woke():
             return False
 
 
 # --- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def _renumber(state: State, first_attempt: int) -> bool:
+    if first_attempt <= state.first_attempt:
+        return False
+    state.first_attempt = first_attempt
+    return True
 
 
 def _add_job(state: State, job: Job) -> bool:
@@ -216,7 +232,7 @@ def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
 
 def _launch(state: State, attempt: Attempt, now: float) -> bool:
     job = state.jobs.get(attempt.id.job)
-    if job is None or attempt.id.number != job.attempt + 1 or next_state(job.state, Step.LAUNCH) is None:
+    if job is None or attempt.id.number != state.next_attempt(job) or next_state(job.state, Step.LAUNCH) is None:
         return False
     _step(state, job.id, Step.LAUNCH, now)
     _put_job(state, replace(state.jobs[job.id], attempt=attempt.id.number))

@@ -73,4 +73,5 @@ def rebuilt(state: State) -> State:
         verdicts=dict(state.verdicts),
         usage=dict(state.usage),
         reservations=dict(state.reservations),
+        first_attempt=state.first_attempt,
     )

@@ -181,3 +181,12 @@ def test_a_commit_that_is_repeated_is_kept_once(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(2)]))
     with pytest.raises(Conflict, match="number 1 is taken, the last is 2"):
         store.commit(a_whole_turn(1, job))
+
+
+def test_a_commit_that_does_not_follow_the_last_one_keeps_nothing(store: Store) -> None:
+    """The database was replaced by a replica that lacks the commits in between."""
+    (job,) = store.add_jobs([a_record()])
+    store.commit(Commit(entries=[an_entry(1)]))
+    with pytest.raises(Conflict, match="lacks the journal entries 2 to 4"):
+        store.commit(a_whole_turn(5, job))
+    assert (store.last_seq(), store.attempts(job)) == (1, [])
