@@ -122,15 +122,17 @@ class EventInbox:
     def _new_event(self, message: Spooled | HostReport) -> HostEvent | None:
         """The event in a genuine message; None if it is not the next one. Raises ValueError if it cannot be read."""
         if isinstance(message, HostReport):
-            return noun(message.body, HostReported) if self._counts(message) else None
+            # One that cannot be read is not answered either: an answer would renew the leases of the host's jobs.
+            event = noun(message.body, HostReported)
+            return event if self._counts(message) else None
         if message.seq != self.taken[message.host] + 1:
             return None
         # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.
         self.taken[message.host] = message.seq
-        event = from_plain(message.name, message.body)
-        if not isinstance(event, Started | Exited):
+        taken = from_plain(message.name, message.body)
+        if not isinstance(taken, Started | Exited):
             raise ValueError(f"a host sends no {message.name}")
-        return event
+        return taken
 
     def _counts(self, report: HostReport) -> bool:
         """Whether this report is newer than all before it. What it says of the spool is noted then."""
@@ -190,13 +192,14 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
 
 
 def ends_on_lost_host(request: Request, state: State, silent_since: float, at: float) -> list[Event]:
-    """The ends, at `at` by the wall clock, of all attempts on the host that an admin reported as lost; none if it has reported
-    after `silent_since` after all."""
+    """The ends, at `at` by the wall clock, of the attempts on the host that an admin reported as lost; none if it has reported
+    after `silent_since` after all. Attempts with a lease end with it, unless the host was switched off."""
     name = HostId(request.body["host"])
     host = state.hosts.get(name)
     if host is not None and host.last_seen >= silent_since:
         log.error("host %s was reported lost, but it reports", name, extra={"action": "drop_request"})
         return []
     reason = f"host {name} was reported lost by {request.by}"
-    attempts = [attempt.id for attempt in state.attempts.values() if attempt.host == name]
+    fenced = bool(request.body.get("fenced"))
+    attempts = [one.id for one in state.attempts.values() if one.host == name and (fenced or one.lease_s is None)]
     return [Exited(attempt, at, Ending.LOST, None, reason, Measurement()) for attempt in attempts]

@@ -24,13 +24,14 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
-from gpuq.core.state.attempt import Attempt, Ending
+from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lost_host, requested_events
+from gpuq.daemon.job_leases import JobLeases
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
@@ -41,7 +42,7 @@ from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.unrecorded import UnrecordedAttempts
-from gpuq.daemon.unstarted import claimer_says_so, revoke
+from gpuq.daemon.unstarted import counts, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
@@ -105,6 +106,7 @@ class Dispatcher:
         self.inbox = inbox
         self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
         self.unrecorded = UnrecordedAttempts(self.lost.note)
+        self.job_leases = JobLeases(parts.clock())
         self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate, self.lost.sentences)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
@@ -190,12 +192,16 @@ class Dispatcher:
         taken = self.inbox.worker_events(from_workers)
         await self._look_for_losses(cycle)
         for received in taken:
-            end = received.event
-            if isinstance(end, Exited) and end.ending is Ending.NEVER_STARTED:
-                work = partial(claimer_says_so, self.parts.lease, end, cycle.now + self._wall_offset)
+            event, at = received.event, cycle.now + self._wall_offset
+            if isinstance(event, HostReported):
+                self.job_leases.heard(received.sender, event.instance, cycle.now)
+            elif isinstance(event, Exited):
+                attempt = self.state.attempts.get(event.attempt)
+                work = partial(counts, self.parts.lease, self.job_leases, event, attempt, cycle.now, at)
                 if not await self._until_it_works(work):
                     continue
             cycle.received.append(received)
+        cycle.events += self.job_leases.ends(self.state, cycle.now, cycle.now + self._wall_offset)
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
@@ -325,8 +331,8 @@ class Dispatcher:
         attempt = self.state.attempts.get(order.attempt_id)
         if attempt is None or not attempt.revoking:
             return False
-        waited_s, at = now - attempt.launched_at, now + self._wall_offset
-        end = await self._until_it_works(partial(revoke, self.parts.lease, attempt, waited_s, at))
+        work = partial(revoke, self.parts.lease, self.job_leases, attempt, now, now + self._wall_offset)
+        end = await self._until_it_works(work)
         if end is not None:
             self._revoked.append(end)
             self._cycle_again = True

@@ -12,32 +12,40 @@ import logging
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Attempt, Ending
 from gpuq.core.state.events import Exited
+from gpuq.daemon.job_leases import JobLeases
 from gpuq.daemon.leadership import Lease
 
 log = logging.getLogger(__name__)
 
 
-def revoke(lease: Lease, attempt: Attempt, waited_s: float, at: float) -> Exited | None:
-    """Take back, at `at` by the wall clock, the order to start an attempt that its host has not reported for `waited_s`. Blocks.
+def revoke(lease: Lease, job_leases: JobLeases, attempt: Attempt, now: float, at: float) -> Exited | None:
+    """Take back, now and at `at` by the wall clock, the order to start an attempt that its host does not report. Blocks.
 
-    Returns its end if no instance has claimed it, and none can any more, or if the one that has was replaced by another. Else
-    None: the instance with the claim will report what became of it.
+    Returns its end if no instance has claimed it, and none can any more, or if the one that has was replaced by another and the
+    attempt's lease, if it has one, is over. Else None: the instance with the claim will report what became of it.
     """
     claim = lease.revoke(attempt.id, at)
     if claim is None:
-        reason = f"host {attempt.host} did not start it within {waited_s:.0f} s"
+        reason = f"host {attempt.host} did not start it within {now - attempt.launched_at:.0f} s"
         return Exited(attempt.id, at, Ending.NEVER_STARTED, None, reason, Measurement())
-    if claim.instance is not None and claim.holder not in {None, claim.instance}:
+    replaced = claim.instance is not None and claim.holder not in {None, claim.instance}
+    if replaced and not job_leases.may_run(attempt, claim.instance, now):
         reason = f"host {attempt.host} was restarted or replaced, and does not have it any more"
         return Exited(attempt.id, at, Ending.LOST, None, reason, Measurement())
     return None
 
 
-def claimer_says_so(lease: Lease, end: Exited, at: float) -> bool:
-    """Whether an end as never started comes from the instance that claimed the attempt, or no instance has. Blocks."""
+def counts(lease: Lease, job_leases: JobLeases, end: Exited, attempt: Attempt | None, now: float, at: float) -> bool:
+    """Whether this end counts, now and at `at` by the wall clock. One without a process that ended counts if it comes from the
+    instance that claimed the attempt, or no instance has: `never started` always, `lost` while its lease lasts. Blocks."""
+    leased = end.ending is Ending.LOST and attempt is not None and attempt.lease_s is not None
+    if end.ending is not Ending.NEVER_STARTED and not leased:
+        return True
     claim = lease.revoke(end.attempt, at)
     if claim is None or claim.instance in {None, end.instance}:
         return True
-    message = "dropped `never started` for attempt %s: another machine or home under the same host name has claimed it"
-    log.warning(message, end.attempt, extra={"action": "drop_event"})
+    if leased and attempt is not None and not job_leases.may_run(attempt, claim.instance, now):
+        return True
+    message = "dropped `%s` for attempt %s: another machine or home under the same host name has claimed it"
+    log.warning(message, end.ending, end.attempt, extra={"action": "drop_event"})
     return False

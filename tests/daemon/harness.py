@@ -57,6 +57,7 @@ class Harness:
     """One record, one Redis, and a dispatcher that can be killed and started again."""
 
     run_blocking: Callable[..., Any] = staticmethod(run_here)
+    limits = Limits()
 
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
@@ -86,10 +87,10 @@ class Harness:
             store=self.store,
             lease=self.lease,
             stream=self.stream,
-            performer=Performer(self.bell, keys, Limits().start_grace_s),
+            performer=Performer(self.bell, keys, self.limits.start_grace_s),
             learner=learner,
             policy=guard(Scheduling()),
-            limits=Limits(),
+            limits=self.limits,
             clock=clock,
             run_blocking=self.run_blocking,
         )

@@ -103,7 +103,7 @@ class Host:
             "host",
             self.key,
             SeenEpoch(self.home.epoch_file),
-            monotonic=lambda: self.harness.now,
+            uptime=lambda: self.harness.now,
         )
 
     def lose_spool(self) -> None:

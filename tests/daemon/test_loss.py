@@ -183,7 +183,8 @@ async def test_an_unknown_request_is_dropped_and_jobs_still_start(harness: Harne
     assert JobId(job) in harness.dispatcher.state.jobs
 
 
-async def test_the_jobs_of_a_host_that_was_reported_lost_end_or_start_elsewhere(harness: Harness) -> None:
+@pytest.mark.parametrize("fenced", [True, False])
+async def test_the_jobs_of_a_host_that_was_reported_lost_end_or_start_elsewhere(harness: Harness, fenced: bool) -> None:
     world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
     other = World(harness.store, a_device("far0", host="far"), host="far")
     ends, goes_on = harness.submit(), harness.submit("other.py", requeue_on_node_fail=True)
@@ -191,13 +192,17 @@ async def test_the_jobs_of_a_host_that_was_reported_lost_end_or_start_elsewhere(
     assert harness.states() == {ends: "RUNNING", goes_on: "RUNNING"}
 
     harness.now += 30  # the host is silent
-    harness.store.add_request("lost", None, "ann", harness.now, {"host": "host"})
+    harness.store.add_request("lost", None, "ann", harness.now, {"host": "host", "fenced": fenced})
     await harness.live(other, 4)
+    assert len(other.starts) == fenced, "unless it was switched off, it may run there until its lease has ended"
+    await harness.live(other, 60)
 
     assert harness.states() == {ends: "NODE_FAIL", goes_on: "RUNNING"}
     assert other.starts == [AttemptId(goes_on, 2)]
     [first, _] = harness.store.attempts(goes_on)
-    assert (first.ending, first.reason) == ("lost", "host host was reported lost by ann")
+    assert first.ending == "lost"
+    assert first.reason is not None
+    assert first.reason.startswith("host host was " + ("reported lost by ann" if fenced else "not heard for 9"))
 
 
 async def test_a_host_that_reports_is_not_lost(harness: Harness) -> None:

@@ -119,7 +119,26 @@ async def test_attempts_of_an_instance_that_was_replaced_are_lost(harness: Harne
     assert harness.store.lease_host("host", "reinstalled").instance == "reinstalled"
     reinstalled.spool = [*original.spool]
     await harness.live(reinstalled, 5)
+    if requeue:
+        assert harness.states() == {job: "RUNNING"}, "the original may run it until its lease has ended"
+        await harness.live(reinstalled, 65)
 
     assert harness.store.attempts(job)[0].ending == "lost"
     assert harness.states() == {job: "RUNNING" if requeue else "NODE_FAIL"}
     assert reinstalled.starts == [attempt(job, 2)] * requeue
+
+
+async def test_lost_is_believed_of_the_claimer_only_while_the_lease_lasts(harness: Harness) -> None:
+    """A copied disk on another machine has the folder too, of another boot, and takes the attempt for one before a restart."""
+    original, copy = World(harness.store, a_device()), World(harness.store, a_device())
+    original.instance, copy.instance = "original", "copy"
+    job = await launch(harness, original, requeue_on_node_fail=True)
+    await harness.live(original, 3)
+    copy.spool = [*original.spool]
+    copy.end(attempt(job), Ending.LOST, None)
+    await harness.turn(*copy.messages(0))
+    assert harness.states() == {job: "RUNNING"}
+    original.spool = [*copy.spool]
+    original.end(attempt(job), Ending.LOST, None)
+    await harness.turn(*original.messages(0))
+    assert harness.store.attempts(job)[0].ending == "lost"

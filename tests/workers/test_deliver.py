@@ -26,7 +26,7 @@ class Bench:
         """A new process of the worker service."""
         self.spool = Spool(self.folder, "alpha")
         self.delivery = Delivery(
-            self.spool, self.inbox, "alpha", KEY, SeenEpoch(self.folder / "epoch"), monotonic=lambda: self.now
+            self.spool, self.inbox, "alpha", KEY, SeenEpoch(self.folder / "epoch"), uptime=lambda: self.now
         )
 
     async def poll(self, seconds: float) -> list[int]:
@@ -210,3 +210,28 @@ async def test_events_that_the_record_lost_are_sent_again(tmp_path: Path, caplog
     assert await bench.poll(0) == [4, 5]
     assert (await bench.report()).committed == 3
     assert "the dispatcher's record lost events 4 to 5 of this host" in caplog.text
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_counts_from_when_its_report_was_sent_and_once(deaf: Bench) -> None:
+    renewed: list[float] = []
+    deaf.delivery.on_answer = renewed.append
+    deaf.now = 100.0
+    await deaf.report()  # reads the answer to the report of the fixture
+    deaf.now = 130.0
+    deaf.spool.write(event())
+    for _ in range(3):
+        await deaf.poll(1.0)  # the same answer again and again, as while the dispatcher is gone
+    assert renewed == [0.0, 100.0]
+
+
+async def test_an_answer_to_another_process_renews_no_lease(deaf: Bench) -> None:
+    deaf.restart()
+    renewed: list[float] = []
+    deaf.delivery.on_answer = renewed.append
+    await deaf.report()
+    assert renewed == []
+    await deaf.report()
+    assert renewed == [0.0]

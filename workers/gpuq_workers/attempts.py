@@ -63,6 +63,9 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     stdin: str = "/dev/null"
     """What its standard input is opened from."""
     umask: int = USUAL_UMASK
+    lease_s: float | None = None
+    """How long it runs on while the file `lease` is not renewed (`shim/lease.py`); None: for ever."""
+    lease: str | None = None
     version: int = VERSION
 
     def __post_init__(self) -> None:

@@ -26,15 +26,20 @@ if TYPE_CHECKING:  # importing it would load the Redis library
 log = logging.getLogger(__name__)
 
 RESEND_AFTER_S = 2.0
+_REPORTS_REMEMBERED = 1000
 _AT_ONCE = 200
 _ANSWER_WITHIN_S = 5.0
+
+
+def _uptime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Delivery:
     """Sends the events and reports of one host, signed with its key. Never raises for an unreachable inbox.
 
     Only an acknowledgement that is signed by the leader, and answers a report of this very process, counts: anyone who can write
-    to Redis can write another there, or put back an old one.
+    to Redis can write another there, or put back an old one. `on_answer` is called with the moment at which the report was sent.
     """
 
     def __init__(
@@ -44,13 +49,16 @@ class Delivery:
         host: str,
         key: str,
         seen_epoch: SeenEpoch,
-        monotonic: Callable[[], float] = time.monotonic,
+        uptime: Callable[[], float] = _uptime,
     ) -> None:
+        """`uptime` gives seconds for intervals, which also count while the machine is suspended."""
         self._spool, self._inbox, self._host, self._key, self._seen_epoch = spool, inbox, host, key, seen_epoch
-        self._monotonic = monotonic
+        self._uptime = uptime
+        self.on_answer: Callable[[float], None] = lambda _: None
         self._worker = secrets.token_hex(8)
         self._reports = 0
         self._dispatcher = ""
+        self._reported_at: dict[int, float] = {}
         # The number of the report that was answered last, and the number of the last event that was acknowledged with it.
         self._answered = (0, 0)
         self._sent: dict[int, float] = {}
@@ -78,6 +86,8 @@ class Delivery:
             number=number,
             epoch=self._seen_epoch.highest(),
         )
+        self._reported_at[self._reports] = self._uptime()
+        self._reported_at.pop(self._reports - _REPORTS_REMEMBERED, None)
         await self._inbox.add(wire.seal(message, self._key))
 
     async def _exchange(self) -> None:
@@ -85,13 +95,13 @@ class Delivery:
         await self._take_acknowledgement()
         if not self._spool.is_numbered:
             return
-        pending, now = self._spool.unacknowledged(), self._monotonic()
+        pending, now = self._spool.unacknowledged(), self._uptime()
         ages = (now - self._sent.get(message.seq, float("-inf")) for message in pending)
         due = next((index for index, age in enumerate(ages) if age >= RESEND_AFTER_S), len(pending))
         # The dispatcher would refuse those behind the first that is due, so they are sent again with it.
         for message in pending[due : due + _AT_ONCE]:
             await self._inbox.add(wire.seal(message, self._key))
-            self._sent[message.seq] = self._monotonic()
+            self._sent[message.seq] = self._uptime()
 
     async def _take_acknowledgement(self) -> None:
         raw = await self._inbox.acknowledged(self._host)
@@ -111,10 +121,21 @@ class Delivery:
         if found.worker != self._worker or answered < self._answered:
             return
         self._answered = answered
+        self._note_answer(found.number)
         try:
             self._note_committed(found.seq)
         except OSError as error:
             log.warning("the spool cannot be brought up to date: %s", error, extra={"action": "clear_spool"})
+
+    def _note_answer(self, number: int) -> None:
+        """Report when the report with this number was sent: the leader has answered it, and none before it counts any more."""
+        sent_at = self._reported_at.get(number)
+        self._reported_at = {later: at for later, at in self._reported_at.items() if later > number}
+        if sent_at is not None:
+            try:
+                self.on_answer(sent_at)
+            except OSError as error:
+                log.warning("the lease of the jobs cannot be renewed: %s", error, extra={"action": "renew"})
 
     def _note_committed(self, seq: int) -> None:
         if self._spool.is_numbered and seq <= self._spool.last:

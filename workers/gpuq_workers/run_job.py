@@ -26,6 +26,7 @@ from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
 from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
 from gpuq_workers.epoch import SeenEpoch
+from gpuq_workers.job_lease import lease_file
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.shim.mps import PIPES
@@ -133,6 +134,8 @@ def order_file(
         blink=submission.blink,
         stdin="/dev/null" if submission.stdin is None else str(own.stdin_path),
         umask=USUAL_UMASK if submission.umask is None else submission.umask,
+        lease_s=attempt.lease_s,
+        lease=str(lease_file(settings.home.run)),
     )
 
 

@@ -34,6 +34,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import HostLease, instance_of
+from gpuq_workers.job_lease import lease_file, renew
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
@@ -80,6 +81,7 @@ class WorkerService:
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
         key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key, SeenEpoch(settings.home.epoch_file))
+        self._delivery.on_answer = partial(renew, lease_file(settings.home.run))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""

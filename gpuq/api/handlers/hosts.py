@@ -51,8 +51,8 @@ async def lost(request: web.Request) -> web.Response:
         raise Conflict(
             f"Host {host.name} reports: it is not lost.", fix=f"`gpuq host drain {host.name}` keeps new jobs off it."
         )
-    await _fence(context, host.name)
-    return await _request(request, "lost", host, {"host": host.name})
+    fenced = await _fence(context, host.name)
+    return await _request(request, "lost", host, {"host": host.name, "fenced": fenced})
 
 
 def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
@@ -95,11 +95,11 @@ async def _request(
     return reply(HostRequestTaken(host=host.name, asked=verb, jobs=host.jobs), 202)
 
 
-async def _fence(context: ApiContext, host: str) -> None:
-    """Run the site's fence command, if there is one. Raises Failure unless it exits with 0 within a minute."""
+async def _fence(context: ApiContext, host: str) -> bool:
+    """Run the site's fence command, if there is one; whether there is. Raises Failure unless it exits with 0 within a minute."""
     command = [word.replace("{host}", host) for word in context.settings.api.fence_command]
     if not command:
-        return
+        return False
     fix = "Switch the host off by hand, correct `fence_command` under [api], and try again. Nothing was ended."
     try:
         process = await asyncio.create_subprocess_exec(
@@ -120,3 +120,4 @@ async def _fence(context: ApiContext, host: str) -> None:
     if process.returncode != 0:
         words = said.decode(errors="replace").strip()[-300:]
         raise Failure(f"The fence command failed with exit code {process.returncode}: {words}", fix=fix)
+    return True

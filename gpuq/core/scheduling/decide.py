@@ -145,6 +145,9 @@ def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, 
         needed, whole = needed_memory(job, forecast), snapshot.device.total_memory
         # A job that runs alone, or whose need is not known, is promised the whole device.
         promised.append(whole if needed is None or not may_share(job, forecast) else min(needed, whole))
+    host = context.state.hosts.get(snapshots[0].device.host)
+    # A host of the previous release, which reports no instance, would not end the job.
+    leased = job.requeue_on_node_fail and context.limits.lease_s > 0 and host is not None and host.instance is not None
     return Attempt(
         id=AttemptId(job.id, context.state.next_attempt(job)),
         kind=job.kind,
@@ -156,4 +159,5 @@ def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, 
         forecast=combined(forecasts),
         max_slowdown=job.max_slowdown,
         had_partner=any(snapshot.residents for snapshot in snapshots),
+        lease_s=context.limits.lease_s if leased else None,
     )

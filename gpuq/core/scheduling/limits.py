@@ -52,6 +52,9 @@ class Limits:
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
     """A device whose last reading is older admits no job."""
+    lease_s: Annotated[float, Range(at_least=0, at_most=3600)] = 60.0
+    """A job with `--requeue` ends when its host was not connected to the dispatcher for this long; it may start elsewhere 30 s
+    later. 0: it runs on, and starts elsewhere only after `gpuq host lost`; so does every job where the record is SQLite."""
     patience_s: Annotated[float, Range(at_least=0)] = 1800.0
     """A job that waited this long has devices reserved for it, so that small jobs cannot starve it."""
     patience_ratio: float = field(default=5.0, metadata=NOT_A_SETTING)

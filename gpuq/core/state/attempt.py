@@ -62,7 +62,8 @@ class Attempt:
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
     device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
-    the order to start it is taken back, because its host does not report it.
+    the order to start it is taken back, because its host does not report it. `lease_s`: its host ends it when it was not
+    connected to the dispatcher for so many seconds; None: it runs on.
     """
 
     id: AttemptId
@@ -80,6 +81,7 @@ class Attempt:
     stopping: StopReason | None = None
     revoking: bool = False
     had_partner: bool = False
+    lease_s: float | None = None
 
 
 def served_s(attempt: Attempt, now: float) -> float:

@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # Appended, so that no file beside ours shadows a module of the standard library.
     sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))  # noqa: PTH100, PTH118, PTH120
 
-from gpuq_workers.shim import blink, child, classify, mps, oom, tree
+from gpuq_workers.shim import blink, child, classify, lease, mps, oom, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
@@ -57,6 +57,7 @@ class Shim:
         self._exit = exit_record
         self._order: dict[str, Any] = read_json(f"{folder}/order.json", LARGEST_ORDER_BYTES)
         self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
+        self._lease = lease.JobLease(self._order)
         self._memory = oom.OomWatch()
         self._main = 0
         self._exit_code: int | None = None
@@ -79,6 +80,9 @@ class Shim:
         """Run the command to its end and record it."""
         if self._stop_order() is not None:
             self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
+            return
+        if not self._lease.has_begun():
+            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, self._lease.reason))
             return
         started = OnceFile(self._folder, "started.json")
         tree.adopt_orphans()
@@ -118,7 +122,7 @@ class Shim:
         if self._order.get("time_limit_s") is not None:
             # Not while the machine is suspended: the job does not run then.
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
-        self._started_uptime = _uptime()
+        self._started_uptime = lease.uptime()
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
         record.publish(
@@ -183,6 +187,9 @@ class Shim:
             return
         self._look_at = now + (_ENDING_POLL_S if self._ending else _LOOK_EVERY_S)
         self._memory.look()
+        if self._lease.has_ended():
+            self._begin_end(endings.LOST, self._lease.reason)
+            self._kill_at = min(self._kill_at, now + lease.LONGEST_GRACE_S)
         stop = None if self._ending else self._stop_order()
         if stop is not None:
             reason, save = stop
@@ -277,15 +284,10 @@ class Shim:
             self._log.close(f"\n[gpuq] {lost}\n")
             reason = f"{reason}; {lost}"
         self._log.close()
-        lasted_s = None if self._started_uptime is None else _uptime() - self._started_uptime
+        lasted_s = None if self._started_uptime is None else lease.uptime() - self._started_uptime
         self._exit.publish(
             ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time(), lasted_s=lasted_s
         )
-
-
-def _uptime() -> float:
-    """Seconds since boot, which also count while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 if __name__ == "__main__":
