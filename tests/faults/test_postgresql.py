@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from collections.abc import Iterator
 
@@ -33,7 +35,7 @@ def proxy(server: Server) -> Iterator[SilentProxy]:
 @pytest.fixture(scope="module")
 def site(server: Server, proxy: SilentProxy) -> Iterator[Site]:
     url = proxy.url(server.create_database())
-    with Site(devices_cpu_count=2, devices_cpu_cores=1, database_url=url) as site:
+    with Site(devices_cpu_count=2, devices_cpu_cores=1, database_url=url, admission_lease_s=2) as site:
         yield site
 
 
@@ -103,3 +105,26 @@ def test_jobs_run_are_recorded_and_outlive_the_absence_of_the_record(site: Site,
     last = site.submit("/bin/true")
     assert last == waiting + 1, "what was refused has left nothing behind"
     assert site.wait(last)["state"] == "COMPLETED"
+
+
+def test_a_job_with_requeue_ends_while_its_host_gets_no_answer_and_starts_again(site: Site) -> None:
+    """Its lease is 2 s. A job without --requeue goes on."""
+    leased = site.submit("/bin/sleep", "600", requeue_on_node_fail=True)
+    other = site.submit("/bin/sleep", "600")
+    for job in (leased, other):
+        site.wait(job, "RUNNING")
+    [dispatcher] = site.pids("dispatcher")
+    kill(dispatcher, signal.SIGSTOP)
+    try:
+        end = site.home / "attempts" / f"{leased}-1" / "exit.json"
+        wait_for(end.exists, 15)
+    finally:
+        kill(dispatcher, signal.SIGCONT)
+    assert json.loads(end.read_bytes())["ending"] == "lost"
+    assert "was not connected to the dispatcher for 2 s" in json.loads(end.read_bytes())["reason"]
+    wait_for(lambda: len(site.job(leased)["attempts"]) == 2, 20)
+    site.wait(leased, "RUNNING")
+    assert [len(site.job(other)["attempts"]), site.job(other)["state"]] == [1, "RUNNING"]
+    for job in (leased, other):
+        site.request("POST", f"/api/v1/jobs/{job}/cancel")
+        site.wait(job)
