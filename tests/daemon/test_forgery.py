@@ -1,22 +1,21 @@
 """Whoever can write to Redis, or holds the key of one host, ends no job of another host and keeps none from ending.
 
 The host here is the worker's own code: its spool, its delivery, its look at the attempts' folders, and the RQ task. Only its
-jobs are made up: a folder whose process is a `sleep` of this test.
+jobs are made up: folders with shims that are no processes.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from gpuq_workers import run_job
+from gpuq_workers import residents, run_job
 from gpuq_workers.attempts import AttemptFolder, StartFile
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
@@ -24,9 +23,8 @@ from gpuq_workers.residents import Residents
 from gpuq_workers.shim.record import OnceFile
 from gpuq_workers.spool import Spool
 
-from gpuq.adapters import process
 from gpuq.adapters.devices import Placement
-from gpuq.adapters.process import Identity
+from gpuq.adapters.process import Identity, boot_id
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import HostId
@@ -46,32 +44,40 @@ from tests.support.world import KEY, World
 DEVICES = tuple(a_device(f"gpu{number}") for number in range(3))
 
 
-@pytest.fixture(scope="module")
-def sleeper() -> Iterator[Identity]:
-    """The process of every job."""
-    with subprocess.Popen(["sleep", "300"]) as running:
-        identity = process.identify(running.pid)
-        assert identity is not None
-        yield identity
-        running.kill()
+ALIVE: dict[str, Identity] = {}
+"""Attempt -> its shim, while that runs."""
 
 
-class Shims:
-    """Hands out shims that start their job at once."""
+@pytest.fixture(autouse=True)
+def _processes_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ALIVE.clear()
+    monkeypatch.setattr(residents, "is_alive", lambda one: one in ALIVE.values())
+    monkeypatch.setattr(residents, "_left_of", lambda _: [])
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
 
-    def take(self) -> Shims:
-        return self
+class Shim:
+    """Starts its job at once."""
+
+    def __init__(self, number: int) -> None:
+        self.identity = Identity(boot_id(), number, number)
 
     def hand(self, folder: Path) -> None:
         boot, pid, ticks = self.identity
-        start = StartFile(pid, pid, ticks, ticks, boot, 1.0)
-        (folder / "started.json").write_bytes(msgspec.json.encode(start))
+        ALIVE[folder.name] = self.identity
+        (folder / "started.json").write_bytes(msgspec.json.encode(StartFile(pid, pid, ticks, ticks, boot, 1.0)))
 
     def dismiss(self) -> None:
         """Nothing waits."""
+
+
+class Shims:
+    """Hands out shims."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def take(self) -> Shim:
+        return Shim(next(self._numbers))
 
     def warm_soon(self) -> None:
         """Nothing is to be made."""
@@ -85,13 +91,13 @@ class AnyDevice:
 class Host:
     """One host; its worker service can be restarted, and its spool lost."""
 
-    def __init__(self, folder: Path, harness: Harness, sleeper: Identity) -> None:
+    def __init__(self, folder: Path, harness: Harness) -> None:
         self.harness, self.key = harness, host_key(KEY, "host")
         home = Home(folder)
         home.create()
         settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=Worker(host="host"))
         self.home = home
-        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), Shims(sleeper), "home")  # type: ignore[arg-type]
+        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), Shims(), "home")  # type: ignore[arg-type]
         self.restart()
 
     def restart(self) -> None:
@@ -124,6 +130,7 @@ class Host:
     def end(self, folder: AttemptFolder, code: int) -> None:
         record = OnceFile(str(folder.path), "exit.json")
         record.publish(ending=Ending.EXITED, exit_code=code, reason="", at=2.0)
+        del ALIVE[folder.path.name]
 
     async def turn(self) -> None:
         """What the worker service does in a second, after the RQ task has followed the orders."""
@@ -213,10 +220,10 @@ class Attacker:
 class Story:
     """Jobs come and end, parts of gpuq fail, and an attacker is at work."""
 
-    def __init__(self, folder: Path, harness: Harness, sleeper: Identity, seed: int) -> None:
+    def __init__(self, folder: Path, harness: Harness, seed: int) -> None:
         self.harness, self.dice = harness, random.Random(seed)
         harness.stream.server.clock = lambda: harness.now
-        self.host = Host(folder, harness, sleeper)
+        self.host = Host(folder, harness)
         self.attacker = Attacker(harness, self.dice)
         self.codes: dict[int, int] = {}
 
@@ -262,10 +269,10 @@ class Story:
 
 @pytest.mark.parametrize("seed", [1])
 async def test_1000_forged_and_replayed_messages_end_no_job_falsely_and_leave_none_running(
-    harness: Harness, tmp_path: Path, sleeper: Identity, seed: int
+    harness: Harness, tmp_path: Path, seed: int
 ) -> None:
     """Meanwhile the dispatcher and the worker service restart, Redis is emptied and the spool is lost, too."""
-    story = Story(tmp_path / "host", harness, sleeper, seed)
+    story = Story(tmp_path / "host", harness, seed)
 
     while story.attacker.done < 1000:
         await story.second()

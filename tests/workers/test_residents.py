@@ -474,3 +474,38 @@ def test_a_full_disk_delays_but_loses_nothing(host: Host, monkeypatch: pytest.Mo
     assert host.events() == []
     monkeypatch.setattr(host.spool, "write", real)
     assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
+
+
+# --- an end that the job made up ------------------------------------------------------------------------------------
+
+FORGED = {"ending": "exited", "exit_code": 0, "reason": "", "at": 5.0}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_end_that_the_job_wrote_itself_does_not_count_while_it_runs(host: Host, restarted: bool) -> None:
+    """Otherwise its device would be given to the next job while it runs on."""
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    (running.folder / "exit.json").write_text(json.dumps(FORGED))
+    if restarted:
+        host.restart()
+    for _ in range(5):
+        host.look()
+    assert [type(event) for event in host.events()] == [Started]
+    assert list(host.residents.present()) == [attempt_id()]
+    go.touch()
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 9), "the true end counts"
+
+
+def test_a_job_that_wrote_its_end_and_killed_its_shim_ends_with_all_its_processes(host: Host) -> None:
+    running = host.run("sleep", "60")
+    host.settle(1)
+    pid = running.started()["pid"]
+    (running.folder / "exit.json").write_text(json.dumps(FORGED))
+    assert running.shim is not None
+    running.shim.kill()
+    running.shim.wait()
+    host.look_until(lambda: gone(pid), "the end of the job")
+    assert host.settle(2)[1].ending == "lost"

@@ -326,3 +326,13 @@ def test_an_order_of_a_lower_epoch_is_dropped(settings: Settings, caplog: pytest
         run_job.run(asked, wire.sign(wire.Order("alpha", job, 1, 1, Verb.LAUNCH, None, epoch), twins.KEY))
     assert sorted(path.name for path in settings.home.attempts.iterdir()) == ["1-1"]
     assert "launch-2-1-1 dropped: it is of a dispatcher that another one has replaced" in caplog.text
+
+
+def test_a_stop_reaches_a_job_that_wrote_its_own_end(settings: Settings, folder: AttemptFolder) -> None:
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    wait_for(folder.started)
+    (folder.path / "exit.json").write_text('{"ending": "exited", "exit_code": 0, "reason": "", "at": 5.0}')
+    run_job.run(context, order(Verb.STOP))
+    wait_for(lambda: not shim_lives(folder), what="the end of the shim")
+    assert folder.ended().ending == "stopped"  # type: ignore[union-attr]

@@ -189,18 +189,15 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-        if (
-            end is not None
-            and end.ending is Ending.NEVER_STARTED
-            and live.start is not None
-            and is_alive(live.start.shim)
-        ):
-            # The job has removed or renamed its folder, so the order to stop it closed a new one.
-            send_signal(live.start.shim, signal.SIGTERM)
+        if end is not None and live.shim is not None and is_alive(live.shim):
+            # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
+            # has removed or renamed its folder, so the order to stop it closed a new one.
+            if end.ending is Ending.NEVER_STARTED and live.start is not None:
+                send_signal(live.start.shim, signal.SIGTERM)
             return
-        if end is None and await self._is_abandoned(live):
-            await self._sweep(live)
-            end = self._read(live, "exit.json", live.folder.ended)
+        # A job may write an end and then kill its shim. So processes are looked for even where there is an end.
+        if (end is None and await self._is_abandoned(live)) or (end is not None and await self._runs_on(live)):
+            end = self._read(live, "exit.json", live.folder.ended) if await self._sweep(live) else None
         if end is not None:
             await self._spool_end(live, end)
 
@@ -292,17 +289,24 @@ class Residents:
                 file.since = now
         return not left
 
-    async def _sweep(self, live: _Live) -> None:
-        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
+    async def _runs_on(self, live: _Live) -> bool:
+        """Whether anything is left of an attempt that has started, has an end and no shim."""
+        if live.kill_at is not None:
+            return True
+        return live.start is not None and bool(await asyncio.to_thread(_left_of, live))
+
+    async def _sweep(self, live: _Live) -> bool:
+        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end. Whether that
+        is done."""
         now = self.monotonic()
         if now < live.sweep_at:
-            return
+            return False
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
         left = await asyncio.to_thread(_left_of, live)
         if left:
             await asyncio.to_thread(self._press, live, left, now)
-            return
+            return False
         has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
         if live.shim is not None and live.shim.boot_id != boot_id():
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
@@ -315,6 +319,7 @@ class Residents:
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, was killed; gpuq ended what was left of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
+        return True
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:

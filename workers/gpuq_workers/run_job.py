@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuq.adapters.devices import Backend, Placement
-from gpuq.adapters.process import Identity, boot_id, send_signal
+from gpuq.adapters.process import Identity, boot_id, is_alive, send_signal
 from gpuq.adapters.store.contract import Store
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.errors import GpuqError
@@ -180,12 +180,13 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
     if _void(context, order.attempt_id):
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
+    shim = folder.shim()
     with suppress(UnreadableFile):
-        if folder.ended() is not None:
+        # A job may write that it has ended, and run on.
+        if folder.ended() is not None and (shim is None or not is_alive(shim)):
             return
     reason = "asked to save its work and make room" if save else "stopped by order"
     folder.write_stop(reason, context.clock(), save=save)
-    shim = folder.shim()
     if shim is not None:
         send_signal(shim, signal.SIGTERM)
 
