@@ -22,7 +22,7 @@ from gpuq.learn.history.outcome import AttemptSide, Outcome
 from gpuq.learn.serving.record import RecordPredictor
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.submission import JobRecord, QueuedRecord
 from gpuq.settings import Learning
 
 _ALONE_RATES_KEPT = 16
@@ -49,7 +49,7 @@ class Learner:
             self._note_alone(attempt, outcome)
         self.load_model()
 
-    def register(self, job: JobId, record: JobRecord) -> None:
+    def register(self, job: JobId, record: JobRecord | QueuedRecord) -> None:
         """Make a job's features known; needed before the first question about it."""
         self.kinds[job] = KindId(record.kind)
         self._features[record.signature] = record.features

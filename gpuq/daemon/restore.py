@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, Service, Store
+from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, QueuedJob, Service, Store
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, HoldRequested
-from gpuq.core.state.job import ENDED, Job, JobId, JobState
+from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.journal import RESTORED
 from gpuq.messages.codec import from_plain, noun
-from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.submission import QueuedRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500
@@ -32,15 +32,14 @@ _HALF_LIVES_READ = 10
 _JOURNAL_ROWS_READ, _JOURNAL_ROWS_AT_ONCE = 20_000, 2000
 # The entries that make a reservation or end one.
 _ABOUT_RESERVATIONS = frozenset({"Reserve", "EndReservation", "Launch", "CancelRequested", "HoldRequested"})
-_NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 
-def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
+def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], None] | None = None) -> State:
     """The state as of the last commit, at Unix time `now`; `register` is called with each job in it. Blocks."""
     jobs: dict[JobId, Job] = {}
     verdicts: dict[JobId, Verdict] = {}
     last: JobId | None = None
-    while rows := store.jobs(states=_NOT_ENDED, after=last, limit=_ROWS_AT_ONCE):
+    while rows := store.queued_jobs(after=last, limit=_ROWS_AT_ONCE):
         last = rows[-1].id
         for row in rows:
             jobs[row.id] = job_from_row(row)
@@ -132,7 +131,7 @@ def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, U
     return usage
 
 
-def job_from_row(row: JobRow) -> Job:
+def job_from_row(row: JobRow | QueuedJob) -> Job:
     """The core's job, in the state that its row has."""
     return replace(
         to_core(row.id, row.record),

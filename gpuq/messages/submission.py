@@ -130,7 +130,34 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
-def to_core(job_id: JobId, record: JobRecord) -> Job:
+class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a submission that the core decides on."""
+
+    priority: int = 0
+    share: Sharing = Sharing.AUTO
+    max_slowdown: float | None = None
+    gpu_memory: Annotated[int, Meta(le=MAX_BYTES)] | None = None
+    gpus: int = 1
+    most_gpus: int | None = None
+    hold: bool = False
+    requeue_on_node_fail: bool = False
+    deadline_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
+    preemptible: bool = False
+
+
+class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the dispatcher needs of a `JobRecord`. Most of that is an environment, whose check takes most of the time of reading
+    it; a dispatcher that takes over reads the records of all waiting jobs."""
+
+    submission: QueuedSubmission
+    owner: str
+    kind: str
+    signature: str
+    features: dict[str, Any]
+    submitted_at: float
+
+
+def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
     """The part of a submission that the core decides on, when it is new: HELD if submitted with `hold`, else PENDING."""
     asked = record.submission
     return Job(

@@ -17,7 +17,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.submission import JobRecord, QueuedRecord
 
 LEASE_S = 30.0
 """An instance that has not renewed the lease of its host's name for so many seconds may be replaced by another one."""
@@ -35,6 +35,19 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     verdict: dict[str, Any] | None
     reason: str | None
+
+
+class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What the dispatcher needs of one job that has not ended; the fields are as in `JobRow`."""
+
+    id: JobId
+    record: QueuedRecord
+    state: JobState
+    state_since: float
+    attempt: int
+    alone: bool
+    cancel_requested: bool
+    verdict: dict[str, Any] | None
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,6 +330,10 @@ class Store(Protocol):
     def revoke(self, attempt: AttemptId, at: float, *, epoch: int) -> Claim | None:
         """Take back the order to start an attempt unless it was claimed: exactly one of claim and revoke succeeds. None: no
         claim of it can succeed any more. A repeated call gives the same. Renews the lease, raises Conflict as `commit` does."""
+        ...
+
+    def queued_jobs(self, *, after: JobId | None, limit: int) -> list[QueuedJob]:
+        """Jobs that have not ended, by id. `after` is the last id of the page before."""
         ...
 
     def live_attempts(self) -> list[AttemptRow]:

@@ -28,6 +28,7 @@ from gpuq.adapters.store.contract import (
     JobRow,
     Leader,
     NameLease,
+    QueuedJob,
     Request,
     Selection,
     Service,
@@ -38,7 +39,7 @@ from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.job import ENDED, Job, JobId, JobState
 from gpuq.errors import Conflict, Failure, NotFound
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import outcome_from_json
@@ -228,6 +229,10 @@ class MemoryStore(Store):
                 self.attempt_rows[attempt] = msgspec.structs.replace(row, revoked_at=revoked_at)
                 return None
             return Claim(instance=row.instance, holder=self._holder(row.host))
+
+    def queued_jobs(self, *, after: JobId | None, limit: int) -> list[QueuedJob]:
+        rows = self.jobs(states=[state for state in JobState if state not in ENDED], after=after, limit=limit)
+        return [msgspec.convert(row, QueuedJob, from_attributes=True) for row in rows]
 
     def live_attempts(self) -> list[AttemptRow]:
         with self._lock:

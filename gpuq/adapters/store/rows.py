@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Failure
 from gpuq.messages.outcome import outcome_from_json
-from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
+from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord, QueuedRecord
 
 _RECORD = msgspec.json.Decoder(JobRecord)
+_QUEUED = msgspec.json.Decoder(QueuedRecord)
 _DEVICES = msgspec.json.Decoder(tuple[str, ...])
+T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
 _MOST = {"deadline_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory": MAX_BYTES}
 
@@ -62,9 +64,13 @@ def clean(text: str | None) -> str | None:
 
 def record_of(job: JobId, text: str) -> JobRecord:
     """What was submitted. Raises Failure if it cannot be read."""
+    return _decoded(job, text, _RECORD)
+
+
+def _decoded(job: JobId, text: str, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         try:
-            return _RECORD.decode(text)
+            return decoder.decode(text)
         except msgspec.ValidationError:
             # Perhaps a record of a gpuq that took numbers of any size.
             plain = msgspec.json.decode(text, type=dict[str, Any])
@@ -73,7 +79,7 @@ def record_of(job: JobId, text: str) -> JobRecord:
                 for name, most in _MOST.items():
                     if isinstance(value := submitted.get(name), int | float) and value > most:
                         submitted[name] = most
-            return msgspec.convert(plain, JobRecord)
+            return msgspec.convert(plain, decoder.type)
     except msgspec.DecodeError as error:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error
 
@@ -91,6 +97,21 @@ def job_row(row: Sequence[Any]) -> JobRow:
         cancel_requested=cancel_requested,
         verdict=from_optional_json(verdict),
         reason=reason,
+    )
+
+
+def queued_job(row: Sequence[Any]) -> QueuedJob:
+    """A job that has not ended from its JOB_COLUMNS."""
+    job, state, since, attempt, alone, cancel_requested, verdict, _, record = row
+    return QueuedJob(
+        id=job,
+        record=_decoded(job, record, _QUEUED),
+        state=JobState(state),
+        state_since=since,
+        attempt=attempt,
+        alone=alone,
+        cancel_requested=cancel_requested,
+        verdict=from_optional_json(verdict),
     )
 
 

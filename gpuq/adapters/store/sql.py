@@ -23,6 +23,7 @@ from gpuq.adapters.store.contract import (
     JobRow,
     Leader,
     NameLease,
+    QueuedJob,
     Request,
     Selection,
     Service,
@@ -39,6 +40,7 @@ from gpuq.adapters.store.rows import (
     chance_row,
     from_json,
     job_row,
+    queued_job,
     request_row,
     to_json,
 )
@@ -55,7 +57,7 @@ from gpuq.adapters.store.schema import (
 )
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.errors import NotFound
 from gpuq.messages.submission import JobRecord
 
@@ -68,6 +70,7 @@ _FINISHED = (
     .where(attempts.c.ended_at.is_not(None), attempts.c.started_at.is_not(None))
     .order_by(attempts.c.ended_at, attempts.c.job, attempts.c.number)
 )
+_NOT_ENDED = [state for state in JobState if state not in ENDED]
 _MAX_ID = 2**63 - 1
 # Old builds of SQLite take 999 values in one statement, and a range needs two.
 _RANGES = 400
@@ -227,6 +230,11 @@ class SqlStore(Store):
         with self._database.writing() as connection:
             leadership.renew(connection, epoch)
             return claims.revoke(connection, attempt, at)
+
+    def queued_jobs(self, *, after: JobId | None, limit: int) -> list[QueuedJob]:
+        newer = [jobs.c.id > after] if after is not None else []
+        query = _JOBS.where(*newer, _in_states(_NOT_ENDED, newer, jobs.c.id, limit)).order_by(jobs.c.id).limit(limit)
+        return [queued_job(row) for row in self._rows(query)]
 
     def live_attempts(self) -> list[AttemptRow]:
         return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))]

@@ -16,10 +16,10 @@ from sqlalchemy import text
 from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store, Token
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
+from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState, Sharing
 from gpuq.daemon.restore import job_from_row
 from gpuq.errors import NotFound
-from gpuq.messages.submission import MAX_MOMENT
+from gpuq.messages.submission import MAX_MOMENT, to_core
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 from tests.support.sqlite_record import make_record
 
@@ -276,3 +276,23 @@ def test_drained_hosts_are_kept_until_they_are_resumed(store: Store) -> None:
     store.commit(Commit(drained={"node1": "new driver", "node2": "fan"}))
     store.commit(Commit(drained={"node1": None, "node2": "fan is loud", "node3": None}))
     assert store.drained() == {"node2": "fan is loud"}
+
+
+def test_queued_jobs_are_those_that_have_not_ended_as_the_core_sees_them(store: Store) -> None:
+    """Without what only a host needs, such as the environment."""
+    asked = {"priority": 7, "gpus": 2, "most_gpus": 4, "gpu_memory": 2**40, "deadline_at": 2e9, "max_slowdown": 1.5}
+    records = [
+        a_record(**asked),
+        a_record(hold=True, requeue_on_node_fail=True, share=Sharing.NEVER),
+        a_record(),
+        a_record(signal="SIGUSR1"),
+    ]
+    one, two, ended, four = store.add_jobs(records)
+    store.commit(Commit(jobs=[a_change(ended, JobState.COMPLETED, 1), a_change(four, verdict=WAITS)]))
+    rows = [*store.queued_jobs(after=None, limit=1), *store.queued_jobs(after=one, limit=10)]
+    assert [row.id for row in rows] == [one, two, four]
+    for row in rows:
+        full = store.job(row.id)
+        assert full is not None
+        assert to_core(row.id, row.record) == to_core(row.id, full.record)
+        assert (row.record.features, row.verdict) == (full.record.features, full.verdict)
