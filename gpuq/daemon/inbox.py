@@ -25,17 +25,15 @@ from gpuq.core.state.events import (
     Exited,
     HoldRequested,
     HostDrained,
-    HostReported,
     HostResumed,
     ModelPublished,
     ReleaseRequested,
-    Started,
     Submitted,
 )
 from gpuq.core.state.job import JobId
 from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
-from gpuq.messages.codec import from_plain, noun
+from gpuq.messages import reported
 from gpuq.messages.submission import JobRecord, to_core
 from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
 
@@ -123,16 +121,13 @@ class EventInbox:
         """The event in a genuine message; None if it is not the next one. Raises ValueError if it cannot be read."""
         if isinstance(message, HostReport):
             # One that cannot be read is not answered either: an answer would renew the leases of the host's jobs.
-            event = noun(message.body, HostReported)
+            event = reported.report(message.body)
             return event if self._counts(message) else None
         if message.seq != self.taken[message.host] + 1:
             return None
         # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.
         self.taken[message.host] = message.seq
-        taken = from_plain(message.name, message.body)
-        if not isinstance(taken, Started | Exited):
-            raise ValueError(f"a host sends no {message.name}")
-        return taken
+        return reported.event(message.name, message.body)
 
     def _counts(self, report: HostReport) -> bool:
         """Whether this report is newer than all before it. What it says of the spool is noted then."""

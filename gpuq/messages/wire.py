@@ -25,6 +25,7 @@ COMMITTED = "gpuq:committed"
 TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"
+LARGEST_MESSAGE_BYTES = 2**20
 # The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
 _NUMBERS_END = 2**53
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=_NUMBERS_END)]
@@ -238,6 +239,8 @@ def encode(message: Message | Acknowledgement | LogRequest | LogAnswer | CommitM
 
 def decode(raw: bytes) -> Message:
     """The message in `raw`. Raises ValueError."""
+    if len(raw) > LARGEST_MESSAGE_BYTES:
+        raise ValueError(f"not a message: it has {len(raw)} bytes")
     try:
         message: Message = _decoder.decode(raw)
     except msgspec.MsgspecError as error:

@@ -24,8 +24,8 @@ async def survive(folder: Path, seed: int, cuts: int) -> LeasedHosts:
 
 
 async def test_jobs_with_requeue_run_once_at_a_time_over_random_cuts(tmp_path: Path) -> None:
-    hosts = await survive(tmp_path, seed=1, cuts=25)
-    assert hosts.starts > 6, "hardly any job started elsewhere"
+    hosts = await survive(tmp_path, seed=1, cuts=12)
+    assert hosts.starts > 4, "hardly any job started elsewhere"
 
 
 @pytest.mark.soak

@@ -14,6 +14,13 @@ def lease_file(folder: Path) -> Path:
     return folder / f"lease-{boot_id()}"
 
 
+def remove_former(path: Path) -> None:
+    """Remove the files of earlier boots. Raises OSError."""
+    for former in path.parent.glob("lease-*"):
+        if former != path:
+            former.unlink()
+
+
 def renew(path: Path, at: float) -> None:
     """Renew the lease: the leader has answered a report that was sent at `at`, in seconds since boot. Raises OSError.
 

@@ -34,7 +34,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import HostLease, instance_of
-from gpuq_workers.job_lease import lease_file, renew
+from gpuq_workers.job_lease import lease_file, remove_former, renew
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
@@ -122,6 +122,7 @@ class WorkerService:
         await asyncio.to_thread(ended.prune, self._settings.worker.keep_attempts_days, time.time())
         await asyncio.to_thread(ended.save)
         self._spool.prune(_KEEP_EVENTS_S)
+        remove_former(lease_file(self._settings.home.run))
         await asyncio.to_thread(shorten, self._settings.home.logs / "shims.log")
 
     async def _sample(self) -> None:

@@ -34,6 +34,11 @@ from enum import StrEnum
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 
+# A step in thirty years. Below that, squares of rates come to nothing.
+_SLOWEST = 1e-9
+# An interval that is wider than a factor of exp(20) on either side says nothing.
+_WIDEST = 20.0
+
 
 class Basis(StrEnum):
     """What the alone rate of a slowdown rests on."""
@@ -176,7 +181,7 @@ def _ratio_of_sums(segments: Sequence[Segment]) -> Rate | None:
 
 
 def _rate(count: int, total: float, square_total: float) -> Rate | None:
-    if count < 1 or total <= 0:
+    if count < 1 or total < count * _SLOWEST:
         return None
     mean = total / count
     # The difference of two large sums may come out a hair below zero.
@@ -187,15 +192,17 @@ def _rate(count: int, total: float, square_total: float) -> Rate | None:
 def _slowdown(alone: Rate, shared: Rate, basis: Basis) -> Slowdown:
     value = alone.mean / shared.mean
     sides = (alone.relative_variance, alone.count), (shared.relative_variance, shared.count)
-    known = [(variance, count) for variance, count in sides if variance is not None]
+    known = [(variance, count) for variance, count in sides if variance is not None and count > 1]
     if len(known) < 2:
         return Slowdown(value, None, None, basis)
     spread = math.fsum(variance for variance, _ in known)
     if spread == 0:
         return Slowdown(value, value, value, basis)
     freedom = spread**2 / math.fsum(variance**2 / (count - 1) for variance, count in known)
-    factor = math.exp(student_quantile(freedom) * math.sqrt(spread))
-    return Slowdown(value, value / factor, value * factor, basis)
+    width = student_quantile(freedom) * math.sqrt(spread)
+    if width > _WIDEST:
+        return Slowdown(value, None, None, basis)
+    return Slowdown(value, value / math.exp(width), value * math.exp(width), basis)
 
 
 _QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from gpuq_workers.job_lease import renew
+from gpuq_workers.job_lease import lease_file, remove_former, renew
 from gpuq_workers.shim.lease import JobLease, uptime
 
 from tests.workers.conftest import Attempt, gone, python, quick_shim, wait_for
@@ -87,3 +87,11 @@ def test_a_lease_counts_from_its_last_renewal_also_when_its_file_is_gone(tmp_pat
 def test_a_renewal_in_the_future_is_of_another_clock_and_does_not_count(tmp_path: Path, at: float) -> None:
     renew(tmp_path / "lease", at)
     assert JobLease({"lease": str(tmp_path / "lease"), "lease_s": 10.0}, lambda: 1000.0).has_ended()
+
+
+def test_only_the_lease_of_this_boot_is_kept(tmp_path: Path) -> None:
+    for name in ("lease-of-an-earlier-boot", "api.sock"):
+        (tmp_path / name).touch()
+    renew(lease_file(tmp_path), 5.0)
+    remove_former(lease_file(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["api.sock", lease_file(tmp_path).name]
