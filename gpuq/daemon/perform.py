@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.state import State
@@ -45,14 +47,15 @@ class Performer:
             if sent_at is None or now - sent_at >= again_s:
                 host = state.hosts.get(attempt.host)
                 instance = None if host is None else host.instance
-                known = 0 if self._keys.is_of_previous_release(attempt.host) else epoch
-                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance, known))
+                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance, epoch))
         return due
 
     def send(self, orders: list[Order], now: float) -> None:
         """Send orders. What cannot be sent now stays due. Blocks on Redis."""
         for order in orders:
             attempt = order.attempt_id
+            if self._keys.is_of_previous_release(order.host):
+                order = msgspec.structs.replace(order, epoch=0)  # noqa: PLW2901 - it could not verify another one
             try:
                 self._sender.send(order, self._keys.of(order.host))
             except Unreachable as error:

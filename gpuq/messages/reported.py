@@ -6,19 +6,19 @@ dispatcher, which serves all others.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from gpuq.core.state.events import Exited, HostReported, Started
-from gpuq.messages.codec import from_plain, noun
 from gpuq.messages.submission import MAX_BYTES, MAX_MOMENT, NO_NUL
 
+T = TypeVar("T")
 _LONGEST_TEXT = 4096
 _LARGEST = float(MAX_BYTES)
 
-_Moment = Annotated[float, Meta(ge=0, le=MAX_MOMENT)]
 _Name = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 
 
@@ -48,52 +48,60 @@ class _Resident(msgspec.Struct):
 class _HostReported(msgspec.Struct):
     boot_id: _Name
     residents: tuple[_Resident, ...]
-    at: _Moment
     devices: Annotated[tuple[_Device, ...], Meta(max_length=1024)]
     instance: _Name | None = None
 
 
-class _Started(msgspec.Struct):
-    at: _Moment
-
-
 class _Exited(msgspec.Struct):
-    at: _Moment
     exit_code: Annotated[int, Meta(ge=0, le=255)] | None
 
 
 def report(body: Any) -> HostReported:
     """The report in a message's body. Raises ValueError."""
     _check(body, _HostReported)
-    return noun(body, HostReported)
+    return _converted(body, HostReported)
 
 
 def event(name: str, body: Any) -> Started | Exited:
-    """The worker event of this name and body. An end counts also if what was measured does not: it is left out then. Raises
-    ValueError."""
-    if name not in {"Started", "Exited"}:
-        raise ValueError(f"a host sends no {name[:60]}")
-    try:
-        return _event(name, body)
-    except ValueError:
-        if name == "Started":
-            raise
-        return _event(name, {**body, "measurement": {}, "memory_cause": None, "reason": ""})
+    """The worker event of this name and body. Raises ValueError.
+
+    Nothing but its end ends an attempt, so an end counts also where its time or what was measured cannot be right: the time is
+    brought into its range, and the rest left out.
+    """
+    match name:
+        case "Started":
+            _bound(body)
+            started = _converted(body, Started)
+            return replace(started, at=_moment(started.at))
+        case "Exited":
+            try:
+                exited = _exited(body)
+            except ValueError:
+                exited = _exited({**body, "measurement": {}, "memory_cause": None, "reason": ""})
+            return replace(exited, at=_moment(exited.at))
+    raise ValueError(f"a host sends no {name[:60]}")
 
 
-def _event(name: str, body: Any) -> Started | Exited:
-    _check(body, _Started if name == "Started" else _Exited)
-    found = from_plain(name, body)
-    assert isinstance(found, Started | Exited)
-    return found
+def _exited(body: Any) -> Exited:
+    _check(body, _Exited)
+    return _converted(body, Exited)
+
+
+def _moment(at: float) -> float:
+    return min(max(at, 0.0), float(MAX_MOMENT))
 
 
 def _check(body: Any, shape: type[Any]) -> None:
+    _converted(body, shape)
+    _bound(body)
+
+
+def _converted(body: Any, shape: type[T]) -> T:
+    # Strict: a text such as "NaN" is no number.
     try:
-        msgspec.convert(body, shape, strict=False)
+        return msgspec.convert(body, shape)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
-    _bound(body)
 
 
 def _bound(value: Any) -> None:

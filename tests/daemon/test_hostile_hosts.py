@@ -164,13 +164,18 @@ def test_an_end_counts_whatever_is_said_of_its_measurement() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"exit_code": 2**40}, {"exit_code": -1}, {"at": 1e300}, {"at": -1.0}, {"attempt": [2**70, 1]}, {"ending": "x"}],
+    [{"exit_code": 2**40}, {"exit_code": -1}, {"at": 1e300}, {"at": "NaN"}, {"attempt": [2**70, 1]}, {"ending": "x"}],
     ids=str,
 )
 def test_an_end_that_cannot_be_is_refused(change: dict[str, Any]) -> None:
     _, (name, body) = events()
     with pytest.raises(ValueError):  # noqa: PT011 - the words are msgspec's
         reported.event(name, {**body, **change})
+
+
+@pytest.mark.parametrize(("at", "taken_as"), [(-3600.0, 0.0), (5.5, 5.5), (1e15, 4_102_444_800.0)])
+def test_a_start_and_an_end_count_although_the_clock_of_their_host_is_wrong(at: float, taken_as: float) -> None:
+    assert [reported.event(name, {**body, "at": at}).at for name, body in events()] == [taken_as, taken_as]
 
 
 @pytest.mark.parametrize("total_memory", [0, -1, 2**61, 10**30])
