@@ -20,7 +20,8 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.schema import HEAD
-from gpuq.errors import Conflict, SchemaMismatch, Unreachable
+from gpuq.errors import BadSettings, Conflict, SchemaMismatch, Unreachable
+from gpuq.home import Home
 from tests.adapters.store.postgresql import Server, why_not
 from tests.adapters.store.samples import a_record
 from tests.daemon.harness import Harness
@@ -40,8 +41,12 @@ def programs() -> Forks:
 class Gpuqd:
     """A real dispatcher in a home of its own, without Redis. It is killed at the end of the block."""
 
-    def __init__(self, folder: Path, database_url: str, host: str) -> None:
+    def __init__(self, folder: Path, database_url: str, host: str, key: str | None = "of all dispatchers") -> None:
         self.host = host
+        home = Home(folder / host)
+        home.create()
+        if key is not None:
+            home.order_key_file.write_text(key)
         self.output = folder / f"{host}.log"
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
@@ -144,6 +149,20 @@ async def test_a_dispatcher_suspended_during_a_takeover_commits_nothing_afterwar
         await harness.turn()
         assert harness.states()[job] == "CANCELLED"
         harness.lease.release()
+
+
+def test_a_standby_without_the_key_of_the_leader_says_what_to_copy(database_url: str, folder: Path) -> None:
+    with closing(open_store(database_url)) as store, Gpuqd(folder, database_url, "main") as leader:
+        wait_for(lambda: leader.leads(store) and store.leader().order_key, 20, leader.output.read_text)
+        for host, key in (("without", None), ("other", "another key")):
+            with Gpuqd(folder, database_url, host, key) as standby:
+                assert standby.process.wait(20) == BadSettings.exit_code
+                assert f"Copy order.key from the home of the dispatcher on main to {folder}/{host}" in (
+                    standby.output.read_text()
+                )
+        assert not Home(folder / "without").order_key_file.exists()
+        leader.process.send_signal(signal.SIGTERM)
+        assert leader.process.wait(20) == 0
 
 
 def test_a_standby_takes_over_from_a_killed_leader_and_from_one_that_ends(postgresql_url: str, folder: Path) -> None:
