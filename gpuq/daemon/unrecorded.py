@@ -1,7 +1,7 @@
 """Attempts that run on a host although the record does not have them, or has ended them: they are stopped.
 
-Their launch was lost with the database (`lost.py`), or their host was reported as lost and is back. Nobody sees them in the queue
-or can cancel them, and their devices count as free.
+Their launch was lost with the database (`lost.py`), or their host was reported as lost and is back. No queue shows them, they
+cannot be cancelled, and their devices count as free.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ def test_a_standby_without_the_key_makes_none_and_says_where_it_is(store: Memory
     home = a_home(tmp_path / "standby")
     with pytest.raises(
         BadSettings, match="is not there, and the hosts follow the key of the dispatcher on main"
-    ) as told:
+    ) as refused:
         order_key(home, "standby", store)
-    assert "Copy order.key from the home of the dispatcher on main" in told.value.fix
+    assert "Copy order.key from the home of the dispatcher on main" in refused.value.fix
     assert not home.order_key_file.exists()
 
 

@@ -195,7 +195,7 @@ class LeasedHosts:
         return self.harness.now
 
     async def second(self) -> None:
-        """A second of everybody's life."""
+        """One second in the life of the hosts and the dispatcher."""
         self.harness.now += 1
         for host in self.hosts:
             await host.second()

@@ -144,7 +144,7 @@ def test_a_damaged_event_is_set_aside_and_the_others_are_sent(
     """The dispatcher skips the number as soon as those before it are committed."""
     numbered(tmp_path, 3)
     (tmp_path / "000000000002.json").write_bytes(content)
-    (tmp_path / "notes.json").write_text("of somebody")
+    (tmp_path / "notes.json").write_text("no event")
     with caplog.at_level(logging.ERROR):
         spool = Spool(tmp_path, "alpha")
     assert "000000000002.json cannot be read and is set aside" in caplog.text
