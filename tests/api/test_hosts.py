@@ -54,7 +54,7 @@ async def test_requests_are_recorded_for_the_dispatcher(fleet: Endpoint) -> None
     assert requests(fleet) == [
         ("drain", {"host": "node1", "why": "new disk"}),
         ("resume", {"host": "node2"}),
-        ("lost", {"host": "node3"}),
+        ("lost", {"host": "node3", "fenced": False}),
     ]
 
 
@@ -96,3 +96,4 @@ async def test_the_fence_command_gets_the_name_of_the_host(fleet: Endpoint) -> N
     fleet.context.settings = replace(settings, api=replace(settings.api, fence_command=command))
     assert (await fleet.post("/api/v1/hosts/node3/lost"))[0] == 202
     assert mark.read_text() == "node3"
+    assert requests(fleet) == [("lost", {"host": "node3", "fenced": True})]
