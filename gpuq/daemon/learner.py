@@ -26,6 +26,8 @@ from gpuq.messages.submission import JobRecord, QueuedRecord
 from gpuq.settings import Learning
 
 _ALONE_RATES_KEPT = 16
+# So many jobs that are not in the state any more may still be named as the partners of attempts that run.
+_ARCHIVED_KEPT = 10_000
 
 
 class Learner:
@@ -37,6 +39,7 @@ class Learner:
         self._alone: dict[tuple[KindId, str], deque[Rate]] = {}
         self._features: dict[str, Mapping[str, Any]] = {}
         self.kinds: dict[JobId, KindId] = {}
+        self._archived: deque[JobId] = deque()
 
     @property
     def model_version(self) -> str | None:
@@ -54,6 +57,12 @@ class Learner:
         self.kinds[job] = KindId(record.kind)
         self._features[record.signature] = record.features
         self._served.predictor.register(record.signature, record.features, record.kind)
+
+    def archive(self, job: JobId) -> None:
+        """Note that a job has left the state. Of such jobs the kinds of the latest are kept."""
+        self._archived.append(job)
+        if len(self._archived) > _ARCHIVED_KEPT:
+            self.kinds.pop(self._archived.popleft(), None)
 
     def features_of(self, signature: str) -> Mapping[str, Any]:
         """The features of the jobs with this signature; empty if none was registered."""

@@ -23,7 +23,7 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
-from gpuq.core.state.actions import Action, Launch, Requeue
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
@@ -272,6 +272,9 @@ class Dispatcher:
         self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
         cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
+        for action in cycle.actions:
+            if isinstance(action, Archive):
+                self.parts.learner.archive(action.job)
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, cycle.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:

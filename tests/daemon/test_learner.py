@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuq.api.models import ShelfModels
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.forecast import Question
@@ -50,6 +52,23 @@ async def test_restarted_dispatcher_forecasts_as_before(harness: Harness) -> Non
     after.register(job, row.record)
     assert after.answer([question]) == before.answer([question])
     assert after.alone_rate(question.kind, "A") == before.alone_rate(question.kind, "A") is not None
+
+
+async def test_what_is_kept_of_jobs_that_have_ended_is_bounded(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dispatcher that runs for months does not grow with the jobs that it has seen."""
+    monkeypatch.setattr("gpuq.daemon.learner._ARCHIVED_KEPT", 2)
+    world = World(harness.store, a_device())
+    learner = harness.dispatcher.parts.learner
+    for _ in range(5):
+        job = harness.submit()
+        await harness.live(world, 3)
+        harness.now += 100
+        world.end(AttemptId(job, 1), measurement=measured(10), at=harness.now)
+        await harness.live(world, 3)
+    assert list(learner.kinds) == [job - 1, job]
+    assert [number for number, _ in learner._served._seen] == [job - 1, job], "those of the last two minutes"
 
 
 async def test_an_end_in_the_future_does_not_hide_the_ends_that_follow(harness: Harness) -> None:

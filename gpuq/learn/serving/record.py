@@ -64,7 +64,12 @@ class RecordPredictor:
     def learn(self, job: JobSide, attempt: AttemptSide) -> Outcome | None:
         """Learn from one attempt at once, before its end is in the record. None where it teaches nothing."""
         self._read_devices()
-        return self._take(job, attempt)
+        outcome = self._take(job, attempt)
+        # Those that a later look would not read again. They are nearly in the order of their ends.
+        since = (attempt.ended_at or 0.0) - _LATE_S
+        while self._seen[oldest := next(iter(self._seen))] < since:
+            del self._seen[oldest]
+        return outcome
 
     def load_model(self) -> None:
         """Serve the shelf's current model from now on; a corrupt version is passed over and logged."""
