@@ -11,4 +11,5 @@ redis/server.py   the embedded Redis server as a child process
 process.py        processes in /proc, and signals that cannot hit a reused pid
 supervise.py      long-lived child processes, restarted when they crash
 lock.py           lock files
+tasks.py          how tasks of asyncio are ended
 """

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from gpuq.adapters.tasks import end
+
 log = logging.getLogger(__name__)
 
 
@@ -28,9 +30,7 @@ class Tasks:
         """Wait until `stop` is set or a task ends, then cancel all tasks. Raises the exception of the task that failed."""
         stopping = asyncio.create_task(stop.wait(), name="stop")
         done, waiting = await asyncio.wait({*self._tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(waiting)
         for task in done & self._tasks:
             log.error("task ended: %s", task.get_name(), extra={"action": "task_ended"})
             task.result()

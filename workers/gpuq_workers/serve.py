@@ -24,6 +24,7 @@ from systemd_watchdog import WatchDog
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.adapters.tasks import end
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
@@ -111,8 +112,7 @@ class WorkerService:
                     if self._orders is not None:
                         group.create_task(supervise(self._orders, stop, lambda crash: log.warning("%s", crash)))
                     await stop.wait()
-                    for task in tasks:
-                        task.cancel()
+                    await end(tasks)
             finally:
                 self._watch.close()
                 self._residents.ended.save()
