@@ -71,8 +71,16 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Those of `values` that the command or a configuration file gives; the others are what the script says."""
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of `POST /api/v1/jobs`. Memory in bytes, time in seconds, slowdown as a ratio (1.15 is 15% slower)."""
+USUAL_UMASK = 0o022
+"""The umask of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /api/v1/jobs`. Memory in bytes, time in seconds, slowdown as a ratio (1.15 is 15% slower).
+
+    The record has only what is not as usual. So hosts of the previous release, which refuse fields that they do not have, start
+    the job during an upgrade.
+    """
 
     command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
     cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
@@ -112,6 +120,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if self.signal is not None and not self.preemptible:
             msgspec.structs.force_setattr(self, "preemptible", True)
+        if self.umask == USUAL_UMASK:
+            msgspec.structs.force_setattr(self, "umask", None)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

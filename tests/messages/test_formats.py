@@ -87,6 +87,13 @@ def test_a_submission_of_an_earlier_release_has_no_umask() -> None:
     assert plain(msgspec.structs.replace(earlier, umask=0o027))["umask"] == 0o027
 
 
+def test_a_usual_submission_is_stored_without_what_an_earlier_release_would_refuse() -> None:
+    """Release 0.1.0 has no umask, and refuses fields that it does not have; `gpuq submit` always gives one."""
+    stored = msgspec.json.decode(msgspec.json.encode(Submission(command=("true",), cwd="/", umask=0o022)))
+    assert stored == {"command": ["true"], "cwd": "/"}
+    assert Submission(command=("true",), cwd="/", umask=0o077).umask == 0o077
+
+
 def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
     ring, spooled, report, numbered = (wire.decode(json.dumps(message).encode()) for message in golden("inbox"))
     assert isinstance(ring, wire.WakeUp)

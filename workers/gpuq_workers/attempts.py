@@ -21,11 +21,9 @@ from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, open_regular, read_regular, write_private
-from gpuq.messages.submission import MAX_MOMENT, NO_NUL
+from gpuq.messages.submission import MAX_MOMENT, NO_NUL, USUAL_UMASK
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
-USUAL_UMASK = 0o022
-"""That of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 # Beside the folder of the attempt, so that the modification time of their parent shows it.
 _END_ASKED_FOR = ".end"
 T = TypeVar("T")

@@ -22,9 +22,9 @@ from gpuq.adapters.store.contract import Store
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.submission import USUAL_UMASK, JobRecord
 from gpuq.settings import Settings
-from gpuq_workers.attempts import USUAL_UMASK, AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
+from gpuq_workers.attempts import AttemptFolder, OrderFile, UnreadableFile, ask_for_end, make_folder
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.job_lease import lease_file
 from gpuq_workers.measuring.prealloc import AS_NEEDED
