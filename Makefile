@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo demo-gpu test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
+.PHONY: setup demo demo-gpu test test-fleet test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -26,9 +26,16 @@ demo-gpu: setup
 test: setup
 	@mkdir -p build
 	@make --no-print-directory lint >build/lint.txt 2>&1 & \
-	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 3 --dist worksteal; tested=$$?; \
+	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet" --numprocesses 3 --dist worksteal; tested=$$?; \
 	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
+
+# Hosts that boot, break and come back: the campaign of docs/measurements/fleet.md in its short form. It needs root on Debian 12 and the
+# lab's script (`GPUQ_LAB`, default: ../shared/lab/lab), and says why it skips. `ROW=killed COUNT=300` takes the rows of that name, so often.
+ROW ?=
+COUNT ?=
+test-fleet: setup
+	$(BIN)/python -m pytest -m fleet tests/fleet -s $(if $(ROW),-k "$(ROW)") $(if $(COUNT),--count $(COUNT))
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
 # three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.

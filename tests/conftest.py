@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # It limits the threads of the linear algebra library, and can do so only before numpy is imported, which some modules of tests
@@ -29,3 +30,11 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Of the rows in tests/fleet: how often each is repeated in all, and from which seed."""
+    parser.addoption(
+        "--count", type=int, default=None, help="repetitions of each row of tests/fleet (default: its short form)"
+    )
+    parser.addoption("--seed", type=int, default=1, help="the seed of the rows of tests/fleet")

@@ -6,12 +6,9 @@ is left behind.
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.support import services
+from tests.support import services, unix_http
 from tests.support.forked import Fork
 from tests.support.sqlite_record import make_record
 
@@ -140,20 +137,7 @@ class Site:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
         """(status, JSON). Status 0 if no process answers."""
-        connection = _UnixConnection(str(self.home / "run" / "api.sock"))
-        try:
-            payload = None if body is None else json.dumps(body)
-            connection.request(method, path, payload, {"Content-Type": "application/json", **(headers or {})})
-            answer = connection.getresponse()
-            raw = answer.read()
-        except (OSError, http.client.HTTPException):
-            return 0, None
-        finally:
-            connection.close()
-        try:
-            return answer.status, json.loads(raw)
-        except ValueError:
-            return answer.status, raw
+        return unix_http.request(self.home / "run" / "api.sock", method, path, body, headers)
 
     def get(self, path: str) -> tuple[int, Any]:
         return self.request("GET", path)
@@ -255,14 +239,3 @@ def wait_for(look: Callable[[], T | None], within_s: float, story: Callable[[], 
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s. {story()}")
         time.sleep(0.05)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=20)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)

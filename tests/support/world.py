@@ -35,7 +35,9 @@ class World:
         self.key = host_key(KEY, host)
         self.clock = clock
         self.folders: dict[AttemptId, str] = {}
-        self.spool: list[Spooled | HostReport] = []
+        self.spool: list[Spooled] = []
+        self.forgotten = 0
+        """The number of the last event that is not in the spool any more."""
         self.starts: list[AttemptId] = []
         self.rates: dict[AttemptId, Rates] = {}
 
@@ -72,6 +74,11 @@ class World:
         measured = measurement or Measurement()
         self._spool(Exited(attempt, at, ending, code, ending.value, measured, memory_cause, self.instance))
 
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self.spool[-1].seq if self.spool else self.forgotten
+
     def running(self) -> list[AttemptId]:
         return [attempt for attempt, what in self.folders.items() if what == "running"]
 
@@ -90,8 +97,8 @@ class World:
             self.instance,
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
-        return [*unacknowledged, seal(HostReport(self.host, len(self.spool), plain(report)), self.key)]
+        return [*unacknowledged, seal(HostReport(self.host, self.last, plain(report)), self.key)]
 
     def _spool(self, event: Event) -> None:
         name, body = to_plain(event)
-        self.spool.append(seal(Spooled(self.host, len(self.spool) + 1, name, body), self.key))
+        self.spool.append(seal(Spooled(self.host, self.last + 1, name, body), self.key))
