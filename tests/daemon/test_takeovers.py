@@ -276,13 +276,3 @@ def test_random_faults_of_dispatchers_lose_nothing_and_double_nothing(kind: str,
     fleet = run_fleet(kind, tmp_path, seed=2, faults=faults)
     assert min(fleet.kills, fleet.resignations, fleet.suspensions) > faults / 10
     assert fleet.overtaken > 1, "some that were suspended for longer than the lease came back"
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.parametrize("seed", range(10))
-def test_thousands_of_faults_of_dispatchers_lose_nothing_and_double_nothing(
-    kind: str, seed: int, tmp_path: Path
-) -> None:
-    """20,000 faults in all; half of them are kills."""
-    assert run_fleet(kind, tmp_path, seed, faults=1000).overtaken > 1

@@ -97,7 +97,8 @@ def variables_in_code() -> set[str]:
     sources = [
         path
         for path in FILES
-        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("gpuq", "workers", "workloads")
+        if (path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("gpuq", "workers", "workloads"))
+        or path == ROOT / "tests" / "support" / "lab.py"
     ]
     quoted = re.compile(r"""["'](GPUQ_[A-Z_]+)["']|\b(GPUQ_[A-Z_]+)=""")
     return {name for path in sources for pair in quoted.findall(path.read_text()) for name in pair if name} - {"GPUQ_"}

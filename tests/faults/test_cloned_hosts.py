@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.cloned_hosts import ClonedHosts
 from tests.support.site import Site
 
@@ -30,11 +28,6 @@ async def doubles(folder: Path, seeds: range, steps: int) -> list[int]:
 
 async def test_no_job_starts_twice_under_one_host_name(tmp_path: Path) -> None:
     assert await doubles(tmp_path, range(300), 20) == []
-
-
-@pytest.mark.soak
-async def test_no_job_starts_twice_in_ten_thousand_interleavings(tmp_path: Path) -> None:
-    assert await doubles(tmp_path, range(10_000), 60) == []
 
 
 def test_a_second_worker_service_under_the_same_host_name_is_refused(site: Site, tmp_path: Path) -> None:
