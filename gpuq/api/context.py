@@ -98,7 +98,7 @@ class ApiContext:
         """The record's devices, read again when older than two seconds: they change rarely, submissions come often. Blocks."""
         now = self.now()
         if not 0 <= now - self._devices_read_at < _DEVICES_REUSED_S:
-            self._devices = self.store.devices()
+            self._devices = self.store.devices(forgotten=False)
             self._devices_read_at = now
         return self._devices
 

@@ -25,6 +25,7 @@ from gpuq.core.state.events import (
     Exited,
     HoldRequested,
     HostDrained,
+    HostForgotten,
     HostResumed,
     ModelPublished,
     ReleaseRequested,
@@ -107,6 +108,12 @@ class EventInbox:
         hosts, self._to_acknowledge = self._to_acknowledge, set()
         return {host: self.keys.sealed(self._acknowledgement(host, epoch)) for host in sorted(hosts)}
 
+    def forget(self, host: str) -> None:
+        """The host is gone. One that joins under its name begins again at 1."""
+        self.taken.pop(host, None)
+        self._last_report.pop(host, None)
+        self._to_acknowledge.discard(host)
+
     def refused(self, sender: str, what: str) -> None:
         """Log that a message, or a part of it, was refused: once a minute for each sender, "" if it is not known."""
         logged_at, left_out = self._refusals.get(sender, (-_LOG_REFUSALS_EVERY_S, 0))
@@ -179,21 +186,26 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return [HostResumed(HostId(request.body["host"]), by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
-        case "pause" | "lost":
-            return []  # `pause` concerns the policy, which is not part of the state; for `lost` see `ends_on_lost_host`
+        case "pause" | "lost" | "forget":
+            return []  # `pause` concerns the policy, which is not part of the state; for the others see below
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []
 
 
-def ends_on_lost_host(request: Request, state: State, silent_since: float, at: float) -> list[Event]:
-    """The ends, at `at` by the wall clock, of the attempts on the host that an admin reported as lost; none if it has reported
-    after `silent_since` after all. Attempts with a lease end with it, unless the host was switched off."""
+def events_of_silent_host(request: Request, state: State, silent_since: float, at: float) -> list[Event]:
+    """What follows from an admin's `lost` or `forget`; nothing if the host has reported after `silent_since` after all.
+
+    `lost`: the ends, at `at` by the wall clock, of the attempts there. Those with a lease end with it, unless the host was switched
+    off. `forget`: the removal of the host.
+    """
     name = HostId(request.body["host"])
     host = state.hosts.get(name)
     if host is not None and host.last_seen >= silent_since:
-        log.error("host %s was reported lost, but it reports", name, extra={"action": "drop_request"})
+        log.error("host %s is to be taken as %s, but it reports", name, request.verb, extra={"action": "drop_request"})
         return []
+    if request.verb == "forget":
+        return [HostForgotten(name, request.by)]
     reason = f"host {name} was reported lost by {request.by}"
     fenced = bool(request.body.get("fenced"))
     attempts = [one.id for one in state.attempts.values() if one.host == name and (fenced or one.lease_s is None)]

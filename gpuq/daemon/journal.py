@@ -28,6 +28,7 @@ from gpuq.core.state.events import (
     Event,
     Exited,
     HostDrained,
+    HostForgotten,
     HostReported,
     HostResumed,
     ModelPublished,
@@ -141,7 +142,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (reservation.job,)
         case Started() | Exited() | Stop() | Revoke():
             return (item.attempt.job,)
-        case HostReported() | HostDrained() | HostResumed() | ModelPublished() | WentBack() | Woke():
+        case HostReported() | HostDrained() | HostResumed() | HostForgotten() | ModelPublished() | WentBack() | Woke():
             return ()
         case _:
             return (item.job,)

@@ -25,12 +25,12 @@ from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Submitted, Woke
+from gpuq.core.state.events import Event, Exited, HostForgotten, HostReported, ModelPublished, Submitted, Woke
 from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.clock import SteadyClock
-from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, ends_on_lost_host, requested_events
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, events_of_silent_host, requested_events
 from gpuq.daemon.job_leases import JobLeases
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease
@@ -209,9 +209,11 @@ class Dispatcher:
             if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
             for request in cycle.handled:
-                if request.verb == "lost":
+                if request.verb in {"lost", "forget"}:
                     silent_since = cycle.now - self.parts.limits.stale_after_s
-                    cycle.events += ends_on_lost_host(request, self.state, silent_since, cycle.now + self._wall_offset)
+                    cycle.events += events_of_silent_host(
+                        request, self.state, silent_since, cycle.now + self._wall_offset
+                    )
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             cycle.events += [_dated(event, self._read_at, cycle.now) for event in events]
@@ -263,6 +265,9 @@ class Dispatcher:
             self.unrecorded.heard(item, self.state, now)
         elif isinstance(item, Submitted):
             self._last_job = max(self._last_job, item.job.id)
+        elif isinstance(item, HostForgotten):
+            self.inbox.forget(item.host)
+            self._committed.pop(item.host, None)
         return True
 
     # --- decide --------------------------------------------------------------------------------------------------

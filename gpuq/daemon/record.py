@@ -16,7 +16,16 @@ from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.events import Event, Exited, HostDrained, HostReported, HostResumed, Started, WentBack
+from gpuq.core.state.events import (
+    Event,
+    Exited,
+    HostDrained,
+    HostForgotten,
+    HostReported,
+    HostResumed,
+    Started,
+    WentBack,
+)
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
@@ -65,6 +74,10 @@ class Recorder:
                 return
             case WentBack(first_attempt=first):
                 self.commit.first_attempt = first
+                return
+            case HostForgotten(host=host):
+                self.commit.forgotten.append(host)
+                self._devices = {id_: one for id_, one in self._devices.items() if one.host != host}
                 return
             case Archive() | Reserve() | EndReservation():
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.

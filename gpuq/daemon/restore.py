@@ -53,7 +53,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
     attempts = [_no_later_than(attempt, now) for attempt in attempts]
-    devices = {device.id: device for device in store.devices()}
+    devices = {device.id: device for device in store.devices(forgotten=False)}
     return State(
         jobs=jobs,
         attempts={attempt.id: attempt for attempt in attempts},

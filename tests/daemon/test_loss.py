@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gpuq.core.measuring.measurement import Measurement
@@ -212,3 +214,28 @@ async def test_a_host_that_reports_is_not_lost(harness: Harness) -> None:
     harness.store.add_request("lost", None, "ann", harness.now, {"host": "host"})
     await harness.live(world, 3)
     assert harness.states() == {job: "RUNNING"}
+
+
+async def test_a_host_is_forgotten_once_it_is_silent_and_its_jobs_have_ended(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    forget = partial(harness.store.add_request, "forget", None, "ann", 0.0, {"host": "host"})
+
+    forget()
+    await harness.live(world, 2)
+    assert harness.store.hosts(), "it reports"
+
+    harness.now += 60
+    forget()
+    await harness.turn()
+    assert harness.store.hosts(), "its job may still run"
+
+    harness.store.add_request("lost", None, "ann", 0.0, {"host": "host"})
+    forget()
+    await harness.turn()
+    await harness.turn()
+    assert harness.states() == {job: "NODE_FAIL"}
+    assert (harness.store.hosts(), harness.store.devices(forgotten=False)) == ({}, [])
+    assert not harness.dispatcher.state.devices
+    assert len(harness.store.devices()) == 1, "the type of the device that the attempt ran on is known"

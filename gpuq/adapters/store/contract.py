@@ -89,6 +89,24 @@ class NameLease(msgspec.Struct, frozen=True, kw_only=True):
     """By the clock of the database."""
 
 
+class JoinedHost(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that was invited with `gpuq host add`, and has joined if it has a certificate.
+
+    Serial numbers are hexadecimal. The certificate before the present one counts until the present one is used.
+    """
+
+    host: str
+    digest: str
+    """SHA-256 (hex) of the secret in the printed command."""
+    invited_until: float
+    serial: str | None = None
+    """The certificate that it has, or that was issued to it last."""
+    former_serial: str | None = None
+    certified_until: float | None = None
+    renew: bool = False
+    """Whether an admin wants it to have a new key and certificate."""
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The claim of an attempt: the instance that made it, and the one that has the lease of its host now; None if unknown."""
 
@@ -224,6 +242,8 @@ class Commit(msgspec.Struct, kw_only=True):
     """host -> (boot_id, highest spool number committed)."""
     drained: dict[str, str | None] = {}
     """host -> why it is drained from now on; None: it is not any more."""
+    forgotten: list[str] = []
+    """Hosts that are forgotten. The rows of their devices are marked; all else about them goes."""
     handled: list[int] = []
     """Ids of requests."""
     order_key: str | None = None
@@ -233,7 +253,28 @@ class Commit(msgspec.Struct, kw_only=True):
     """First sharing opportunities of jobs; one that is in the record already stays as it is."""
 
 
-class Store(Protocol):
+class Claims(Protocol):
+    """The part of the record that a host needs. Raises `gpuq.errors.Unreachable` when it does not answer."""
+
+    def claim(
+        self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
+    ) -> tuple[JobRecord, Attempt] | None:
+        """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
+        to, while the job is STARTING and no other instance has the lease of the host. Gives what was submitted and the attempt as
+        it was launched; None if any of that does not hold: then the order is dropped."""
+        ...
+
+    def lease_host(self, host: str, instance: str) -> NameLease:
+        """Renew the lease of a host's name for this instance, or take one that is free. Returns the lease as it is afterwards:
+        of two instances that try, both see the same one."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Store(Claims, Protocol):
     """The record. Implementations raise `gpuq.errors.Unreachable` when the database does not answer."""
 
     # For the API: any number of processes.
@@ -279,8 +320,8 @@ class Store(Protocol):
         """All attempts of a job, first one first."""
         ...
 
-    def devices(self) -> list[Device]:
-        """Every device ever reported, by host and id."""
+    def devices(self, *, forgotten: bool = True) -> list[Device]:
+        """Every device ever reported, by host and id; or without those of hosts that were forgotten."""
         ...
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
@@ -301,6 +342,14 @@ class Store(Protocol):
 
     def revoke_token(self, token_id: str, at: float) -> None:
         """Mark a token as revoked from `at` on; one that was revoked keeps its time."""
+        ...
+
+    def joined_host(self, host: str) -> JoinedHost | None:
+        """The host that was invited under this name, joined or not, or None."""
+        ...
+
+    def replace_joined_host(self, before: JoinedHost | None, after: JoinedHost | None) -> bool:
+        """Put `after` in place of `before`, None for no row. Returns whether `before` was still there; else nothing changes."""
         ...
 
     # For the dispatcher: one process writes, the leader.
@@ -369,22 +418,4 @@ class Store(Protocol):
     # For shadow mode.
     def chances(self, *, since: float = 0.0) -> list[Chance]:
         """First chances at `since` or later, oldest first."""
-        ...
-
-    # For the workers.
-    def claim(
-        self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
-    ) -> tuple[JobRecord, Attempt] | None:
-        """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
-        to, while the job is STARTING and no other instance has the lease of the host. Gives what was submitted and the attempt as
-        it was launched; None if any of that does not hold: then the order is dropped."""
-        ...
-
-    def lease_host(self, host: str, instance: str) -> NameLease:
-        """Renew the lease of a host's name for this instance, or take one that is free. Returns the lease as it is afterwards:
-        of two instances that try, both see the same one."""
-        ...
-
-    def close(self) -> None:
-        """Close the database."""
         ...

@@ -25,7 +25,17 @@ from gpuq.adapters.store.rows import (
     to_json,
     to_optional_json,
 )
-from gpuq.adapters.store.schema import attempts, chances, devices, drained_hosts, hosts, jobs, requests
+from gpuq.adapters.store.schema import (
+    attempts,
+    chances,
+    devices,
+    drained_hosts,
+    host_leases,
+    hosts,
+    jobs,
+    joined_hosts,
+    requests,
+)
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
@@ -76,9 +86,18 @@ def write(connection: Connection, commit: Commit) -> None:
     for resumed in chunks([host for host, why in commit.drained.items() if why is None]):
         connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
     leadership.share(connection, commit.order_key, commit.first_attempt)
+    _forget(connection, commit.forgotten)
     insert_rows(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))
+
+
+def _forget(connection: Connection, forgotten: Sequence[str]) -> None:
+    """Remove hosts. The rows of their devices stay: the types of the devices that past attempts ran on are in them."""
+    for host in forgotten:
+        connection.execute(update(devices).where(devices.c.host == host).values(forgotten=True))
+        for table in (hosts, drained_hosts, host_leases, joined_hosts):
+            connection.execute(delete(table).where(table.c.host == host))
 
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -26,6 +26,7 @@ from gpuq.adapters.store.contract import (
     Commit,
     Entry,
     JobRow,
+    JoinedHost,
     Leader,
     NameLease,
     QueuedJob,
@@ -63,6 +64,8 @@ class MemoryStore(Store):
         self.chance_rows: dict[JobId, Chance] = {}
         self.drained_rows: dict[str, str] = {}
         self.token_rows: dict[str, Token] = {}
+        self.joined_rows: dict[str, JoinedHost] = {}
+        self.forgotten_rows: set[DeviceId] = set()
         self.entries: list[Entry] = []
         self.epoch = 0
         self.holder: str | None = None
@@ -149,9 +152,11 @@ class MemoryStore(Store):
         with self._lock:
             return sorted((row for id_, row in self.attempt_rows.items() if id_.job == job), key=lambda row: row.number)
 
-    def devices(self) -> list[Device]:
+    def devices(self, *, forgotten: bool = True) -> list[Device]:
         with self._lock:
-            return sorted(self.device_rows.values(), key=lambda device: (device.host, device.id))
+            hidden = set() if forgotten else self.forgotten_rows
+            found = (device for id_, device in self.device_rows.items() if id_ not in hidden)
+            return sorted(found, key=lambda device: (device.host, device.id))
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         with self._lock:
@@ -180,6 +185,21 @@ class MemoryStore(Store):
             token = self.token_rows.get(token_id)
             if token is not None and token.revoked_at is None:
                 self.token_rows[token_id] = structs.replace(token, revoked_at=at)
+
+    def joined_host(self, host: str) -> JoinedHost | None:
+        with self._lock:
+            return self.joined_rows.get(host)
+
+    def replace_joined_host(self, before: JoinedHost | None, after: JoinedHost | None) -> bool:
+        row = before or after
+        with self._lock:
+            if row is None or self.joined_rows.get(row.host) != before:
+                return row is None
+            if after is None:
+                del self.joined_rows[row.host]
+            else:
+                self.joined_rows[row.host] = after
+            return True
 
     # --- for the dispatcher
 
@@ -403,15 +423,24 @@ class MemoryStore(Store):
                 actual=None if actual is None else outcome_from_json(msgspec.json.encode(actual)),
             )
         self.device_rows.update({device.id: device for device in commit.devices})
+        self.forgotten_rows -= {device.id for device in commit.devices}
         self.host_rows.update(commit.hosts)
         drained = {**self.drained_rows, **commit.drained}
         self.drained_rows = {host: why for host, why in drained.items() if why is not None}
         self.order_key = commit.order_key or self.order_key
         self.first_attempt = commit.first_attempt or self.first_attempt
+        self._forget(commit.forgotten)
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:
             self.request_rows.pop(number, None)
+
+    def _forget(self, hosts: Sequence[str]) -> None:
+        self.forgotten_rows |= {device.id for device in self.device_rows.values() if device.host in hosts}
+        tables: tuple[dict[str, Any], ...] = (self.host_rows, self.drained_rows, self.lease_rows, self.joined_rows)
+        for host in hosts:
+            for table in tables:
+                table.pop(host, None)
 
     def _change_attempt(self, attempt: AttemptId, **fields: Any) -> None:
         self.attempt_rows[attempt] = msgspec.structs.replace(self.attempt_rows[attempt], **fields)

@@ -198,6 +198,18 @@ host_leases = Table(
     Column("renewed_at", Double, nullable=False),
 )
 
+joined_hosts = Table(
+    "joined_hosts",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("invited_until", Double, nullable=False),
+    Column("serial", Text),
+    Column("former_serial", Text),
+    Column("certified_until", Double),
+    Column("renew", Boolean, nullable=False),
+)
+
 devices = Table(
     "devices",
     metadata,
@@ -208,4 +220,5 @@ devices = Table(
     Column("total_memory", Number, nullable=False),
     Column("sharing", Text),
     Column("index", Text),
+    Column("forgotten", Boolean),
 )

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import claims, cycle, journal, leadership, submit
+from gpuq.adapters.store import claims, cycle, joined, journal, leadership, submit
 from gpuq.adapters.store.contract import (
     AttemptRow,
     Chance,
@@ -21,6 +21,7 @@ from gpuq.adapters.store.contract import (
     Commit,
     Entry,
     JobRow,
+    JoinedHost,
     Leader,
     NameLease,
     QueuedJob,
@@ -175,8 +176,11 @@ class SqlStore(Store):
             return []
         return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.job == job))]
 
-    def devices(self) -> list[Device]:
-        query = select(devices).order_by(devices.c.host, devices.c.id)
+    def devices(self, *, forgotten: bool = True) -> list[Device]:
+        columns = [column for column in devices.c if column is not devices.c.forgotten]
+        query = select(*columns).order_by(devices.c.host, devices.c.id)
+        if not forgotten:
+            query = query.where(devices.c.forgotten.is_(None))
         return [Device(**row._mapping) for row in self._rows(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
@@ -203,6 +207,14 @@ class SqlStore(Store):
         valid = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
         with self._database.writing() as connection:
             connection.execute(valid.values(revoked_at=at))
+
+    def joined_host(self, host: str) -> JoinedHost | None:
+        with self._database.reading() as connection:
+            return joined.read(connection, host)
+
+    def replace_joined_host(self, before: JoinedHost | None, after: JoinedHost | None) -> bool:
+        with self._database.writing() as connection:
+            return joined.replace(connection, before, after)
 
     # --- for the dispatcher
 
@@ -276,7 +288,7 @@ class SqlStore(Store):
         query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
         return [chance_row(row) for row in self._rows(query)]
 
-    # --- for the workers
+    # --- for the hosts
 
     def claim(
         self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float

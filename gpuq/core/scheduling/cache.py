@@ -66,6 +66,7 @@ class PassCache:
     def __init__(self) -> None:
         self._state: State | None = None
         self._limits = Limits()
+        self._hosts_forgotten = 0
         self._forecasts: Forecasts = {}
         self._reset()
 
@@ -75,9 +76,10 @@ class PassCache:
         `forecasts` is compared by identity: the mapping may grow between passes, and a shell that takes forecasts out or replaces
         them passes another mapping.
         """
-        if self._state is not state or self._limits != limits:
+        forgotten = state.index.hosts_forgotten
+        if self._state is not state or self._limits != limits or self._hosts_forgotten != forgotten:
             self._reset()
-            self._state, self._limits = state, limits
+            self._state, self._limits, self._hosts_forgotten = state, limits, forgotten
         elif self._forecasts is not forecasts:
             self._forget_classes()
         self._forecasts = forecasts

@@ -69,7 +69,7 @@ class DeviceIndex:
         if index.device_changes != self.device_changes:
             self.device_changes = index.device_changes
             self.device_classes = {device_class(device): device for device in state.devices.values()}
-            # The state only ever adds devices, so the numbers in the rows stay right.
+            # Devices are only added, so the numbers in the rows stay right. When a host is forgotten, the index is made again.
             self._order = {device: number for number, device in enumerate(state.devices)}
             hosts = dict.fromkeys(device.host for device in state.devices.values())
             self.host_order = {host: number for number, host in enumerate(hosts)}

@@ -62,6 +62,14 @@ class HostResumed:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostForgotten:
+    """An admin removed a host that will not come back, with its devices."""
+
+    host: HostId
+    by: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentNumbers:
     """What a worker measures of a running attempt at one moment; None for what it cannot measure.
@@ -159,6 +167,7 @@ Event = (
     | ReleaseRequested
     | HostDrained
     | HostResumed
+    | HostForgotten
     | HostReported
     | Started
     | Exited

@@ -72,6 +72,7 @@ class Index:
     touches: int = field(default=0, compare=False)
     """Counts all touches; `touched` has the number of each device's last one, the latest last."""
     device_changes: int = field(default=0, compare=False)
+    hosts_forgotten: int = field(default=0, compare=False)
 
     # --- jobs ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +160,14 @@ class Index:
         self.last_reports[host] = now
         for device in self.devices_of.get(host, ()):
             self.touch(device)
+
+    def host_forgotten(self, host: HostId) -> None:
+        """A host and its devices are gone."""
+        self.last_reports.pop(host, None)
+        for device in self.devices_of.pop(host, ()):
+            self.touched.pop(device, None)
+        self.device_changes += 1
+        self.hosts_forgotten += 1
 
     def touch(self, device: DeviceId) -> None:
         """Note that this device, its reading or its residents may have changed."""

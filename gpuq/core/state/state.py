@@ -31,6 +31,7 @@ from gpuq.core.state.events import (
     Exited,
     HoldRequested,
     HostDrained,
+    HostForgotten,
     HostReported,
     HostResumed,
     ModelPublished,
@@ -110,6 +111,8 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _drain(state, host, why)
         case HostResumed(host=host):
             return _drain(state, host, None)
+        case HostForgotten(host=host):
+            return _forget_host(state, host)
         case HostReported():
             return _record_report(state, item, now)
         case Started():
@@ -338,6 +341,25 @@ def _drain(state: State, host: HostId, why: str | None) -> bool:
         state.drained[host] = why
     for device in state.index.devices_of.get(host, ()):
         state.index.touch(device)
+    return True
+
+
+def _forget_host(state: State, host: HostId) -> bool:
+    """Remove the host and its devices, and the reservations there. Refused while it has an attempt."""
+    devices = list(state.index.devices_of.get(host, ()))
+    if any(attempt.host == host for attempt in state.attempts.values()):
+        return False
+    if not devices and host not in state.hosts and host not in state.drained:
+        return False
+    for reservation in list(state.reservations.values()):
+        if not set(devices).isdisjoint(reservation.devices):
+            del state.reservations[reservation.job]
+    for device in devices:
+        del state.devices[device]
+        state.readings.pop(device, None)
+    state.hosts.pop(host, None)
+    state.drained.pop(host, None)
+    state.index.host_forgotten(host)
     return True
 
 
