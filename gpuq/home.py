@@ -70,6 +70,26 @@ class Home:
         return self.root / "host.key"
 
     @property
+    def tls(self) -> Path:
+        """Certificates and their keys: on the main host of the authority and the listener, on a joined host its own."""
+        return self.root / "tls"
+
+    @property
+    def authority_file(self) -> Path:
+        """The certificate of the authority that both sides trust."""
+        return self.tls / "ca.pem"
+
+    @property
+    def host_certificate_file(self) -> Path:
+        """The private key and the certificate of a host that joined."""
+        return self.tls / "host.pem"
+
+    @property
+    def joined_file(self) -> Path:
+        """On a host that joined: under which name, and the addresses of the main host."""
+        return self.root / "joined.json"
+
+    @property
     def run(self) -> Path:
         """Sockets, locks and notes of running processes, without meaning after a reboot."""
         return self.root / "run"

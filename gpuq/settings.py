@@ -53,6 +53,7 @@ ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
 USER_NAMES = Form(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?", "that are names of users")
 SOCKET_PATH = Form(r"(/[^\x00]{1,106})?", "that is empty or an absolute path of at most 107 characters")
 HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its port or without")
+HOST_PORTS = Form(r"[A-Za-z0-9.:_%\[\]-]+:[0-9]{1,5}", "that are addresses with a port, as in `main.example.org:8781`")
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ class Api:
     """Users who may do what operators may, and train and choose models. Root and the user who runs gpuq are admins."""
     fence_command: tuple[str, ...] = ()
     """Run by `gpuq host lost` to switch the host off, with `{host}` replaced by its name. If it fails, nothing else is done."""
+    hosts_at: Annotated[tuple[str, ...], HOST_PORTS] = ()
+    """Where other hosts reach this one, as in `main.example.org:8781`; of several main hosts, all. Empty: no host can join."""
     others_jobs: Literal["full", "summary"] = "summary"
     """What users see of the jobs of others: all of them, or neither name, command and folder nor output."""
 

@@ -22,6 +22,11 @@ ELSEWHERE = {
     "gpuq/adapters/store/memory.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
+    # From end to end, with both sides of the wire.
+    "gpuq/adapters/main_host.py": "tests/workers/test_join.py",
+    "gpuq/adapters/redis/host_mail.py": "tests/api/hosts/test_listener.py",
+    "workers/gpuq_workers/uplink.py": "tests/end_to_end/test_joined_host.py",
+    "workers/gpuq_workers/serve_logs.py": "tests/adapters/redis/test_host_logs.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.

@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "down": ("down", "end the `gpuq up` of this home; jobs go on"),
     "open": ("open", "open the page in the browser"),
     "url": ("url", "print the page's address with the token"),
-    "host": ("host", "hosts: add, list, drain, resume, report as lost"),
+    "host": ("host", "hosts: add, list, drain, resume, report as lost, forget, rotate"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),

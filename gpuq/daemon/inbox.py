@@ -196,8 +196,8 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
 def events_of_silent_host(request: Request, state: State, silent_since: float, at: float) -> list[Event]:
     """What follows from an admin's `lost` or `forget`; nothing if the host has reported after `silent_since` after all.
 
-    `lost`: the ends, at `at` by the wall clock, of the attempts there. Those with a lease end with it, unless the host was switched
-    off. `forget`: the removal of the host.
+    `lost`: the ends, at `at` by the wall clock, of the attempts there. Those with a lease end with it, unless the host was
+    switched off. `forget`: the removal of the host.
     """
     name = HostId(request.body["host"])
     host = state.hosts.get(name)

@@ -29,6 +29,8 @@ LARGEST_MESSAGE_BYTES = 2**20
 # The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
 _NUMBERS_END = 2**53
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=_NUMBERS_END)]
+LARGEST_LOG_PART = 256 * 1024
+"""The most bytes of a log that one request may ask for."""
 
 
 def queue_name(host: str) -> str:

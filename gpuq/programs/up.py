@@ -193,7 +193,10 @@ class _Up:
         await server.wait_ready(self._settings.effective_redis_url, _READY_WITHIN_S)
         await asyncio.to_thread(upgrade, self._settings.database_url)
         (self._home.run / "http.json").unlink(missing_ok=True)
-        for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "gpuq_workers")):
+        services = [("dispatcher", "gpuq.daemon"), ("worker", "gpuq_workers")]
+        if self._settings.api.hosts_at:
+            services.append(("hosts", "gpuq.api.hosts"))
+        for name, module in services:
             self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
         tcp = self._tcp.fileno()
         api = python_module("gpuq.api", "--tcp-fd", str(tcp))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from gpuq.adapters.store.contract import Commit, JoinedHost
 from gpuq.messages.live import DeviceStatus, HostStatus, LiveView, ResidentStatus
 from tests.api.conftest import Endpoint
 
@@ -97,3 +99,51 @@ async def test_the_fence_command_gets_the_name_of_the_host(fleet: Endpoint) -> N
     assert (await fleet.post("/api/v1/hosts/node3/lost"))[0] == 202
     assert mark.read_text() == "node3"
     assert requests(fleet) == [("lost", {"host": "node3", "fenced": True})]
+
+
+# --- add, forget, rotate -----------------------------------------------------------------------------------------------
+
+
+def open_to_hosts(fleet: Endpoint) -> None:
+    settings = fleet.context.settings
+    fleet.context.settings = replace(settings, api=replace(settings.api, hosts_at=("main.example.org:8781",)))
+
+
+async def test_a_host_can_be_added_once_its_main_host_has_an_address(fleet: Endpoint) -> None:
+    status, problem = await fleet.post("/api/v1/hosts/node4/add")
+    assert (status, "`hosts_at`" in problem["hint"] + problem["detail"]) == (409, True)
+    open_to_hosts(fleet)
+    commands = []
+    for _ in range(2):
+        status, added = await fleet.post("/api/v1/hosts/node4/add")
+        assert (status, "main.example.org:8781" in added["command"]) == (201, True)
+        commands.append(added["command"])
+    assert "\n" not in commands[0]
+    assert commands[0] != commands[1], "a new command ends the one before"
+    row = fleet.store.joined_host("node4")
+    assert row is not None
+    assert row.digest not in commands[1]
+
+
+async def test_a_name_that_is_taken_or_none_is_refused(fleet: Endpoint) -> None:
+    open_to_hosts(fleet)
+    fleet.store.commit(Commit(hosts={"node1": ("boot", 0)}))
+    status, problem = await fleet.post("/api/v1/hosts/node1/add")
+    assert (status, "`gpuq host forget node1`" in problem["hint"]) == (409, True)
+    for name in ("a b", "a;reboot", "$(id)", "ä", "x" * 65, "'", '"'):
+        status, problem = await fleet.post(f"/api/v1/hosts/{quote(name, safe='')}/add")
+        assert (status, "is no name for a host" in problem["detail"]) == (422, True)
+
+
+async def test_a_silent_host_without_jobs_is_forgotten_and_its_certificate_ends(fleet: Endpoint) -> None:
+    joined = JoinedHost(host="node3", digest="d", invited_until=0.0, serial="1f")
+    fleet.store.replace_joined_host(None, joined)
+    assert (await fleet.post("/api/v1/hosts/node1/forget"))[0] == 409
+    assert (await fleet.post("/api/v1/hosts/node9/forget"))[0] == 404
+    assert (await fleet.post("/api/v1/hosts/node3/rotate"))[0] == 202
+    assert fleet.store.joined_host("node3") == msgspec.structs.replace(joined, renew=True)
+    assert (await fleet.post("/api/v1/hosts/node1/rotate"))[0] == 404, "it has no certificate"
+
+    assert (await fleet.post("/api/v1/hosts/node3/forget"))[0] == 202
+    assert fleet.store.joined_host("node3") is None
+    assert requests(fleet) == [("forget", {"host": "node3"})]

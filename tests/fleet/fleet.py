@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 
+from gpuq.home import host_key
 from tests.fleet import ledger
 from tests.fleet.ledger import Run
 from tests.support import unix_http
@@ -94,8 +95,9 @@ class Fleet:
         self.shell("main", "systemctl start gpuqd")
         key = self.shell("main", f"cat {HOME}/order.key")
         self.shell("standby", f"install -m 600 -o gpuq -g gpuq /dev/stdin {HOME}/order.key", stdin=key)
-        added = self.gpuq("host", "add", "node", "--json")
-        self.shell("node", f"install -m 600 -o gpuq -g gpuq /dev/stdin {HOME}/host.key", stdin=added["key"])
+        # As a host of the previous release, with the database's address: its stories cut that connection too.
+        own = host_key(key.strip(), "node")
+        self.shell("node", f"install -m 600 -o gpuq -g gpuq /dev/stdin {HOME}/host.key", stdin=own)
 
     def _gpus(self, host: str) -> dict[str, str]:
         """Give a host eight GPUs, which no other host has; the settings for them."""

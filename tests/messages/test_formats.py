@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from gpuq_workers.attempts import EndFile, Marker, OrderFile, StartFile
-from gpuq_workers.serve_orders import _argument_in
 
+from gpuq.adapters.redis.queue import argument_in
 from gpuq.core.measuring.slowdown import Rate
 from gpuq.core.state.events import Exited, HostReported, Started
 from gpuq.core.state.job import JobId, KindId
@@ -118,7 +118,7 @@ def test_acknowledgement_is_read_its_signature_holds_and_it_is_written_as_before
 
 def test_rq_message_is_read_its_signature_holds_and_it_is_written_as_before() -> None:
     [argument] = golden("rq")[2]
-    read = _argument_in({b"data": json.dumps(golden("rq")).encode()})
+    read = argument_in({b"data": json.dumps(golden("rq")).encode()})
     order = wire.verify(read, KEY, "node1")
     assert order == wire.Order("node1", 7, 1, 5, wire.Verb.LAUNCH)
     assert plain(wire.sign(order, KEY)) == argument

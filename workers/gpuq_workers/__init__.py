@@ -3,6 +3,9 @@
 serve.py                the worker service, one per host: reports every second, delivers events, keeps the RQ worker alive
 host_lease.py           one worker service at a time has the host's name
 serve_orders.py         the RQ worker as a process of its own: checks the shape of each message and calls run_job
+poll_orders.py          the same on a host that joined: takes its orders from the main host, one by one
+uplink.py               how this host reaches the dispatcher; join.py makes it a host of another one
+serve_logs.py           answers requests for the logs of attempts that ran here
 run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
 shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds
 shim/                   the parent of each job's process; outlives the services; standard library only

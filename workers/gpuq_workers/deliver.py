@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,9 +19,7 @@ from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.spool import Spool
-
-if TYPE_CHECKING:  # importing it would load the Redis library
-    from gpuq.adapters.redis.stream import Stream
+from gpuq_workers.uplink import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ class Delivery:
     def __init__(
         self,
         spool: Spool,
-        inbox: Stream,
+        inbox: Inbox,
         host: str,
         key: str,
         seen_epoch: SeenEpoch,

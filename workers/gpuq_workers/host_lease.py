@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.store.contract import LEASE_S, NameLease, Store
+from gpuq.adapters.store.contract import LEASE_S, Claims, NameLease
 from gpuq.errors import Conflict, Unreachable
 from gpuq.home import Home
 
@@ -31,13 +31,13 @@ def instance_of(home: Home) -> str:
 
 
 class HostLease:
-    """The lease of one host name for one instance. `open_store` opens the record; while it raises Unreachable, `take` waits.
+    """The lease of one host name for one instance. `open_claims` opens the record, and while it raises Unreachable, `take` waits.
 
     The record is closed again after each renewal: no connection to the database stays open for a statement every five seconds.
     """
 
-    def __init__(self, open_store: Callable[[], Store], host: str, instance: str) -> None:
-        self._open, self._host, self._instance = open_store, host, instance
+    def __init__(self, open_claims: Callable[[], Claims], host: str, instance: str) -> None:
+        self._open, self._host, self._instance = open_claims, host, instance
 
     async def take(self) -> None:
         """Wait until the lease is ours. Raises Conflict as soon as another instance renews it, because that one is alive."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from gpuq.adapters.devices import Backend, Placement
 from gpuq.adapters.process import Identity, boot_id, is_alive, send_signal
-from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.contract import Claims
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
@@ -41,7 +41,7 @@ class OrderContext:
 
     settings: Settings
     key: str
-    store: Store
+    store: Claims
     backend: Backend
     shims: ShimPool
     instance: str

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from systemd_watchdog import WatchDog
 
@@ -40,10 +40,9 @@ from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.residents import Residents
+from gpuq_workers.serve_logs import serve_logs
 from gpuq_workers.spool import Spool
-
-if TYPE_CHECKING:
-    from gpuq.adapters.redis.stream import Stream
+from gpuq_workers.uplink import Inbox, open_uplink
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +54,15 @@ _KEEP_EVENTS_S = 86_400.0
 class WorkerService:
     """Samples, reports and delivers until it is stopped.
 
-    `orders` is the RQ worker to supervise, None for none; `serve_logs` answers requests for logs of this host until cancelled.
+    `orders` is the process to supervise that follows orders, None for none; `serve_logs` answers requests for logs of this host
+    until cancelled.
     """
 
     def __init__(
         self,
         settings: Settings,
         sampler: Sampler,
-        inbox: Stream,
+        inbox: Inbox,
         orders: ChildSpec | None,
         serve_logs: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
@@ -184,37 +184,34 @@ def main() -> int:
 
 
 async def _open_and_serve(settings: Settings) -> None:
-    from gpuq.adapters.redis.host_logs import serve_logs
-    from gpuq.adapters.redis.stream import RedisStream
-    from gpuq.adapters.store import open_store
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
 
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     backend = open_backend(settings)
-    lease = HostLease(partial(open_store, settings.database_url), settings.worker.host, instance_of(settings.home))
+    uplink = open_uplink(settings)
+    lease = HostLease(uplink.open_claims, settings.worker.host, instance_of(settings.home))
     await lease.take()
     if settings.devices.mps:
         mps.start(settings)
     sampler = Sampler(backend)
-    stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec(
         "orders",
-        python_module("gpuq_workers.serve_orders"),
+        python_module(uplink.orders),
         settings.home.logs / "orders.log",
         status=settings.home.run / "service-orders.json",
     )
     requests = partial(
         serve_logs,
-        settings.effective_redis_url,
+        uplink.log_requests,
         settings.worker.host,
         key_of_this_host(settings.home, settings.worker.host),
         settings.home.attempts,
     )
     try:
-        await serve(WorkerService(settings, sampler, stream, orders, requests), lease)
+        await serve(WorkerService(settings, sampler, uplink.inbox, orders, requests), lease)
     finally:
-        await stream.close()
+        await uplink.close()
         sampler.close()
         if settings.devices.mps:
             mps.stop(settings)

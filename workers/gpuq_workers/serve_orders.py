@@ -12,14 +12,12 @@ the call (measured), and the task only starts a shim. A killed RQ worker loses a
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import signal
 import sys
 import time
 import uuid
-import zlib
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -36,6 +34,7 @@ from rq.worker.base import StopRequested
 from rq.worker_registration import clean_worker_registry
 
 from gpuq.adapters.redis.link import blocking_client
+from gpuq.adapters.redis.queue import RefusedError, argument_in
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from gpuq.home import key_of_this_host
@@ -49,12 +48,10 @@ from gpuq_workers.shim_pool import ShimPool
 
 log = logging.getLogger(__name__)
 
-LARGEST_MESSAGE = 65_536
 ORDER_TIMEOUT_S = 20
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 2.0, 10.0
 # RQ blocks in a read for this time less fifteen seconds; a connection that died silently is noticed after that.
 _WORKER_TTL_S = 45
-_FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
 
 
 class Message(Job):  # type: ignore[misc]  # rq is not typed
@@ -78,43 +75,10 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
     def restore(self, raw_data: dict[Any, Any]) -> None:
         """Take the call's argument from the hash in Redis and ignore the rest."""
         try:
-            self.argument = _argument_in(raw_data)
+            self.argument = argument_in(raw_data)
             self.refusal = None
-        except _RefusedError as refused:
+        except RefusedError as refused:
             self.refusal = str(refused)
-
-
-class _RefusedError(Exception):
-    """The message is not a call of our task."""
-
-
-def _argument_in(raw: dict[Any, Any]) -> Any:
-    for field in _FORBIDDEN:
-        if raw.get(field.encode(), b"") not in (b"", b"[]"):
-            raise _RefusedError(f"it has a field {field}")
-    try:
-        call = json.loads(_unpacked(raw.get(b"data", b"")))
-    except (ValueError, RecursionError) as error:
-        raise _RefusedError("its data is not JSON") from error
-    match call:
-        case [wire.TASK | wire.FORMER_TASK, None, [argument], {}] if not call[3]:  # the pattern alone takes any mapping
-            return argument
-        case [str(name), *_]:
-            raise _RefusedError(f"it calls {name[:100]!r}")
-    raise _RefusedError("it is not a call")
-
-
-def _unpacked(data: bytes) -> bytes:
-    if len(data) > LARGEST_MESSAGE:
-        raise _RefusedError(f"it has {len(data)} bytes")
-    try:
-        unpacker = zlib.decompressobj()
-        plain = unpacker.decompress(data, LARGEST_MESSAGE)
-    except zlib.error:
-        return data
-    if unpacker.unconsumed_tail:
-        raise _RefusedError(f"it unpacks to more than {LARGEST_MESSAGE} bytes")
-    return plain
 
 
 class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed

@@ -26,13 +26,13 @@ _NO_RETRY = 0
 _PROTOCOL = 2
 
 
-def async_client(url: str) -> redis.asyncio.Redis:
-    """A client for asyncio. At most 32 commands run at a time, others wait. Raises BadSettings for a bad URL."""
+def async_client(url: str, connections: int = _MAX_CONNECTIONS) -> redis.asyncio.Redis:
+    """A client for asyncio. At most so many commands run at a time, others wait. Raises BadSettings for a bad URL."""
     with _checked(url):
         pool = redis.asyncio.BlockingConnectionPool.from_url(
             url,
             protocol=_PROTOCOL,
-            max_connections=_MAX_CONNECTIONS,
+            max_connections=connections,
             timeout=ANSWER_WITHIN_S,
             socket_timeout=ANSWER_WITHIN_S,
             socket_connect_timeout=ANSWER_WITHIN_S,

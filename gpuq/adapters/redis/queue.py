@@ -1,12 +1,14 @@
-"""Send signed orders to hosts as RQ jobs: one queue per host, one JSON argument, nothing else.
+"""Signed orders to hosts as RQ jobs: one queue per host, one JSON argument, nothing else.
 
 Nothing is pickled and RQ retries nothing. A lost or repeated order is harmless: the database lets an attempt start only once, and
-the dispatcher sends the order again under a new id.
+the dispatcher sends the order again under a new id. `argument_in` parses one without RQ, which would import what it names.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+import zlib
+from typing import Any, Protocol
 
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -21,6 +23,8 @@ RESULT_TTL_S = 60
 FAILURE_TTL_S = 600
 # The task returns within a second; this only ends one that hangs.
 TASK_TIMEOUT_S = 60
+LARGEST_MESSAGE = 65_536
+_FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
 
 
 class OrderSender(Protocol):
@@ -61,3 +65,37 @@ class RqOrderSender:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+class RefusedError(Exception):
+    """The message is not a call of our task."""
+
+
+def argument_in(raw: dict[Any, Any]) -> Any:
+    """The argument of the one call that an order may be, from the hash of its RQ job. Raises RefusedError."""
+    for field in _FORBIDDEN:
+        if raw.get(field.encode(), b"") not in (b"", b"[]"):
+            raise RefusedError(f"it has a field {field}")
+    try:
+        call = json.loads(_unpacked(raw.get(b"data", b"")))
+    except (ValueError, RecursionError) as error:
+        raise RefusedError("its data is not JSON") from error
+    match call:
+        case [wire.TASK | wire.FORMER_TASK, None, [argument], {}] if not call[3]:  # the pattern alone takes any mapping
+            return argument
+        case [str(name), *_]:
+            raise RefusedError(f"it calls {name[:100]!r}")
+    raise RefusedError("it is not a call")
+
+
+def _unpacked(data: bytes) -> bytes:
+    if len(data) > LARGEST_MESSAGE:
+        raise RefusedError(f"it has {len(data)} bytes")
+    try:
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(data, LARGEST_MESSAGE)
+    except zlib.error:
+        return data
+    if unpacker.unconsumed_tail:
+        raise RefusedError(f"it unpacks to more than {LARGEST_MESSAGE} bytes")
+    return plain

@@ -301,6 +301,14 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[str] = []
 
 
+class Invited(msgspec.Struct, frozen=True, kw_only=True):
+    """A host may join. `command` is to be run on it as root, once, before `expires_at`; whoever has it can join in its name."""
+
+    host: str
+    command: str
+    expires_at: str
+
+
 class HostRequestTaken(msgspec.Struct, frozen=True, kw_only=True):
     """A request about a host was committed; the dispatcher carries it out within a second. `jobs` are those on the host now."""
 

@@ -1,4 +1,4 @@
-"""Hosts: list, drain, resume, and report as lost. The dispatcher carries the requests out."""
+"""Hosts: list, add, drain, resume, report as lost, forget, and rotate their keys."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, Literal
 import msgspec
 from aiohttp import web
 
+from gpuq.adapters.certificates import Authority
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import HostRequestTaken, HostView
+from gpuq.api.contract.schema import HostRequestTaken, HostView, Invited
+from gpuq.api.hosts import joining
 from gpuq.api.identity import caller_of
 from gpuq.errors import Conflict, Failure, NotFound, Unreachable
-from gpuq.format import rfc3339_or_none
+from gpuq.format import rfc3339, rfc3339_or_none
 from gpuq.messages.live import LiveView
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -55,6 +57,54 @@ async def lost(request: web.Request) -> web.Response:
     return await _request(request, "lost", host, {"host": host.name, "fenced": fenced})
 
 
+async def add(request: web.Request) -> web.Response:
+    """Invite a host: the command to run there, which works once. Raises Conflict for a name that is taken."""
+    context, name = context_of(request), request.match_info["id"]
+    addresses = context.settings.api.hosts_at
+    if not addresses:
+        raise Conflict(
+            "No other host can join: `hosts_at` under [api] is not set.",
+            fix="Set it to where other hosts reach this one, as in `main.example.org:8781`, and restart gpuq.",
+        )
+    authority = await context.run(Authority, context.settings.home.tls, context.clock)
+    fingerprint = await context.run(authority.fingerprint, joining.names_of(addresses))
+    invitation, secret = await context.read(joining.invite, context.store, name, context.now())
+    command = joining.command(addresses[0], fingerprint, name, secret)
+    return reply(Invited(host=name, command=command, expires_at=rfc3339(invitation.invited_until)), 201)
+
+
+async def rotate(request: web.Request) -> web.Response:
+    """Have a host make a new key and get a new certificate within seconds; the former ones end then."""
+    context, name = context_of(request), request.match_info["id"]
+    row = await context.read(context.store.joined_host, name)
+    if row is None or row.serial is None:
+        raise NotFound(f"No host {params.shown(name)} has joined.", fix="`gpuq host list` names the hosts.")
+    await context.read(context.store.replace_joined_host, row, msgspec.structs.replace(row, renew=True))
+    return reply(HostRequestTaken(host=name, asked="rotate", jobs=[]), 202)
+
+
+async def forget(request: web.Request) -> web.Response:
+    """Remove a host that will not come back. Its certificate ends at once. Raises Conflict while it reports or has jobs."""
+    context, name = context_of(request), request.match_info["id"]
+    found = [host for host in _hosts(context, (await context.live.read()).view) if host.name == name]
+    row = await context.read(context.store.joined_host, name)
+    if not found and row is None:
+        raise NotFound(f"There is no host {params.shown(name)}.", fix="`gpuq host list` names them.")
+    host = (
+        found[0] if found else HostView(name=name, state="silent", drained=None, reported_at=None, devices=0, jobs=[])
+    )
+    if host.state != "silent":
+        raise Conflict(f"Host {name} reports.", fix=f"Stop gpuq-worker there first, or `gpuq host drain {name}`.")
+    if host.jobs:
+        raise Conflict(
+            f"Host {name} has jobs: {', '.join(map(str, host.jobs))}.",
+            fix=f"If it will not come back, `gpuq host lost {name}` ends them; then forget it.",
+        )
+    if row is not None and not await context.read(context.store.replace_joined_host, row, None):
+        raise Conflict(f"Host {name} was changed by another call at the same moment.", fix="Try again.")
+    return await _request(request, "forget", host, {"host": name})
+
+
 def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
     if live is None:
         raise Unreachable("The dispatcher does not say which hosts there are.", fix="`gpuq doctor` checks each part.")
@@ -87,7 +137,7 @@ async def _host(request: web.Request) -> HostView:
 
 
 async def _request(
-    request: web.Request, verb: Literal["drain", "resume", "lost"], host: HostView, body: dict[str, Any]
+    request: web.Request, verb: Literal["drain", "resume", "lost", "forget"], host: HostView, body: dict[str, Any]
 ) -> web.Response:
     context = context_of(request)
     await context.read(context.store.add_request, verb, None, caller_of(request).user, context.now(), body)

@@ -200,7 +200,11 @@ def _home(root: Path) -> Check:
         return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
     if stat.S_IMODE(found.st_mode) & 0o077:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
-    files = [name for name in ("token", "order.key", "host.key", "gpuq.db") if (root / name).exists()]
+    files = [
+        name
+        for name in ("token", "order.key", "host.key", "tls/ca.key", "tls/host.pem", "gpuq.db")
+        if (root / name).exists()
+    ]
     open_files = [name for name in files if (root / name).stat().st_mode & 0o077]
     if open_files:
         names = " ".join(str(root / name) for name in open_files)

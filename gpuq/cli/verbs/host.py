@@ -1,8 +1,7 @@
-"""`gpuq host add|list|drain|resume|lost`: the hosts that jobs run on."""
+"""`gpuq host add|list|drain|resume|lost|forget|rotate`: the hosts that jobs run on."""
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 from gpuq import format as fmt
@@ -10,25 +9,25 @@ from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
 from gpuq.cli.console import Column
-from gpuq.errors import BadInput, NotFound, NotPermitted
-from gpuq.home import Home, host_key
+from gpuq.errors import BadInput
 
 _DONE = {
     "drain": "No new jobs start on {host}. What runs there goes on: {jobs}.",
     "resume": "Jobs start on {host} again.",
     "lost": "What ran on {host} ends as NODE_FAIL: {jobs}.",
+    "forget": "{host} and its devices are removed; its certificate has ended.",
+    "rotate": "{host} makes a new key and gets a new certificate within seconds; then the former ones end.",
 }
-# As `[worker] host` in the settings.
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def run(words: list[str]) -> int:
     """List hosts, add one, or change the state of one."""
     parser = Parser(
         "host",
-        "The hosts that jobs run on. Operators may drain and resume, admins report a host\n"
-        "as lost. `add` prints the lines to run on a new host as root, its key included;\n"
-        "only the user who runs gpuq on the main host may.",
+        "The hosts that jobs run on. Operators may drain and resume, admins all of it.\n"
+        "`add` prints a command for the new host, to be run as root once, within an hour.\n"
+        "`lost` ends what ran on a host that is off for good, `forget` removes one, and\n"
+        "`rotate` gives one a new key and certificate.",
     )
     parser.add_argument("action", nargs="?", choices=["list", "add", *_DONE], default="list", help="default: list")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which host")
@@ -36,48 +35,25 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if (options.name is None) is not (options.action == "list"):
         raise BadInput(
-            "`add`, `drain`, `resume` and `lost` need the name of a host.", fix="`gpuq host list` names them."
+            f"`{options.action}` does not go with " + ("a name." if options.name else "no name."),
+            fix="All but `list` need the name of one host; `gpuq host list` names them.",
         )
     if (options.why is not None) and options.action != "drain":
         raise BadInput("`--why` goes with `drain`.", fix="Leave it out.")
-    if options.action == "add":
-        key = new_key(options.name)
-        console.show(options, {"host": options.name, "key": key}, lambda added, *_: to_run(added["host"], added["key"]))
-        return 0
     client = Client.of(options)
     if options.action == "list":
         console.show(options, client.get("/api/v1/hosts"), lambda found, width, _: listing(found, width))
         return 0
     body = {"why": options.why or "maintenance"} if options.action == "drain" else None
     path = f"/api/v1/hosts/{quote(options.name, safe='')}/{options.action}"
+    if options.action == "add":
+        added = client.post(path)
+        console.show(options, added, lambda found, *_: [found["command"]])
+        if not options.json:
+            console.note(f"Run this on {options.name} as root, once, before {added['expires_at']}.")
+        return 0
     console.show(options, client.post(path, body), lambda answer, *_: [said(answer)])
     return 0
-
-
-def new_key(name: str) -> str:
-    """The key of a host with this name, from the dispatcher's. Raises BadInput, NotFound, NotPermitted."""
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"`{name}` is no name for a host.", fix="Use 1 to 64 letters, digits, `.`, `_` and `-`.")
-    file = Home.from_environment().order_key_file
-    try:
-        return host_key(file.read_text().strip(), name)
-    except PermissionError:
-        raise NotPermitted(f"{file} is for the user who runs gpuq.", fix="Run this as that user.") from None
-    except FileNotFoundError:
-        raise NotFound(
-            f"{file} is not there.", fix="Set GPUQ_HOME to the home of the dispatcher, and start it there once."
-        ) from None
-
-
-def to_run(name: str, key: str) -> list[str]:
-    """What to run on the new host. Whoever has the key can act as that host, and as no other."""
-    return [
-        f"# On {name}, as root; do not pass the key on:",
-        f"echo {key} | install -m 600 -o gpuq -g gpuq /dev/stdin /var/lib/gpuq/host.key",
-        "# /etc/gpuq/environment needs GPUQ_REDIS_URL and GPUQ_DATABASE_URL, both by address, and where",
-        f"# `hostname` is not {name}: GPUQ_WORKER_HOST={name}",
-        "systemctl enable --now gpuq-worker",
-    ]
 
 
 def said(answer: Record) -> str:

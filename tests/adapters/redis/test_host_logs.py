@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from gpuq_workers import serve_logs as server
 
 from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.redis import host_logs
-from gpuq.adapters.redis.host_logs import HostLogs, serve_logs
+from gpuq.adapters.redis.host_logs import HostLogs
+from gpuq.adapters.redis.host_mail import HostMail
+from gpuq.adapters.redis.link import async_client
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
 
@@ -21,14 +24,17 @@ KEY = "the-key-of-this-test"
 @asynccontextmanager
 async def serving(url: str, attempts: Path, key: str = KEY) -> AsyncIterator[HostLogs]:
     """The host `node2` with these attempts, and a reader of its logs."""
-    server, reader = asyncio.create_task(serve_logs(url, "node2", key, attempts)), HostLogs(url, lambda _: KEY)
+    client = async_client(url)
+    mail = HostMail(url, client, "node2")
+    serving, reader = asyncio.create_task(server.serve_logs(mail, "node2", key, attempts)), HostLogs(url, lambda _: KEY)
     try:
         yield reader
     finally:
-        server.cancel()
+        serving.cancel()
         with suppress(asyncio.CancelledError):
-            await server
+            await serving
         await reader.close()
+        await client.aclose()
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ async def test_a_forged_answer_is_not_given_out(redis_server, monkeypatch):
 
 
 async def test_the_host_answers_again_after_redis_was_away(redis_server, attempts, monkeypatch):
-    monkeypatch.setattr(host_logs, "_PAUSE_S", 0.05)
+    monkeypatch.setattr(server, "_PAUSE_S", 0.05)
     async with serving(redis_server.url, attempts) as reader, asyncio.timeout(20):
         redis_server.kill()
         with pytest.raises(Unreachable):

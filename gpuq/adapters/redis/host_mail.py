@@ -1,0 +1,78 @@
+"""What waits in Redis for one host: orders, and requests for its logs.
+
+The worker service of the main host takes it there itself, its orders through RQ. For a host that joined, which cannot reach
+Redis, the listener of the main host does. An order is deleted once it was taken, as RQ's worker does; a lost one is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from rq.job import Job
+from rq.queue import Queue
+
+from gpuq.adapters.redis.link import reaching
+from gpuq.adapters.redis.queue import RefusedError, argument_in
+from gpuq.messages import wire
+
+WAIT_S = 2.0
+"""How long a call waits: shorter than the client's time-out, so that waiting differs from a dead connection."""
+EXPIRE_S = 10
+_log = logging.getLogger(__name__)
+
+
+class HostMail:
+    """The mail of `host` in the Redis at `url`. It does not close the client."""
+
+    def __init__(self, url: str, client: Redis, host: str) -> None:
+        self._url, self._client, self._host = url, client, host
+
+    async def log_request(self) -> bytes | None:
+        """The next request for a log; None if none comes within two seconds."""
+        with reaching(self._url):
+            return await pop(self._client.blpop, wire.log_requests_key(self._host), WAIT_S)
+
+    async def log_answer(self, request: str, answer: bytes) -> None:
+        """Answer the request with this id."""
+        with reaching(self._url):
+            await push(self._client, wire.log_answer_key(request), answer)
+
+    async def order(self) -> Any | None:
+        """The next order, as it was signed; None if none comes within two seconds. What is none is dropped and logged."""
+        queue = f"{Queue.redis_queue_namespace_prefix}{wire.queue_name(self._host)}"
+        with reaching(self._url):
+            found = await pop(self._client.blpop, queue, WAIT_S)
+            if found is None:
+                return None
+            key = Job.key_for(found.decode(errors="replace"))
+            async with self._client.pipeline(transaction=True) as pipe:
+                pipe.hgetall(key)
+                pipe.delete(key)
+                raw, _ = await pipe.execute()
+        try:
+            return argument_in(raw)
+        except RefusedError as refused:
+            _log.warning("message %.100r was refused: %s", found, refused, extra={"action": "drop_order"})
+            return None
+
+
+async def push(client: Redis, key: str, raw: bytes) -> None:
+    """Add to a list that expires."""
+    async with client.pipeline(transaction=True) as pipe:
+        pipe.rpush(key, raw)
+        pipe.expire(key, EXPIRE_S)
+        await pipe.execute()
+
+
+async def pop(take: Callable[..., object], key: str, within_s: float) -> bytes | None:
+    """The next value of a list, or None."""
+    deadline = asyncio.get_running_loop().time() + within_s
+    while (left := deadline - asyncio.get_running_loop().time()) > 0:
+        found = await cast(Awaitable[list[bytes] | None], take([key], min(left, WAIT_S)))
+        if found is not None:
+            return found[1]
+    return None

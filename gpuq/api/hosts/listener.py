@@ -1,0 +1,192 @@
+"""Listen for other hosts: TLS 1.3 with certificates on both sides, except for a host that is about to join, which has none yet.
+
+OpenSSL refuses a certificate that another authority issued, or that has expired. Whether the host is still one of this gpuq is
+looked up in the record at every call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from systemd_watchdog import WatchDog
+
+from gpuq import keys
+from gpuq.adapters.certificates import Authority
+from gpuq.adapters.main_host import PREFIX
+from gpuq.adapters.store.contract import JoinedHost
+from gpuq.api.contract.problem import Unauthenticated, problems
+from gpuq.api.deadline import ANSWER_WITHIN_S, within
+from gpuq.api.hosts import calls, joining, package
+from gpuq.api.hosts.calls import HostCall, HostContext
+from gpuq.errors import BadSettings, Failure
+from gpuq.home import Home, host_key, private_secret
+from gpuq.settings import Api, Settings
+
+MAX_BODY = 4 * 2**20
+_REFRESH_S = 3600.0
+_PING_S = 5.0
+CONTEXT = web.AppKey("host_context", HostContext)
+HOME = web.AppKey("home", Home)
+ADDRESSES = web.AppKey("addresses", tuple)
+PACKING = web.AppKey("packing", asyncio.Lock)
+
+
+def make_app(context: HostContext, home: Home, addresses: tuple[str, ...]) -> web.Application:
+    """The application."""
+    app = web.Application(middlewares=[problems], client_max_size=MAX_BODY)
+    app[CONTEXT], app[HOME], app[ADDRESSES], app[PACKING] = context, home, addresses, asyncio.Lock()
+    app.router.add_get("/join.py", bootstrap)
+    app.router.add_get("/invitation", invitation)
+    app.router.add_get("/package", packaged)
+    app.router.add_post("/join", join)
+    for path, (call, body) in calls.CALLS.items():
+        app.router.add_post(PREFIX + path, _handler(call, body))
+    return app
+
+
+def _handler(call: Callable[[Any], Awaitable[Any]], body: Any) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handle(request: web.Request) -> web.Response:
+        host, serial = await identify(request)
+        given = await calls.read(request, body)
+        answer = await call(HostCall(request.app[CONTEXT], host, serial, given))
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+    return handle
+
+
+async def identify(request: web.Request) -> tuple[JoinedHost, str]:
+    """(the host that calls, its certificate's serial number). Raises Unauthenticated."""
+    certificate: dict[str, Any] = request.get_extra_info("peercert") or {}
+    subject = {name: value for part in certificate.get("subject", ()) for name, value in part}
+    if "commonName" not in subject:
+        raise Unauthenticated("This call needs the certificate of a host.", fix="Join with `gpuq host add`.")
+    if ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():  # a connection may outlast it
+        raise Unauthenticated("The certificate has expired.", fix="Join again with `gpuq host add`.")
+    serial = format(int(certificate["serialNumber"], 16), "x")
+    context = request.app[CONTEXT]
+    return await context.run(joining.identified, context.store, subject["commonName"], serial), serial
+
+
+# --- joining ---------------------------------------------------------------------------------------------------------
+
+
+async def bootstrap(_: web.Request) -> web.StreamResponse:
+    """The program that a new host runs first. It is no secret."""
+    return web.FileResponse(Path(__file__).with_name("bootstrap.py"))
+
+
+async def invitation(request: web.Request) -> web.Response:
+    """Whether the invitation is valid, so that a host that may not join is refused before it installs anything."""
+    await _invited(request)
+    return web.Response()
+
+
+async def packaged(request: web.Request) -> web.StreamResponse:
+    """The package, for a host that was invited."""
+    await _invited(request)
+    package.check_platform(request.query.get("platform", ""))
+    file = request.app[HOME].run / "package.tar"
+    async with request.app[PACKING]:
+        if not file.exists():
+            await asyncio.to_thread(package.build, file)
+    return web.FileResponse(file)
+
+
+async def join(request: web.Request) -> web.Response:
+    """A certificate and what else a host holds, for one that was invited; its invitation ends."""
+    context, home = request.app[CONTEXT], request.app[HOME]
+    row = await _invited(request)
+    body = await calls.read(request, calls.CertificateBody)
+    issued = await context.run(joining.join, context.store, context.authority, row, body.request)
+    answer = {
+        "certificate": issued.pem,
+        "authority": context.authority.file.read_text(),
+        "host_key": host_key(private_secret(home.order_key_file), row.host),
+        "dispatcher": keys.public_text(keys.private_key(home.root / "dispatcher.key")),
+        "main": request.app[ADDRESSES],
+    }
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+async def _invited(request: web.Request) -> JoinedHost:
+    """The host whose invitation the request carries. Raises Unauthenticated."""
+    context = request.app[CONTEXT]
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    host = request.query.get("host", "")
+    if scheme != "Bearer":
+        raise Unauthenticated("This call needs an invitation.", fix="`gpuq host add` on the main host prints one.")
+    found: JoinedHost = await context.run(joining.invited, context.store, host, secret.strip(), time.time())
+    return found
+
+
+# --- serving ---------------------------------------------------------------------------------------------------------
+
+
+async def run_blocking(call: Callable[..., Any], *args: Any) -> Any:
+    """The result of a call of the record, in a thread. Raises Unreachable if it takes too long."""
+    return await within(ANSWER_WITHIN_S, asyncio.to_thread(call, *args))
+
+
+def tls_context(authority: Authority, addresses: tuple[str, ...]) -> ssl.SSLContext:
+    """TLS 1.3; a certificate that is shown must be of this authority and valid."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(str(authority.file))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_cert_chain(*map(str, authority.main_files(joining.names_of(addresses))))
+    return context
+
+
+def listening_port(settings: Api) -> int:
+    """The port of the addresses in the settings. Raises BadSettings if they have different ones."""
+    ports = {address.rpartition(":")[2] for address in settings.hosts_at}
+    if len(ports) != 1:
+        raise BadSettings("`hosts_at` under [api] has several ports.", fix="Give all its addresses the same port.")
+    return int(ports.pop())
+
+
+async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, log: Callable[[str], None]) -> None:
+    """Serve until `stop` is set. Raises Failure if the port is taken."""
+    addresses, port = settings.api.hosts_at, listening_port(settings.api)
+    (settings.home.run / "package.tar").unlink(missing_ok=True)  # of another release, perhaps
+    tls = tls_context(context.authority, addresses)
+    # A call that a host gave up must not take its next order.
+    app = make_app(context, settings.home, addresses)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=75, handler_cancellation=True)
+    await runner.setup()
+    refreshing = asyncio.create_task(_refresh(tls, context.authority, addresses))
+    systemd = WatchDog()
+    try:
+        try:
+            await web.TCPSite(runner, None, port, ssl_context=tls, backlog=1024).start()
+        except OSError as error:
+            raise Failure(
+                f"Cannot listen for hosts on port {port}: {error.strerror}.",
+                fix="Choose another port in `hosts_at` under [api].",
+            ) from error
+        log(f"Listening for hosts on port {port}, as {', '.join(addresses)}")
+        systemd.ready()
+        while not stop.is_set():
+            systemd.notify()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _PING_S)
+    finally:
+        refreshing.cancel()
+        await runner.cleanup()
+
+
+async def _refresh(tls: ssl.SSLContext, authority: Authority, addresses: tuple[str, ...]) -> None:
+    """Use a renewed certificate for new connections."""
+    while True:
+        await asyncio.sleep(_REFRESH_S)
+        files = await asyncio.to_thread(partial(authority.main_files, joining.names_of(addresses)))
+        tls.load_cert_chain(*map(str, files))

@@ -1,0 +1,110 @@
+"""Join a main host: `python -m gpuq_workers.join`, run by the command that `gpuq host add` printed.
+
+It makes the key of this host, which never leaves it, and gets a certificate for it from the server that the command names by the
+fingerprint of its own. Standard input has the address, the fingerprint, the host's name and the secret, as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import ssl
+import sys
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from gpuq.adapters.certificates import new_request
+from gpuq.adapters.main_host import Joined, joined, problem_in
+from gpuq.errors import BadInput, Conflict, GpuqError, NotPermitted, Unreachable
+from gpuq.home import Home, write_private
+from gpuq.logs import report
+
+_ANSWER_WITHIN_S = 10.0
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """What the printed command has. `main` is `name:port`, `fingerprint` the SHA-256 of the server's certificate in hex."""
+
+    main: str
+    fingerprint: str
+    host: str
+    secret: str
+
+
+def main() -> int:
+    """Join, and return the exit code."""
+    try:
+        given = msgspec.json.decode(sys.stdin.buffer.read(), type=Invitation)
+        join(Home.from_environment(), given)
+    except msgspec.MsgspecError:
+        return report(BadInput("This is no invitation.", fix="Run the command that `gpuq host add` printed."))
+    except GpuqError as error:
+        return report(error)
+    return 0
+
+
+def join(home: Home, invitation: Invitation) -> None:
+    """Make this home that of a host of the main host. Raises Conflict, NotPermitted, Unreachable."""
+    home.create()
+    home.tls.mkdir(mode=0o700, exist_ok=True)
+    found = joined(home)
+    if found is not None:
+        raise Conflict(
+            f"{home.root} is the home of host {found.host}, which joined {found.main[0]}.",
+            fix=f"To join another main host, stop gpuq-worker and remove {home.joined_file}.",
+        )
+    if home.order_key_file.exists():
+        raise Conflict(
+            f"{home.root} is the home of a main host: it has {home.order_key_file.name}.",
+            fix="Set GPUQ_HOME to an empty folder.",
+        )
+    key, request = new_request(invitation.host)
+    answer = _ask(invitation, request)
+    write_private(home.authority_file, answer["authority"].encode())
+    write_private(home.host_certificate_file, (key + answer["certificate"]).encode())
+    write_private(home.host_key_file, answer["host_key"].encode())
+    write_private(home.root / "dispatcher.pub", answer["dispatcher"].encode())
+    if not home.settings_file.exists():
+        write_private(home.settings_file, f'[worker]\nhost = "{invitation.host}"\n'.encode())
+    # The last one: with it this is the home of a host that joined.
+    where = Joined(invitation.host, tuple(answer["main"]))
+    write_private(home.joined_file, msgspec.json.encode(where))
+
+
+def _ask(invitation: Invitation, request: str) -> dict[str, Any]:
+    """The answer of the main host. Raises NotPermitted if it is not the one that the fingerprint names, or refuses."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Its authority is not known here yet: the fingerprint takes its place.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(invitation.main, timeout=_ANSWER_WITHIN_S, context=context)
+    try:
+        connection.connect()
+        assert isinstance(connection.sock, ssl.SSLSocket)
+        certificate = connection.sock.getpeercert(binary_form=True)
+        if certificate is None or hashlib.sha256(certificate).hexdigest() != invitation.fingerprint:
+            raise NotPermitted(
+                f"{invitation.main} is not the main host that made this command.",
+                fix="Run `gpuq host add` on the main host again, and see who answers at that address.",
+            )
+        body = msgspec.json.encode({"request": request})
+        headers = {"Authorization": f"Bearer {invitation.secret}", "Content-Type": "application/json"}
+        connection.request("POST", f"/join?{urlencode({'host': invitation.host})}", body, headers)
+        answer = connection.getresponse()
+        raw = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Unreachable(
+            f"The main host at {invitation.main} does not answer: {error}.",
+            fix="Is gpuq-hosts running there, and its port open to this host?",
+        ) from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise problem_in(raw, answer.status)
+    found: dict[str, Any] = msgspec.json.decode(raw)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
