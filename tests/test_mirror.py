@@ -37,6 +37,9 @@ ELSEWHERE = {
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
+    "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",
+    # With the shim's side of it.
+    "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
