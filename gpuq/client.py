@@ -59,7 +59,7 @@ class JobOptions(TypedDict, total=False):
 class Job:
     """A job as it was when it was read.
 
-    `exit_code` is None until its command has ended, and negative for the signal that ended it. `record` is the API's whole
+    `exit_code` is None until its command has ended, and 128 + N if signal N ended it. `record` is the API's whole
     answer: what is predicted and measured, attempts, times.
     """
 
