@@ -90,6 +90,16 @@ class Home:
         return self.root / "joined.json"
 
     @property
+    def dispatcher_key_file(self) -> Path:
+        """The dispatcher's Ed25519 key, on the main host only: it signs who may start a job as which user."""
+        return self.root / "dispatcher.key"
+
+    @property
+    def jobs(self) -> Path:
+        """Beside the home: one folder per attempt that runs as its submitter, and belongs to that user. Root's."""
+        return self.root.with_name(f"{self.root.name}-jobs")
+
+    @property
     def run(self) -> Path:
         """Sockets, locks and notes of running processes, without meaning after a reboot."""
         return self.root / "run"
@@ -211,6 +221,14 @@ def key_of_this_host(home: Home, host: str) -> str:
     if not key:
         raise BadSettings(f"{home.host_key_file} is empty.", fix=f"Run `gpuq host add {host}` on the main host again.")
     return key
+
+
+def instance_id(home: Home, boot_id: str) -> str:
+    """The id of the instance: this home on this boot of this machine, and no copy of it."""
+    import hashlib
+
+    folder = home.root.stat()
+    return hashlib.sha256(f"{boot_id} {folder.st_dev} {folder.st_ino}".encode()).hexdigest()[:16]
 
 
 # --- files in folders that jobs may write to -----------------------------------------------------------------------

@@ -96,6 +96,13 @@ class Worker:
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps by a small module on the job's PYTHONPATH."""
+    run_as: Literal["service", "submitter"] = "service"
+    """Whose processes jobs are: the user's who runs the worker service, or their submitters' through the broker. One value on all
+    hosts."""
+    job_memory_max_bytes: Annotated[int, Range(at_least=0)] = 0
+    """With `submitter`: the most memory of the host that one job may use; 0 sets no limit."""
+    job_tasks_max: Annotated[int, Range(at_least=0)] = 0
+    """With `submitter`: the most processes and threads that one job may have; 0 sets no limit."""
     blink: bool = False
     """Pause jobs submitted with `--blink` briefly, for less than 1% of their time, to measure their partners without them."""
 
@@ -247,6 +254,11 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
         database_url=values.get("GPUQ_DATABASE_URL") or f"sqlite:///{home.database}",
         **groups,
     )
+    if settings.devices.mps and settings.worker.run_as == "submitter":
+        raise BadSettings(
+            '`mps` under [devices] and `run_as = "submitter"` under [worker] exclude each other: an MPS server serves one user.',
+            fix="Set `mps = false`; the jobs of several users share a device by time slicing.",
+        )
     if settings.admission.stale_after_s < 2 * settings.worker.sample_every_s:
         raise BadSettings(
             f"`stale_after_s` under [admission] is {settings.admission.stale_after_s:g}, less than twice "

@@ -1,8 +1,8 @@
 """Writes the systemd units for a gpuq that is installed under a prefix. Run by path: `python systemd/render.py --help`.
 
 The prefix is a virtual environment whose `bin/python` has gpuq; it takes the place of `@BIN@` in the units. Beside them it
-writes `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf`; with `--user` only the unit of a user's own gpuq. Standard library
-only; not part of the package, because a module named `systemd` belongs to another project.
+writes `sysusers.d/gpuq.conf`, `tmpfiles.d/gpuq.conf` and `pam.d/gpuq`; with `--user` only the unit of a user's own gpuq. Standard
+library only; not part of the package, because a module named `systemd` belongs to another project.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 UNIT_TYPES = (".service", ".socket", ".timer", ".target")
+# Where each other file goes below the units: kind, folder, and the end of its name there.
+PLAIN = (("sysusers", "sysusers.d", ".conf"), ("tmpfiles", "tmpfiles.d", ".conf"), ("pam", "pam.d", ""))
 # systemd would read `%` as a specifier, and spaces, quotes and backslashes as its own syntax.
 SAFE_PATH = re.compile(r"/[A-Za-z0-9/._+@=:-]*")
 
@@ -53,7 +55,7 @@ def render(prefix: Path, out: Path, *, user: bool = False) -> list[Path]:
     """Write everything for gpuq in `prefix/bin` to `out`; the files written."""
     folder = HERE / "user" if user else HERE
     units = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in UNIT_TYPES}
-    plain = {"sysusers.d/gpuq.conf": HERE / "gpuq.sysusers", "tmpfiles.d/gpuq.conf": HERE / "gpuq.tmpfiles"}
+    plain = {f"{folder}/gpuq{end}": HERE / f"gpuq.{kind}" for kind, folder, end in PLAIN}
     if user:
         plain = {}
     written = []

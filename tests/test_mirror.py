@@ -108,6 +108,10 @@ ELSEWHERE = {
     "workers/gpuq_workers/shim/record.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/tree.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/mps.py": "tests/workers/test_mps.py",
+    "workers/gpuq_workers/shim/serve_unit.py": "tests/workers/shim/test_unit.py",
+    "workers/gpuq_broker/unit.py": "tests/broker/test_serve.py",
+    "workers/gpuq_workers/units.py": "tests/workers/test_residents.py",
+    "workers/gpuq_workers/order_file.py": "tests/workers/test_run_job.py",
     "workers/gpuq_workers/shim_pool.py": "tests/workers/test_serve_orders.py",
     "workers/gpuq_workers/measuring/sampler_thread.py": "tests/workers/test_serve.py",
 }
@@ -131,7 +135,11 @@ def modules() -> list[str]:
 
 
 def mirror_of(module: str) -> Path:
-    parts = Path(module.removeprefix("gpuq/").replace("workers/gpuq_workers/", "workers/")).parts
+    parts = Path(
+        module.removeprefix("gpuq/")
+        .replace("workers/gpuq_workers/", "workers/")
+        .replace("workers/gpuq_broker/", "broker/")
+    ).parts
     return ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}")
 
 

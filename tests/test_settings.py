@@ -122,3 +122,11 @@ def test_removed_settings_are_not_offered_as_settings():
 def test_nothing_is_warned_of_without_removed_settings(home, caplog):
     load(home)
     assert not caplog.records
+
+
+def test_mps_and_jobs_of_several_users_exclude_each_other(home):
+    """NVIDIA's MPS serves one user at a time: the jobs of two would wait for each other."""
+    load({**home, "GPUQ_WORKER_RUN_AS": "submitter"})
+    with pytest.raises(BadSettings, match="an MPS server serves one user") as raised:
+        load({**home, "GPUQ_WORKER_RUN_AS": "submitter", "GPUQ_DEVICES_MPS": "true"})
+    assert "time slicing" in raised.value.fix

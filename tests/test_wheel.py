@@ -25,7 +25,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_every_top_level_name_is_gpuqs_own(files: list[str]) -> None:
     top = {name.split("/")[0] for name in files if ".dist-info/" not in name}
-    assert {name.removesuffix(".py") for name in top} == {"gpuq", "gpuq_migrations", "gpuq_units", "gpuq_workers"}
+    assert {name.removesuffix(".py") for name in top} == {
+        "gpuq",
+        "gpuq_broker",
+        "gpuq_migrations",
+        "gpuq_units",
+        "gpuq_workers",
+    }
 
 
 def test_files_that_are_no_python_are_in_it(files: list[str]) -> None:

@@ -63,10 +63,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How a job is placed on devices: variables for its environment, and cores to pin it to (None: no pinning)."""
+    """How a job is placed on devices: variables for its environment, cores to pin it to (None: no pinning), and the device files
+    that it needs beyond those that every program has."""
 
     env: Mapping[str, str]
     cores: tuple[int, ...] | None
+    nodes: tuple[str, ...] = ()
 
 
 class Backend(Protocol):

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuq.home import open_regular
+from gpuq.home import Home, open_regular
 
 _HEAD = "output.log"
 _SEGMENT = re.compile(r"output\.log\.([0-9]{1,18})")
@@ -72,23 +72,29 @@ def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chun
 
 @contextmanager
 def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
-    """A descriptor of the attempt's folder; None if it does not exist or is no folder."""
-    try:
-        root = os.open(attempts, _DIRECTORY)
-    except OSError:
-        yield None
-        return
-    try:
-        folder = os.open(f"{job}-{number}", _DIRECTORY, dir_fd=root)
-    except OSError:
-        folder = None
-    finally:
-        os.close(root)
+    """A descriptor of the folder that the attempt's shim writes to; None if it does not exist or is no folder."""
+    # That of an attempt that runs as its submitter comes first.
+    folder = _opened(Home(attempts.parent).jobs, f"{job}-{number}")
+    if folder is None:
+        folder = _opened(attempts, f"{job}-{number}")
     try:
         yield folder
     finally:
         if folder is not None:
             os.close(folder)
+
+
+def _opened(root: Path, name: str) -> int | None:
+    try:
+        parent = os.open(root, _DIRECTORY)
+    except OSError:
+        return None
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError:
+        return None
+    finally:
+        os.close(parent)
 
 
 def _pieces(folder: int) -> list[_Piece]:

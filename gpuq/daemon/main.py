@@ -26,6 +26,7 @@ from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.daemon.clock import SteadyClock
+from gpuq.daemon.credentials import Credentials
 from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease, holder_name, renew_during, stand_by
@@ -38,6 +39,7 @@ from gpuq.daemon.shadow import Shadow, exclusively
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
+from gpuq.keys import private_key
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.messages.wire import HostKeys
@@ -129,11 +131,14 @@ def _assemble(
     key = order_key(settings.home, settings.worker.host, store)
     record_key(lease, settings.worker.host, key)
     keys = HostKeys(key)
+    credentials = None
+    if settings.worker.run_as == "submitter":
+        credentials = Credentials(store, private_key(settings.home.dispatcher_key_file), time.time)
     parts = DispatcherDependencies(
         store=store,
         lease=lease,
         stream=RedisStream(settings.effective_redis_url),
-        performer=Performer(RqOrderSender(settings.effective_redis_url), keys, limits.start_grace_s),
+        performer=Performer(RqOrderSender(settings.effective_redis_url), keys, limits.start_grace_s, credentials),
         learner=learner,
         policy=policy,
         limits=limits,

@@ -14,6 +14,7 @@ import msgspec
 from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.state import State
+from gpuq.daemon.credentials import Credentials
 from gpuq.errors import Unreachable
 from gpuq.messages.wire import HostKeys, Order, Verb
 
@@ -23,12 +24,16 @@ _STOP_AGAIN_S = 2.0
 
 
 class Performer:
-    """Sends orders to the hosts, each signed with the key of its host. A launch is sent again after `launch_again_s`."""
+    """Sends orders to the hosts, each signed with the key of its host. A launch is sent again after `launch_again_s`; with
+    `credentials` it says as which user."""
 
-    def __init__(self, sender: OrderSender, keys: HostKeys, launch_again_s: float) -> None:
+    def __init__(
+        self, sender: OrderSender, keys: HostKeys, launch_again_s: float, credentials: Credentials | None = None
+    ) -> None:
         self._sender = sender
         self._keys = keys
         self._launch_again_s = launch_again_s
+        self._credentials = credentials
         self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
 
     def due(self, state: State, ring: int, epoch: int, now: float) -> list[Order]:
@@ -51,12 +56,14 @@ class Performer:
         return due
 
     def send(self, orders: list[Order], now: float) -> None:
-        """Send orders. What cannot be sent now stays due. Blocks on Redis."""
+        """Send orders. What cannot be sent now stays due. Blocks on Redis, and with credentials on the record."""
         for order in orders:
             attempt = order.attempt_id
             if self._keys.is_of_previous_release(order.host):
                 order = msgspec.structs.replace(order, epoch=0)  # noqa: PLW2901 - it could not verify another one
             try:
+                if order.verb is Verb.LAUNCH and self._credentials is not None:
+                    order = self._credentials.add_to(order)  # noqa: PLW2901 - the same order, signed for its user
                 self._sender.send(order, self._keys.of(order.host))
             except Unreachable as error:
                 log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt)})

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
+from gpuq.messages.launch import SubmittedCommand
 
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096
@@ -165,6 +166,18 @@ class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
     features: dict[str, Any]
     submitted_at: float
+
+
+def command_of(submission: Submission) -> SubmittedCommand:
+    """The part of a submission that is run."""
+    return SubmittedCommand(
+        command=submission.command,
+        cwd=submission.cwd,
+        env=submission.env,
+        stdin=submission.stdin,
+        umask=USUAL_UMASK if submission.umask is None else submission.umask,
+        time_limit_s=submission.time_limit_s,
+    )
 
 
 def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:

@@ -129,16 +129,21 @@ def _overload(n: Numbers) -> str:
 
 def _fits(n: Numbers) -> str:
     return (
-        f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
+        f"it fitted beside job {_jobs(n['beside'])}{_by(n)}: peak utilisation {_load(n)}; memory {_memory(n)}; "
         f"slowdown {_expected(n)}{_of_budget(n)}."
     )
 
 
 def _known_pair(n: Numbers) -> str:
     return (
-        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {_expected(n)}{_of_budget(n)}; "
+        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; "
         f"its partner's {slowdown(n['resident_slowdown'])} ({n['slowdown_evidence']}); memory {_memory(n)}."
     )
+
+
+def _by(n: Numbers) -> str:
+    """How they share the device, where that is known."""
+    return {"mps": " under MPS", "time-slicing": " by time slicing"}.get(n.get("sharing") or "", "")
 
 
 def _expected(n: Numbers) -> str:

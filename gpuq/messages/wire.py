@@ -16,6 +16,7 @@ import msgspec
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.home import host_key
+from gpuq.messages.launch import SignedCredential
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
@@ -66,7 +67,7 @@ class Verb(StrEnum):
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     """An order to a host. `ring` tells repeated orders apart; the fenced start makes repeats harmless. `instance` is that of the
     worker service which is to follow it; None, and then not written, for any. `epoch` is the one in which the dispatcher leads;
-    0, and then not written, for a host of the previous release."""
+    0, and then not written, for a host of the previous release. `credential` lets a launch run as its submitter."""
 
     host: str
     job: int
@@ -75,6 +76,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     verb: Verb
     instance: str | None = None
     epoch: _Number = 0
+    credential: SignedCredential | None = None
 
     @property
     def attempt_id(self) -> AttemptId:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.messages.wire import WakeUp
-from tests.api.conftest import Endpoint
-from tests.api.support import GIB, afternoon, live_device, picture, submission
+from gpuq.settings import Settings
+from tests.api.conftest import Endpoint, started
+from tests.api.support import GIB, FaultyStore, MemoryStream, afternoon, live_device, picture, submission
 
 JOBS = "/api/v1/jobs"
 
@@ -326,3 +329,18 @@ async def test_submissions_before_the_shutdown_are_committed(settings: object) -
         endpoint.context.stopping.set()
         gate.set()
         assert await asking == (201, {"id": 1, "dispatcher": "absent"})
+
+
+async def test_where_jobs_run_as_their_submitters_no_service_submits(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is who runs the tests, so the least uid is set around that."""
+    as_submitter = replace(settings, worker=replace(settings.worker, run_as="submitter"))
+    async with started(as_submitter, FaultyStore(), MemoryStream()) as endpoint:
+        monkeypatch.setattr("gpuq.api.handlers.submit.LEAST_UID", os.getuid() + 1)
+        status, body = await endpoint.post(JOBS, submission())
+        assert (status, body["exit_code"]) == (403, 5)
+        assert f"its uid is {os.getuid()}" in body["detail"]
+        monkeypatch.setattr("gpuq.api.handlers.submit.LEAST_UID", os.getuid())
+        assert (await endpoint.post(JOBS, submission()))[0] == 201
+        assert endpoint.store.job_rows[1].record.uid == os.getuid()

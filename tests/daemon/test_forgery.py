@@ -19,6 +19,7 @@ from gpuq_workers import residents, run_job
 from gpuq_workers.attempts import AttemptFolder, StartFile
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
+from gpuq_workers.launcher import ServiceLauncher
 from gpuq_workers.residents import Residents
 from gpuq_workers.shim.record import OnceFile
 from gpuq_workers.spool import Spool
@@ -97,7 +98,8 @@ class Host:
         home.create()
         settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=Worker(host="host"))
         self.home = home
-        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), Shims(), "home")  # type: ignore[arg-type]
+        launcher = ServiceLauncher(settings, Shims())  # type: ignore[arg-type]
+        self.orders = run_job.OrderContext(settings, self.key, harness.store, AnyDevice(), launcher, "home")  # type: ignore[arg-type]
         self.restart()
 
     def restart(self) -> None:

@@ -203,7 +203,7 @@ def forgeries(done: int, held: int, key: str, command: str) -> list[tuple[str, A
     return [
         ("os.system", command),
         ("subprocess.getoutput", command),
-        ("gpuq_workers.run_job.environment", command),
+        ("gpuq_workers.order_file.environment", command),
         (wire.TASK, command),
         (wire.TASK, unsigned),
         (wire.TASK, with_command),

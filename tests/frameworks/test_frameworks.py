@@ -83,10 +83,12 @@ def run(tmp_path: Path) -> Run:
             run_job.run(context, twins.order(Verb.LAUNCH, attempt.job, attempt.number))
             end = wait_for(folder.ended, WITHIN_S, "the end of the job")
         finally:
-            context.shims.close()
+            context.launcher.shims.close()
             if folder.shim() is not None and folder.ended() is None:
                 process.kill_tree(folder.shim())
-            wait_for(lambda: all(shim.is_gone() for shim in context.shims._serving), what="the end of the shims")
+            wait_for(
+                lambda: all(shim.is_gone() for shim in context.launcher.shims._serving), what="the end of the shims"
+            )
         log = folder.log_path.read_text() if folder.log_path.exists() else ""  # it may have said nothing
         return Done(end.exit_code, log, folder.path / "progress")
 

@@ -25,6 +25,7 @@ from gpuq_workers.attempts import AttemptFolder, EndFile, StartFile
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import instance_of
+from gpuq_workers.launcher import ServiceLauncher
 from gpuq_workers.spool import Spool
 
 from gpuq.adapters.devices import Placement
@@ -207,7 +208,10 @@ class Machine:
         clock = self.world.clock
         self.residents = residents.Residents(home.attempts, self.spool, measure, 0.3, self.instance, clock, clock)
         self.delivery = Delivery(self.spool, self.world.harness.stream, HOST, _KEY, SeenEpoch(home.epoch_file), clock)
-        self.orders = run_job.OrderContext(self.settings, _KEY, _Store(store), _Backend(), self, self.instance, clock)
+        launcher = ServiceLauncher(self.settings, self)  # type: ignore[arg-type]
+        self.orders = run_job.OrderContext(
+            self.settings, _KEY, _Store(store), _Backend(), launcher, self.instance, clock
+        )
 
     async def look(self) -> None:
         """Spool what happened to its attempts, deliver, and report."""

@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpuq_broker.unit import PAM_SERVICE
 
 from gpuq.errors import BadSettings
+from gpuq.messages import launch
 from gpuq.settings import Api
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +21,7 @@ RENDER = ROOT / "systemd" / "render.py"
 PREFIX = Path(sys.prefix)
 SERVICES = sorted(path.name for path in (ROOT / "systemd").glob("*.service"))
 REACH = {
+    "gpuq-broker.service": 1.0,
     "gpuqd.service": 1.2,
     "gpuq-api.service": 1.2,
     "gpuq-hosts.service": 1.2,
@@ -142,10 +145,25 @@ def test_only_the_worker_sees_devices(units):
 def test_common_to_all(units, service):
     unit = settings(units / service)
     assert "PrivateUsers" not in unit, "the user id of every peer would read 65534 (the overflow user)"
-    assert unit["User"] == ["gpuq"]
     assert "GPUQ_HOME=/var/lib/gpuq" in unit["Environment"]
-    assert (unit["StateDirectory"], unit["StateDirectoryMode"], unit["UMask"]) == (["gpuq"], ["0700"], ["0077"])
-    assert (unit["NoNewPrivileges"], unit["CapabilityBoundingSet"]) == (["yes"], [""])
+    assert (unit["UMask"], unit["NoNewPrivileges"], unit["CapabilityBoundingSet"]) == (["0077"], ["yes"], [""])
+
+
+@pytest.mark.parametrize("service", sorted(set(SERVICES) - {"gpuq-broker.service"}))
+def test_all_but_the_broker_run_as_the_services_account(units, service):
+    unit = settings(units / service)
+    assert unit["User"] == ["gpuq"]
+    assert (unit["StateDirectory"], unit["StateDirectoryMode"]) == (["gpuq"], ["0700"])
+
+
+def test_the_broker_has_no_network_and_one_peer(units):
+    """It runs as root without capabilities; who may connect decides what it can be asked for."""
+    broker, listener = settings(units / "gpuq-broker.service"), settings(units / "gpuq-broker.socket")
+    assert "User" not in broker
+    assert (broker["PrivateNetwork"], broker["RestrictAddressFamilies"]) == (["yes"], ["AF_UNIX"])
+    assert (listener["SocketUser"], listener["SocketMode"]) == (["gpuq"], ["0600"])
+    assert listener["ListenSequentialPacket"] == [launch.SOCKET]
+    assert (units / "pam.d" / PAM_SERVICE).read_text().count("pam_limits.so") == 1
 
 
 @pytest.mark.parametrize("service", ["gpuqd.service", "gpuq-api.service", "gpuq-worker.service"])

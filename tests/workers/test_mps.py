@@ -7,13 +7,14 @@ command.
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpuq_workers import mps
-from gpuq_workers.run_job import environment
+from gpuq_workers.order_file import environment
 from gpuq_workers.shim import mps as shim_mps
 
 from gpuq.adapters.devices import Placement
@@ -113,11 +114,14 @@ def test_disconnect_does_nothing_without_mps_or_daemon(settings: Settings):
 def test_mps_memory_limits_are_set_only_if_configured(settings: Settings):
     placement = Placement({shim_mps.PIPES: "/pipes"}, None)
     attempt = replace(spec(["true"])[1], promised=(3 * 2**30, 2**30))
-    env = environment(settings, {}, attempt, placement)
+    ann, folder = pwd.getpwuid(os.getuid()), settings.home.attempt(1, 1)
+    env = environment(settings, {}, attempt, placement, ann, folder)
     assert env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=3072M,1=1024M"
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, {}, attempt, Placement({}, None))
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(
+        settings, {}, attempt, Placement({}, None), ann, folder
+    )
     unlimited = replace(settings, devices=Devices(mps=True))
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, {}, attempt, placement)
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, {}, attempt, placement, ann, folder)
 
 
 HANDLES = "import signal, time; signal.signal(15, lambda *_: open({reported!r}, 'a').write('heard\\n'))\n"

@@ -509,3 +509,87 @@ def test_a_job_that_wrote_its_end_and_killed_its_shim_ends_with_all_its_processe
     running.shim.wait()
     host.look_until(lambda: gone(pid), "the end of the job")
     assert host.settle(2)[1].ending == "lost"
+
+
+class InUnit:
+    """An attempt that was given to a unit: what its shim and PID 1 do is done by hand."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host, self.active = host, True
+        self.job = host.attempts.parent.with_name(f"{host.attempts.parent.name}-jobs") / "1-1"
+        self.job.mkdir(parents=True)
+        self.made = host.attempt().order(
+            "train", shim=None, unit={"name": "gpuq-1-1.service", "at": 1000.0, "uptime": 0.0}
+        )
+        monkeypatch.setattr(residents_module.units, "is_active", lambda _: self.active)
+        monkeypatch.setattr(residents_module.units, "is_in", lambda _, pid: pid == 11)
+
+    def start(self, shim_pid: int = 11, at: float = 1001.0) -> None:
+        values = {"pid": 12, "shim_pid": shim_pid, "start_ticks": 1, "shim_start_ticks": 1, "boot_id": "b", "at": at}
+        (self.job / "started.json").write_text(json.dumps(values))
+
+    def end(self) -> None:
+        values = {"ending": "exited", "exit_code": 3, "reason": "", "at": 1009.0, "lasted_s": 8.0}
+        (self.made.folder / "exit.json").write_text(json.dumps(values))
+
+
+@pytest.fixture
+def in_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InUnit:
+    (tmp_path / "home").mkdir()
+    return InUnit(Host(tmp_path / "home"), monkeypatch)
+
+
+def test_an_attempt_in_a_unit_is_reported_by_its_unit(in_unit: InUnit) -> None:
+    host = in_unit.host
+    in_unit.start()
+    [started] = host.settle(1)
+    assert (started.at, started.log_path) == (1001.0, str(in_unit.job / "output.log"))
+    in_unit.end()
+    assert len(host.settle(1)) == 1, "PID 1 still ends what is left of it"
+    in_unit.active = False
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 3)
+
+
+@pytest.mark.parametrize(("shim_pid", "at", "believed"), [(99, 1001.0, None), (11, 5.0, 1000.0), (11, 9e8, 1030.0)])
+def test_a_job_cannot_claim_another_process_or_time_as_its_start(
+    in_unit: InUnit, shim_pid: int, at: float, believed: float | None
+) -> None:
+    in_unit.start(shim_pid, at)
+    in_unit.host.look()
+    assert [event.at for event in in_unit.host.events()] == ([] if believed is None else [believed])
+    assert in_unit.host.residents.present() == {attempt_id(): believed}
+
+
+def test_a_unit_that_is_gone_without_an_exit_status_is_lost_after_a_while(in_unit: InUnit, tmp_path: Path) -> None:
+    host, now = in_unit.host, [0.0]
+    host.residents.monotonic = lambda: now[0]
+    in_unit.start()
+    host.look()
+    in_unit.active = False
+    now[0] = 29.0
+    assert len(host.settle(1)) == 1, "PID 1 may still be at it"
+    now[0] = 31.0
+    assert host.settle(2)[1].ending == "lost"
+
+
+def test_a_job_that_writes_an_exit_status_of_its_own_does_not_end(in_unit: InUnit) -> None:
+    in_unit.start()
+    (in_unit.job / "exit.json").write_text(
+        json.dumps({"ending": "never started", "exit_code": 0, "reason": "", "at": 1.0})
+    )
+    assert len(in_unit.host.settle(1)) == 1
+
+
+def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit: InUnit) -> None:
+    with subprocess.Popen(["sleep", "60"]) as ours:
+        known = process.identify(ours.pid)
+        assert known is not None
+        values = {"pid": known.pid, "shim_pid": known.pid, "start_ticks": known.start_ticks, "at": 1001.0}
+        values |= {"shim_start_ticks": known.start_ticks, "boot_id": known.boot_id}
+        (in_unit.job / "started.json").write_text(json.dumps(values))
+        in_unit.end()
+        in_unit.active = False
+        assert in_unit.host.settle(2)[1].exit_code == 3
+        assert ours.poll() is None
+        ours.kill()

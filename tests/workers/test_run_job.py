@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pwd
 import sys
 from collections.abc import Iterator
 
 import pytest
-from gpuq_workers import run_job
+from gpuq_workers import order_file, run_job
 from gpuq_workers.attempts import AttemptFolder, ends_asked_for
 from gpuq_workers.measuring.progress import HOOK_FOLDER
 
@@ -38,9 +39,10 @@ def folder(settings: Settings) -> Iterator[AttemptFolder]:
 def _dismiss() -> Iterator[None]:
     yield
     for context in twins.contexts:
-        context.shims.close()
+        context.launcher.shims.close()
         wait_for(
-            lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
+            lambda shims=context.launcher.shims: all(shim.is_gone() for shim in shims._serving),
+            what="the end of the shims",
         )
 
 
@@ -275,9 +277,9 @@ def test_a_job_that_cannot_be_placed_never_starts(settings: Settings, folder: At
 
 def test_a_dead_waiting_shim_is_replaced(settings: Settings, folder: AttemptFolder) -> None:
     context = twins.context(settings, OneClaim(spec(["true"])))
-    context.shims.warm()
-    assert context.shims._waiting is not None
-    waiting = context.shims._waiting
+    context.launcher.shims.warm()
+    assert context.launcher.shims._waiting is not None
+    waiting = context.launcher.shims._waiting
     waiting._process.kill()
     waiting._process.wait()
     run_job.run(context, order(Verb.LAUNCH))
@@ -301,7 +303,9 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
     hooked = dataclasses.replace(settings, worker=dataclasses.replace(settings.worker, hook=True))
     os.environ["GPUQ_TEST_SECRET"] = "daemon's own"
     record, attempt = spec(["true"], env=theirs)
-    env = run_job.environment(hooked, record.submission.env, attempt, twins.Places().placement(attempt.devices))
+    placement, ann = twins.Places().placement(attempt.devices), pwd.getpwuid(os.getuid())
+    folder = settings.home.attempt(1, 1)
+    env = order_file.environment(hooked, record.submission.env, attempt, placement, ann, folder)
     del os.environ["GPUQ_TEST_SECRET"]
     assert {name: value for name, value in env.items() if name.startswith("GPUQ_")} == {
         "GPUQ_JOB_ID": "1",

@@ -41,9 +41,10 @@ def _no_job_outlives_its_test(settings: Settings) -> Iterator[None]:
         if shim is not None:
             process.kill_tree(shim)
     for context in twins.contexts:
-        context.shims.close()
+        context.launcher.shims.close()
         wait_for(
-            lambda shims=context.shims: all(shim.is_gone() for shim in shims._serving), what="the end of the shims"
+            lambda shims=context.launcher.shims: all(shim.is_gone() for shim in shims._serving),
+            what="the end of the shims",
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq_workers import run_job
+from gpuq_workers.launcher import ServiceLauncher
 from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.shim_pool import ShimPool
 
@@ -143,8 +144,8 @@ contexts: list[run_job.OrderContext] = []
 
 
 def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.OrderContext:
-    shims = ShimPool(settings.home.logs / "shims.log")
-    made = run_job.OrderContext(settings, KEY, store, places or Places(), shims, INSTANCE)
+    launcher = ServiceLauncher(settings, ShimPool(settings.home.logs / "shims.log"))
+    made = run_job.OrderContext(settings, KEY, store, places or Places(), launcher, INSTANCE)
     contexts[:] = [made]
     return made
 

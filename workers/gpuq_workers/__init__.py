@@ -7,6 +7,9 @@ poll_orders.py          the same on a host that joined: takes its orders from th
 uplink.py               how this host reaches the dispatcher; join.py makes it a host of another one
 serve_logs.py           answers requests for the logs of attempts that ran here
 run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
+launcher.py             how an attempt is started: as the services' user, or as its submitter through the broker
+order_file.py           what a shim is to run: the environment of a job, `order.json`
+units.py                the systemd units of attempts that run as their submitters
 shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds
 shim/                   the parent of each job's process; outlives the services; standard library only
 attempts.py             the files of an attempt's folder as types

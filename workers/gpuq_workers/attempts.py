@@ -20,10 +20,12 @@ from msgspec import Meta
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
-from gpuq.home import LARGEST_FILE_BYTES, free_name, is_folder, open_regular, read_regular, write_private
+from gpuq.home import LARGEST_FILE_BYTES, Home, free_name, is_folder, open_regular, read_regular, write_private
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL, USUAL_UMASK
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
+NOT_EXECUTABLE = 126
+"""The exit code of a job that cannot be started, as a shell gives it."""
 # Beside the folder of the attempt, so that the modification time of their parent shows it.
 _END_ASKED_FOR = ".end"
 T = TypeVar("T")
@@ -39,8 +41,16 @@ class UnreadableFile(OSError):
     """A file of an attempt is there and cannot be read: it cannot be opened now, or does not hold what this gpuq can read."""
 
 
+class Unit(msgspec.Struct, frozen=True):
+    """The systemd unit that an attempt was given to: its name, and when (Unix seconds, and CLOCK_BOOTTIME)."""
+
+    name: str
+    at: _Moment
+    uptime: float
+
+
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
-    """`order.json`: what to run and how, and the shim that is to run it. Time in seconds, memory in bytes."""
+    """`order.json`: what to run and how, and the shim or the unit that is to run it. Time in seconds, memory in bytes."""
 
     job: int
     attempt: int
@@ -52,7 +62,8 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float | None
     grace_s: float
     log_limit_bytes: int
-    shim: Identity
+    shim: Identity | None = None
+    unit: Unit | None = None
     checkpoint_signal: int = 15
     """The number of the signal that asks it to save its work; `save_grace_s` is the time that it has for that."""
     save_grace_s: float = 0.0
@@ -67,7 +78,9 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        if not 0 < self.shim.pid < 2**31:
+        if self.shim is None and self.unit is None:
+            raise ValueError("it names neither a shim nor a unit")
+        if self.shim is not None and not 0 < self.shim.pid < 2**31:
             raise ValueError("`shim` names no process")
 
 
@@ -129,9 +142,14 @@ class AttemptFolder:
         self.attempt = attempt
 
     @property
+    def job_path(self) -> Path:
+        """The folder that the job can write to: another than this one where it runs as its submitter."""
+        return job_path(self.path)
+
+    @property
     def log_path(self) -> Path:
         """Where the output begins."""
-        return self.path / "output.log"
+        return self.job_path / "output.log"
 
     @property
     def stdin_path(self) -> Path:
@@ -143,8 +161,8 @@ class AttemptFolder:
         return self._read("order.json", OrderFile, LARGEST_ORDER_BYTES)
 
     def started(self) -> StartFile | None:
-        """The start, once the process runs."""
-        return self._read("started.json", StartFile)
+        """The start, once the process runs, as its shim wrote it."""
+        return self._read("started.json", StartFile, folder=self.job_path)
 
     def ended(self) -> EndFile | None:
         """The end, once there is one."""
@@ -204,11 +222,18 @@ class AttemptFolder:
 
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
+        return self._close(Ending.NEVER_STARTED, None, reason, at)
+
+    def close_refused(self, reason: str, at: float) -> bool:
+        """Say that this attempt cannot be started, however often it is tried; whether we could."""
+        return self._close(Ending.EXITED, NOT_EXECUTABLE, reason, at)
+
+    def _close(self, ending: Ending, exit_code: int | None, reason: str, at: float) -> bool:
         try:
             record = OnceFile(str(self.path), "exit.json")
         except FileExistsError:
             return False
-        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=storable(reason), at=at)
+        record.publish(ending=ending, exit_code=exit_code, reason=storable(reason), at=at)
         return True
 
     def close_abandoned(self, ending: Ending, reason: str, at: float) -> None:
@@ -223,9 +248,11 @@ class AttemptFolder:
             record = OnceFile(str(self.path), "exit.json")
             record.publish(ending=ending, exit_code=None, reason=storable(reason), at=at)
 
-    def _read(self, name: str, cls: type[T], most_bytes: int = LARGEST_FILE_BYTES) -> T | None:
+    def _read(
+        self, name: str, cls: type[T], most_bytes: int = LARGEST_FILE_BYTES, *, folder: Path | None = None
+    ) -> T | None:
         try:
-            content = read_regular(self.path / name, most_bytes)
+            content = read_regular((folder or self.path) / name, most_bytes)
             version = msgspec.json.decode(content, type=_Versioned).version
             if version > VERSION:
                 raise UnreadableFile(f"{name} was written by a newer gpuq (version {version} of the file)")
@@ -238,6 +265,17 @@ class AttemptFolder:
             raise UnreadableFile(f"{name} cannot be read: {error.strerror}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableFile(f"{name} cannot be read: {error}") from error
+
+
+def job_path(folder: Path) -> Path:
+    """The folder that the job of this attempt's folder can write to; another one where it runs as its submitter."""
+    of_submitter = Home(folder.parents[1]).jobs / folder.name
+    return of_submitter if is_folder(of_submitter) else folder
+
+
+def counter_path(folder: Path) -> Path:
+    """The step counter of the job of this attempt's folder."""
+    return job_path(folder) / "progress"
 
 
 def promised_bytes(order: OrderFile) -> int | None:

@@ -8,7 +8,6 @@ it has not for `LEASE_S`, another instance may take over.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import closing
@@ -16,7 +15,7 @@ from contextlib import closing
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import LEASE_S, Claims, NameLease
 from gpuq.errors import Conflict, Unreachable
-from gpuq.home import Home
+from gpuq.home import Home, instance_id
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +25,7 @@ _TRY_EVERY_S = 1.0
 
 def instance_of(home: Home) -> str:
     """The id of this home on this boot of this machine: one for all its processes, another for a copy and after a reboot."""
-    folder = home.root.stat()
-    return hashlib.sha256(f"{boot_id()} {folder.st_dev} {folder.st_ino}".encode()).hexdigest()[:16]
+    return instance_id(home, boot_id())
 
 
 class HostLease:

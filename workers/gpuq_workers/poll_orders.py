@@ -23,7 +23,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
 from gpuq_workers.host_lease import instance_of
-from gpuq_workers.shim_pool import ShimPool
+from gpuq_workers.launcher import launcher_of
 from gpuq_workers.uplink import joined_as
 
 log = logging.getLogger(__name__)
@@ -92,10 +92,10 @@ def _serve(settings: Settings) -> None:
         key=key_of_this_host(settings.home, settings.worker.host),
         store=RemoteClaims(settings.home, where),
         backend=open_backend(settings),
-        shims=ShimPool(settings.home.logs / "shims.log"),
+        launcher=launcher_of(settings),
         instance=instance_of(settings.home),
     )
-    context.shims.warm()
+    context.launcher.warm()
 
     def follow(signed: Any) -> None:
         with following:
@@ -103,7 +103,7 @@ def _serve(settings: Settings) -> None:
 
     with suppress(_Ended):
         poll(RemoteMail(settings.home, where), follow, stop)
-    context.shims.close()
+    context.launcher.close()
 
 
 class _Ended(BaseException):

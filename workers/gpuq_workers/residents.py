@@ -19,18 +19,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
+from gpuq_workers import units
 from gpuq_workers.attempts import (
     AttemptFolder,
     EndFile,
     Marker,
     OrderFile,
     StartFile,
+    Unit,
     UnreadableFile,
     ends_asked_for,
     folders_in,
@@ -46,6 +50,8 @@ log = logging.getLogger("gpuq.residents")
 
 # A folder without an order belongs to a task that died, or that is about to write it: it has this long.
 _UNORDERED_FOR_S = 2.0
+# An attempt that was given to a unit: the broker and PID 1 have this long to start it.
+_UNIT_STARTS_WITHIN_S = 30.0
 _UNREADABLE_FOR_S = 60.0
 _READ_AGAIN_AFTER_S = 1.0
 _SWEEP_EVERY_S = 0.3
@@ -83,6 +89,11 @@ class _Live:
     def shim(self) -> Identity | None:
         """The shim that runs it, or was given it; None before there is one."""
         return self.start.shim if self.start else self.order.shim if self.order else None
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit that runs it as its submitter; None if a shim of the worker service does."""
+        return self.order.unit if self.order else None
 
 
 @dataclass
@@ -184,17 +195,19 @@ class Residents:
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = self._read(live, "exit.json", live.folder.ended)
         live.order = live.order or self._read(live, "order.json", live.folder.order)
-        live.start = live.start or self._read(live, "started.json", live.folder.started)
+        live.start = live.start or _believed(self._read(live, "started.json", live.folder.started), live.order, end)
         if live.start is not None and live.marker.started is None:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-        if end is not None and live.shim is not None and is_alive(live.shim):
+        if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so the order to stop it closed a new one.
             if end.ending is Ending.NEVER_STARTED and live.start is not None:
                 send_signal(live.start.shim, signal.SIGTERM)
             return
+        if end is not None and live.unit is not None and units.is_active(live.unit.name):
+            return  # processes that outlived the shim, which PID 1 kills now
         # A job may write an end and then kill its shim. So processes are looked for even where there is an end.
         if (end is None and await self._is_abandoned(live)) or (end is not None and await self._runs_on(live)):
             end = self._read(live, "exit.json", live.folder.ended) if await self._sweep(live) else None
@@ -269,7 +282,10 @@ class Residents:
     async def _is_abandoned(self, live: _Live) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
         now, shim = self.monotonic(), live.shim
-        if shim is None:
+        if live.unit is not None:
+            if units.is_active(live.unit.name) or now - live.first_seen < _UNIT_STARTS_WITHIN_S:
+                return False
+        elif shim is None:
             if now - live.first_seen < _UNORDERED_FOR_S:
                 return False
         elif is_alive(shim):
@@ -335,8 +351,23 @@ class Residents:
                 send_signal(one, signal.SIGKILL)
 
 
+def _believed(start: StartFile | None, order: OrderFile | None, end: EndFile | None) -> StartFile | None:
+    """The start, as far as it can be believed: a unit's job could write it, and name a process or a time that are not its own."""
+    if start is None or order is None or order.unit is None:
+        return start
+    if end is None and not units.is_in(order.unit.name, start.shim_pid):
+        return None
+    at = min(max(start.at, order.unit.at), order.unit.at + _UNIT_STARTS_WITHIN_S)
+    return msgspec.structs.replace(start, at=at)
+
+
 def _left_of(live: _Live) -> list[Identity]:
-    """What still runs of an attempt: the processes with its environment, and all below them."""
+    """What still runs of an attempt: the processes with its environment, and all below them.
+
+    Nothing of one in a unit: PID 1 ends that, and its `started.json` could name any process, one of ours too.
+    """
+    if live.unit is not None:
+        return []
     attempt = live.folder.attempt
     marks = {
         "GPUQ_JOB_ID": str(attempt.job),

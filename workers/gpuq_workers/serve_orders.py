@@ -44,7 +44,7 @@ from gpuq.settings import load
 from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
 from gpuq_workers.host_lease import instance_of
-from gpuq_workers.shim_pool import ShimPool
+from gpuq_workers.launcher import launcher_of
 
 log = logging.getLogger(__name__)
 
@@ -197,12 +197,12 @@ def main() -> int:
             key=key_of_this_host(settings.home, settings.worker.host),
             store=open_store(settings.database_url),
             backend=open_backend(settings),
-            shims=ShimPool(settings.home.logs / "shims.log"),
+            launcher=launcher_of(settings),
             instance=instance_of(settings.home),
         )
-        context.shims.warm()
+        context.launcher.warm()
         OrderService(settings.effective_redis_url, settings.worker.host, partial(run_job.run, context)).run()
-        context.shims.close()
+        context.launcher.close()
     except GpuqError as error:
         return report(error)
     return 0

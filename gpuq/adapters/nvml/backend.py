@@ -27,6 +27,7 @@ import pynvml
 
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot
 from gpuq.adapters.nvml.calls import Failed, ask, ask_or_none
+from gpuq.adapters.nvml.device_files import CONTROL_FILES, device_files
 from gpuq.adapters.nvml.energy import DeviceEnergy
 from gpuq.adapters.nvml.faults import Events, Health, address
 from gpuq.adapters.nvml.gpm import Gpm
@@ -162,7 +163,10 @@ class NvmlBackend:
         env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
         # One MPS daemon serves whole GPUs; each MIG slice would need its own.
         mps = {} if any(self._gpus[device].parent is not None for device in devices) else self._mps
-        return Placement({**env, **mps}, None)
+        nodes = (
+            node for device in devices for node in device_files(self._gpus[device].handle, self._gpus[device].parent)
+        )
+        return Placement({**env, **mps}, None, (*CONTROL_FILES, *dict.fromkeys(nodes)))
 
     def faults(self) -> Sequence[DriverFault]:
         """The driver's errors since the last call. An error that names no slice is reported for every slice."""

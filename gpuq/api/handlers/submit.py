@@ -18,8 +18,9 @@ from gpuq.api.identity import Caller, caller_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.errors import NeverFits
+from gpuq.errors import NeverFits, NotPermitted
 from gpuq.format import gib
+from gpuq.messages.launch import LEAST_UID
 from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
@@ -32,6 +33,8 @@ async def submit(request: web.Request) -> web.Response:
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
+    if context.settings.worker.run_as == "submitter":
+        check_account(caller)
     # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
         devices = await context.read(context.devices)
@@ -74,6 +77,16 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
             )
         )
     return made
+
+
+def check_account(caller: Caller) -> None:
+    """Raises NotPermitted for a caller as whom no job may run: root, and accounts of services."""
+    if caller.uid < LEAST_UID:
+        raise NotPermitted(
+            f"Jobs run as their submitters here, and none runs as {caller.user}: its uid is {caller.uid}, and the least "
+            f"is {LEAST_UID}.",
+            fix="Submit as a user of your own; from another machine with a token of that user (`gpuq token create`).",
+        )
 
 
 def check_fits(submission: Submission, devices: Sequence[Device]) -> None:

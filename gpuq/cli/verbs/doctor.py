@@ -32,6 +32,7 @@ _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
+_FOR_SUBMITTERS = tuple(map(Path, ("/run/gpuq-broker.sock", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq")))
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
 
 
@@ -88,6 +89,7 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
         ("installation", _installation),
         ("nvml", lambda: _nvml(backends)),
         ("cgroup", _cgroup),
+        ("submitters", lambda: _submitters(home)),
         ("timer", _timer),
     ]
     checks = []
@@ -202,7 +204,7 @@ def _home(root: Path) -> Check:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
     files = [
         name
-        for name in ("token", "order.key", "host.key", "tls/ca.key", "tls/host.pem", "gpuq.db")
+        for name in ("token", "order.key", "dispatcher.key", "host.key", "tls/ca.key", "tls/host.pem", "gpuq.db")
         if (root / name).exists()
     ]
     open_files = [name for name in files if (root / name).stat().st_mode & 0o077]
@@ -343,6 +345,21 @@ def _cgroup() -> Check:
         return Check("cgroup", OK, "version 2")
     found = "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then"
     return Check("cgroup", NOTE, found, "Boot with systemd.unified_cgroup_hierarchy=1.")
+
+
+def _submitters(home: Home) -> Check:
+    from gpuq.settings import load
+
+    try:
+        if load({**os.environ, "GPUQ_HOME": str(home.root)}, warn=lambda _: None).worker.run_as == "service":
+            return Check("submitters", OK, "jobs run as the user of the worker service")
+    except BadSettings:
+        return Check("submitters", NOTE, "not checked, because the settings are wrong", "Correct them first.")
+    missing = [str(path) for path in _FOR_SUBMITTERS if not path.exists()]
+    if missing:
+        found = f"jobs are to run as their submitters, and this is not there: {', '.join(missing)}"
+        return Check("submitters", BROKEN, found, "docs/operations.md, Jobs of several users, says how to place it.")
+    return Check("submitters", OK, "jobs run as their submitters")
 
 
 def _timer() -> Check:

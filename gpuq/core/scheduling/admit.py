@@ -312,6 +312,7 @@ def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
         ("slowdown_evidence", forecast.pair_evidence),
         ("budget", _budget(job.max_slowdown, limits)),
         ("beside", " ".join(str(a.id.job) for a in snapshot.residents)),
+        ("sharing", snapshot.device.sharing),
     )
 
 

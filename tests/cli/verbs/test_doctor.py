@@ -244,3 +244,18 @@ def test_a_daemon_that_knows_no_policies_is_not_broken(gpuq: Command, healthy: F
     done = gpuq("doctor", "--json")
     assert done.code == 0
     assert "policy" not in checks(done)
+
+
+def test_jobs_as_their_submitters_need_the_broker(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = tmp_path / "broker.sock"
+    monkeypatch.setattr(doctor, "_FOR_SUBMITTERS", (needed,))
+
+    def found() -> doctor.Check:
+        return next(check for check in doctor.local_checks(Home(home)) if check.part == "submitters")
+
+    assert found().status == "ok"
+    (home / "config.toml").write_text('[worker]\nrun_as = "submitter"\n')
+    assert found().status == "broken"
+    assert str(needed) in found().found
+    needed.touch()
+    assert found().status == "ok"

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.core.state.attempt import AttemptId
-from gpuq_workers.attempts import AttemptFolder, BlinkAnswer
+from gpuq_workers.attempts import AttemptFolder, BlinkAnswer, counter_path
 from gpuq_workers.measuring.peers import why_not_alone
 from gpuq_workers.measuring.progress import Progress, read_progress
 from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
@@ -69,7 +69,7 @@ class Blinker:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     peers: Callable[[WatchedResident], str | None] = field(
-        default=lambda resident: why_not_alone(resident.root_pid, resident.folder / "progress")
+        default=lambda resident: why_not_alone(resident.root_pid, counter_path(resident.folder))
     )
     _next: dict[AttemptId, float] = field(default_factory=dict)
     _noted: dict[AttemptId, str] = field(default_factory=dict)
@@ -228,4 +228,4 @@ def _too_early(pair: PausedPair, now: float) -> str | None:
 
 
 def _progress(resident: WatchedResident) -> Progress | None:
-    return read_progress(resident.folder / "progress")
+    return read_progress(counter_path(resident.folder))

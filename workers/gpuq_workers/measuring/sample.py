@@ -26,7 +26,7 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import open_regular, read_regular, write_private
-from gpuq_workers.attempts import AttemptFolder, UnreadableFile
+from gpuq_workers.attempts import AttemptFolder, UnreadableFile, counter_path
 from gpuq_workers.measuring.foreign import foreign_load
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
@@ -125,7 +125,7 @@ class Sampler:
                     rate=meter.rate(),
                     started_at=resident.started_at,
                     blink=meter.state.blink,
-                    not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
+                    not_counted=why_not_counted(counter_path(resident.folder)) if progress is None else None,
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
                     rates=rates(meter.measurement(), look.partners) if look.partners else None,
@@ -160,7 +160,7 @@ class Sampler:
             if folder is None:
                 return Measurement()
             watched = _Measured(folder, self._continued(folder, None), 0.0)
-        counter = watched.folder / "progress"
+        counter = counter_path(watched.folder)
         measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
         return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
@@ -189,7 +189,7 @@ class Sampler:
             usage=replace(usage, foreign_load=load, held_back=held_back),
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
-            progress=read_progress(resident.folder / "progress"),
+            progress=read_progress(counter_path(resident.folder)),
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
 

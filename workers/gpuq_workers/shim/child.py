@@ -1,19 +1,24 @@
 """Start the job's process as ordered: its arguments, working directory, environment and cores, and nothing else of ours.
 
 A program that cannot be started raises StartFailed with the exit code that a shell would give: 127 not found, 126 not
-executable. Uses posix_spawn, because forking even a small interpreter takes longer than the rest of a start. Standard library
-only, as all of the shim.
+executable. Uses posix_spawn, because forking even a small interpreter takes longer than the rest of a start. Imports only what
+every interpreter has loaded: `shim.unit` starts its job before anything else.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import signal
-from typing import Any
 
-# Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across exec.
-_SIGNALS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PIPE_BYTES = 1 << 20
+# Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across exec. These are all signals, but for SIGKILL,
+# SIGSTOP and the two that the C library keeps for itself. The module `signal` takes longer to load than all of this.
+_SIGNALS = [number for number in range(1, 65) if number not in (9, 19, 32, 33)]
 _STDIN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -24,6 +29,32 @@ class StartFailed(Exception):
         super().__init__(reason)
         self.exit_code = exit_code
         self.reason = reason
+
+
+def pipe() -> tuple[int, int]:
+    """(reading end, writing end) of a large pipe for the job's output; reading does not wait."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(ours, False)
+    try:  # noqa: SIM105 - contextlib is not loaded yet
+        fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    except OSError:
+        pass  # the user has too many pipes; then it is a small one
+    return ours, theirs
+
+
+def children() -> frozenset[bytes] | None:
+    """The pids of our children, zombies included; None if the kernel does not list them (CONFIG_PROC_CHILDREN)."""
+    try:
+        file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = b""
+        while part := os.read(file, 65536):
+            found += part
+        return frozenset(found.split())
+    finally:
+        os.close(file)
 
 
 def start(order: dict[str, Any], output: int) -> int:

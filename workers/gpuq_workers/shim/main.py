@@ -10,13 +10,11 @@ to write `exit.json`; a second process that tries leaves the attempt alone.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
 import sys
 import time
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -30,7 +28,7 @@ from gpuq_workers.shim.log import BoundedLog
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
-_PIPE_BYTES = 1 << 20
+_NOT_STARTED = 125
 
 
 def main(arguments: list[str]) -> int:
@@ -45,17 +43,17 @@ def main(arguments: list[str]) -> int:
         exit_record = OnceFile(folder, "exit.json")
     except FileExistsError:
         return 0  # the attempt was closed before it started
-    Shim(folder, exit_record).serve()
+    Shim(folder, exit_record, read_json(f"{folder}/order.json", LARGEST_ORDER_BYTES)).serve()
     return 0
 
 
 class Shim:
-    """One attempt from its order to its exit status."""
+    """One attempt from its order to its exit status. `shim.unit` changes how its orders come."""
 
-    def __init__(self, folder: str, exit_record: OnceFile) -> None:
+    def __init__(self, folder: str, exit_record: OnceFile, order: dict[str, Any]) -> None:
         self._folder = folder
         self._exit = exit_record
-        self._order: dict[str, Any] = read_json(f"{folder}/order.json", LARGEST_ORDER_BYTES)
+        self._order = order
         self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
         self._lease = lease.JobLease(self._order)
         self._memory = oom.OomWatch()
@@ -76,35 +74,40 @@ class Shim:
         self._deadline: float | None = None
         self._started_uptime: float | None = None
 
-    def serve(self) -> None:
-        """Run the command to its end and record it."""
+    def serve(self) -> int:
+        """Run the command to its end and record it; its exit code, 125 if it was not started."""
         if self._stop_order() is not None:
             self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
-            return
+            return _NOT_STARTED
         if not self._lease.has_begun():
             self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, self._lease.reason))
-            return
+            return _NOT_STARTED
         started = OnceFile(self._folder, "started.json")
         tree.adopt_orphans()
         self._listen()
         self._log.begin()
-        self._output, output = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._output, False)
-        with suppress(OSError):
-            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         try:
-            self._main = child.start(self._order, output)
+            self._start()
         except child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
             self._write_end(classify.JobEnd(endings.EXITED, failure.exit_code, failure.reason))
-            return
-        os.close(output)
+            return failure.exit_code
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
         self._record_start(started)
         self._watch()
-        self._write_end(self._classify())
+        end = self._classify()
+        self._write_end(end)
+        return _NOT_STARTED if end.exit_code is None else end.exit_code
 
     # --- start ---
+
+    def _start(self) -> None:
+        """Start the job's process. Raises child.StartFailed."""
+        self._output, output = child.pipe()
+        try:
+            self._main = child.start(self._order, output)
+        finally:
+            os.close(output)
 
     def _listen(self) -> None:
         ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -149,15 +152,15 @@ class Shim:
                     poller.unregister(self._output)
             self._reap()
             self._look()
-        # The pipe may still hold output of processes that have just ended; it holds at most _PIPE_BYTES.
-        for _ in range(_PIPE_BYTES // 4096):
+        # The pipe may still hold output of processes that have just ended; it holds at most child.PIPE_BYTES.
+        for _ in range(child.PIPE_BYTES // 4096):
             if not self._pump():
                 break
 
     def _pump(self) -> bool:
         """Move output from the pipe to the log; False if there is none now or none will come."""
         try:
-            data = os.read(self._output, _PIPE_BYTES)
+            data = os.read(self._output, child.PIPE_BYTES)
         except BlockingIOError:
             return False
         self._log.write(data)
@@ -168,7 +171,7 @@ class Shim:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
-                    self._childless = False
+                    self._childless = not self._has_left()
                     break
                 self._blinks.over(pid, status)
                 if pid == self._main and self._exit_code is None:
@@ -179,6 +182,10 @@ class Shim:
         # The main process has ended and left others: they are ended as well, with the grace that a stop gives.
         if self._exit_code is not None and not self._childless:
             self._begin_end(*self._ending_of_exit())
+
+    def _has_left(self) -> bool:
+        """Whether any of the children that have not ended belongs to the job."""
+        return True
 
     def _look(self) -> None:
         """Check the stop order, the time limit and the progress of an end; rate limited by `_look_at`."""
@@ -247,10 +254,11 @@ class Shim:
         kill = now >= self._kill_at
         self._killed |= kill and self._exit_code is None
         left = tree.below(os.getpid())
-        # Processes that this signal ends, for lack of a handler or by SIGKILL, are disconnected from MPS before it.
-        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
-        self._disconnected |= ends
-        mps.disconnect(self._order["env"], ends)
+        if mps.PIPES in self._order["env"]:
+            # Processes that this signal ends, for lack of a handler or by SIGKILL, are disconnected from MPS before it.
+            ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
+            self._disconnected |= ends
+            mps.disconnect(self._order["env"], ends)
         for one in left:
             if kill:
                 tree.send_signal(*one, signal.SIGKILL)

@@ -21,12 +21,14 @@ LARGEST_FILE_BYTES = 64 * 1024
 LARGEST_ORDER_BYTES = 16 * 2**20
 """For `order.json`: arguments and environment, which execve limits to 6 MiB, with escapes."""
 _ROOM_BYTES = 4096
+# Less the umask, which is that of the services: nothing for others. In a unit the services read them, where no other user can go.
+_MODE = 0o644
 
 
 def open_regular(path: str, flags: int) -> int:
     """A descriptor of a regular file. Raises ValueError if anything else has this name, OSError if it cannot be opened."""
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _MODE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a socket or a pipe, a folder
             raise ValueError(f"{path} is not a regular file") from error
@@ -107,4 +109,4 @@ class OnceFile:
 
 
 def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)

@@ -1,0 +1,108 @@
+"""What a credential and its order must be before a unit is started. No I/O.
+
+The worker service writes the order, and it may be captured. So what it adds to a submitted command is checked against a closed
+list: no variable that could make the user's process load other code, no device but NVIDIA's.
+"""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuq.messages.launch import (
+    JOB_FOLDER,
+    LEAST_UID,
+    BadLaunch,
+    LaunchCredential,
+    SubmittedCommand,
+    UnitOrder,
+    decoded,
+    digest,
+)
+
+HOOK_FOLDER = Path(__file__).resolve().parents[1] / "gpuq_workers" / "hook"
+
+_NODE = re.compile(r"/dev/(nvidia[0-9]{1,3}|nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-caps/nvidia-cap[0-9]{1,5})")
+_NUMBER = "[0-9]{1,19}"
+# What a host adds to the environment that was submitted: names, and patterns of their values.
+_ADDED = {
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "CUDA_VISIBLE_DEVICES": "[A-Za-z0-9,/-]{0,4096}",
+    "GPUQ_ATTEMPT": _NUMBER,
+    "GPUQ_GPU_MEM_BUDGET": _NUMBER,
+    "GPUQ_JOB_ID": _NUMBER,
+    "GPUQ_PROGRESS": re.escape(f"{JOB_FOLDER}/progress"),
+    "GPUQ_SHARED": "[01]",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PYTHONUNBUFFERED": "1",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
+
+
+class StartRefused(Exception):
+    """The unit is not started. The message is a sentence for the submitter and the log; it has no value of a variable."""
+
+
+def check_credential(credential: LaunchCredential, instance: str, least_uid: int, now: float) -> None:
+    """Raises StartRefused unless the credential is for this instance, for a user's account and has not expired at `now`."""
+    if credential.instance != instance:
+        raise StartRefused(f"the credential is for another machine or home, of host {credential.host}")
+    if now >= credential.expires_at:
+        late_s = now - credential.expires_at
+        raise StartRefused(
+            f"the credential expired {late_s:.0f} s ago; compare the clocks of this host and the main host"
+        )
+    if credential.uid < max(least_uid, LEAST_UID):
+        raise StartRefused(f"user {credential.user} has uid {credential.uid}, which is that of root or of a service")
+
+
+def check_account(credential: LaunchCredential, account: pwd.struct_passwd | None) -> pwd.struct_passwd:
+    """The account that the credential names, by its entry here. Raises StartRefused unless name and number are the same."""
+    if account is None:
+        raise StartRefused(f"this host has no user {credential.user}")
+    if account.pw_uid != credential.uid:
+        raise StartRefused(
+            f"user {credential.user} has uid {account.pw_uid} on this host and {credential.uid} on the main host"
+        )
+    return account
+
+
+def check_order(order: UnitOrder, credential: LaunchCredential, account: pwd.struct_passwd) -> SubmittedCommand:
+    """What was submitted, if the credential was signed for it and the order adds only what a host may. Raises StartRefused."""
+    if digest(order.submitted) != credential.order:
+        raise StartRefused("the order is not the one that the credential was signed for")
+    try:
+        command: SubmittedCommand = decoded(order.submitted.encode(), SubmittedCommand)
+    except BadLaunch as error:
+        raise StartRefused(f"the order is malformed: {error}") from error
+    texts = (*command.command, command.cwd, command.stdin or "", *order.env, *order.env.values())
+    if any("\0" in text for text in texts) or any("=" in name for name in order.env):
+        raise StartRefused("the order has characters that no command line can have")
+    added = {**_ADDED, **{name: re.escape(value) for name, value in _of_account(account).items()}}
+    hook = str(HOOK_FOLDER)
+    searched = command.env.get("PYTHONPATH")
+    added["PYTHONPATH"] = re.escape(f"{hook}:{searched}" if searched else hook)
+    _check_environment(order.env, command.env, added)
+    for node in order.nodes:
+        if not _NODE.fullmatch(node):
+            raise StartRefused(f"{node[:100]} is no device of NVIDIA's driver")
+    if order.cores is not None and not all(0 <= core < 8192 for core in order.cores):
+        raise StartRefused("the order names cores that no machine has")
+    return command
+
+
+def _of_account(account: pwd.struct_passwd) -> dict[str, str]:
+    return {"HOME": account.pw_dir, "LOGNAME": account.pw_name, "USER": account.pw_name}
+
+
+def _check_environment(env: Mapping[str, str], submitted: Mapping[str, str], added: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        as_submitted = submitted.get(name) == value and not name.startswith("GPUQ_")
+        if not as_submitted and (name not in added or not re.fullmatch(added[name], value)):
+            raise StartRefused(f"the host may not set the variable {name[:100]} so")
+    for name in submitted:
+        if name not in env and not name.startswith("GPUQ_"):
+            raise StartRefused(f"the host has left out the variable {name[:100]}")

@@ -1,0 +1,94 @@
+"""What a shim is to run, and how: the environment of a job, and the `order.json` of its attempt."""
+
+from __future__ import annotations
+
+import pwd
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuq.adapters.devices import Placement
+from gpuq.adapters.process import Identity
+from gpuq.core.state.attempt import Attempt
+from gpuq.messages.submission import JobRecord, command_of
+from gpuq.settings import Settings
+from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
+from gpuq_workers.job_lease import lease_file
+from gpuq_workers.measuring.prealloc import AS_NEEDED
+from gpuq_workers.measuring.progress import hook_environment
+from gpuq_workers.shim.mps import PIPES
+
+
+def order_file(
+    settings: Settings,
+    record: JobRecord,
+    attempt: Attempt,
+    placement: Placement,
+    env: dict[str, str],
+    by: Identity | Unit,
+) -> OrderFile:
+    """The `order.json` of this attempt: what the shim or the unit `by` is to run, and how."""
+    submission, command = record.submission, command_of(record.submission)
+    own = AttemptFolder(settings.home.attempt(*attempt.id), attempt.id)
+    return OrderFile(
+        job=attempt.id.job,
+        attempt=attempt.id.number,
+        command=command.command,
+        cwd=command.cwd,
+        env=env,
+        shim=None if isinstance(by, Unit) else by,
+        unit=by if isinstance(by, Unit) else None,
+        devices=attempt.devices,
+        cores=placement.cores,
+        time_limit_s=command.time_limit_s,
+        grace_s=settings.worker.grace_s,
+        log_limit_bytes=settings.worker.log_limit_bytes,
+        checkpoint_signal=signal.Signals[submission.signal or settings.worker.checkpoint_signal],
+        save_grace_s=settings.worker.preempt_grace_s,
+        blink=submission.blink,
+        stdin="/dev/null" if command.stdin is None else str(own.stdin_path),
+        umask=command.umask,
+        lease_s=attempt.lease_s,
+        lease=str(lease_file(settings.home.run)),
+    )
+
+
+def environment(
+    settings: Settings,
+    submitted: Mapping[str, str],
+    attempt: Attempt,
+    placement: Placement,
+    user: pwd.struct_passwd,
+    folder: Path,
+) -> dict[str, str]:
+    """The job's whole environment: the submitter's variables, our defaults where they set none, and what only the host knows.
+
+    `user` is whom it runs as, `folder` where its step counter is, under the name that the job sees.
+    """
+    env = {
+        "HOME": user.pw_dir,
+        "LOGNAME": user.pw_name,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PYTHONUNBUFFERED": "1",
+        "USER": user.pw_name,
+        **AS_NEEDED,
+        **{name: value for name, value in submitted.items() if not name.startswith("GPUQ_")},
+    }
+    # Set with or without the hook: it also marks the processes of this attempt.
+    progress_file = folder / "progress"
+    env.update(
+        CUDA_DEVICE_ORDER="PCI_BUS_ID",
+        GPUQ_JOB_ID=str(attempt.id.job),
+        GPUQ_ATTEMPT=str(attempt.id.number),
+        GPUQ_SHARED="1" if attempt.shares else "0",
+        GPUQ_GPU_MEM_BUDGET=str(min(attempt.promised)),
+        GPUQ_PROGRESS=str(progress_file),
+    )
+    if settings.worker.hook:
+        env.update(hook_environment(env, progress_file))
+    env.update(placement.env)
+    if settings.devices.mps_limit_memory and PIPES in placement.env:
+        # As NVIDIA's MPS documentation has it: per device, in the order in which the job counts them.
+        limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(attempt.promised)]
+        env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
+    return env

@@ -1,0 +1,66 @@
+"""What `shim.unit` does once its job runs: everything that a shim does, with orders that come as signals.
+
+Standard library only, as all of the shim.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+from gpuq_workers.shim import child, tree
+from gpuq_workers.shim.main import Shim
+from gpuq_workers.shim.record import OnceFile
+
+
+class UnitShim(Shim):
+    """The account of the services cannot write where the job can, so no order comes as a file.
+
+    `begun` is the pid of the job's process, or why there is none; `output` the pipe that it writes to; `strangers` are the
+    children that we had before.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        order: dict[str, Any],
+        begun: int | child.StartFailed,
+        output: int,
+        strangers: frozenset[bytes] | None,
+    ) -> None:
+        super().__init__(folder, OnceFile(folder, "exit.json"), order)
+        self._begun, self._output, self._strangers = begun, output, strangers
+        self._save_asked = False
+
+    def _start(self) -> None:
+        if isinstance(self._begun, child.StartFailed):
+            raise self._begun
+        self._main = self._begun
+
+    def _listen(self) -> None:
+        super()._listen()
+        signal.signal(signal.SIGUSR1, self._on_save)
+        signal.raise_signal(signal.SIGCHLD)  # the job may have ended before anything listened
+
+    def _on_save(self, _number: int, _frame: FrameType | None) -> None:
+        self._save_asked = True
+        self._look_at = 0.0
+
+    def _stop_order(self) -> tuple[str, bool] | None:
+        return ("asked to save its work and make room", True) if self._save_asked else None
+
+    def _has_left(self) -> bool:
+        if self._exit_code is None:
+            return True
+        left = child.children()
+        if left is None or self._strangers is None:
+            # A look at every process, of which there may be thousands; the unit's private view of /proc does not show PAM's.
+            return bool(tree.below(os.getpid()))
+        return bool(left - self._strangers)
+
+    def _press(self, now: float) -> None:
+        # PID 1 has sent SIGTERM to every process. A second one ends many a program that saves its work at the first.
+        if not self._signalled_to_end or now >= self._kill_at:
+            super()._press(now)

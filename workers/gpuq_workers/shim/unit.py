@@ -1,0 +1,82 @@
+"""The shim of an attempt that runs as its submitter: the main process of its systemd unit.
+
+    python -I -S shim/unit.py
+
+No shim can be started ahead for a user who is not known yet, and loading all of it takes longer than the rest of a start. So the
+job is started first, with what a bare interpreter has, and the rest is loaded while it runs.
+
+The order comes on stdin: text that the broker wrote, fields that end with a NUL, then JSON for the rest of the shim. The fields
+are the umask (octal), the cores with commas between (empty: all), the working directory, `=` and the standard input (or nothing),
+the number of arguments, that of variables, the arguments, the variables as NAME=value.
+
+The shim writes into the one folder of gpuq that the job can write to. It exits with the job's exit code, which PID 1 passes on to
+`unit_end.py`; what the shim writes itself is only believed as far as that goes. SIGTERM comes from PID 1, to every process of the
+unit at once; SIGUSR1 asks for the checkpoint signal. Standard library only, as all of the shim.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    # Appended, so that no file beside ours shadows a module of the standard library.
+    sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))  # noqa: PTH100, PTH118, PTH120
+
+from gpuq_workers.shim import child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER = "/run/gpuq-job"
+"""`gpuq.messages.launch.JOB_FOLDER`, which the shim cannot import."""
+_MOST_BYTES = 1 << 26
+
+
+def main(arguments: list[str]) -> int:
+    """Serve the attempt. Returns the job's exit code. An argument names another folder, for tests."""
+    folder = arguments[0] if arguments else FOLDER
+    order, rest = _read_order(folder)
+    strangers = child.children()  # PAM's process, which closes the session after us
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    output, theirs = child.pipe()
+    begun: int | child.StartFailed
+    try:
+        begun = child.start(order, theirs)
+    except child.StartFailed as failure:
+        begun = failure
+    os.close(theirs)
+
+    import json
+
+    from gpuq_workers.shim.serve_unit import UnitShim
+
+    return UnitShim(folder, {**order, **json.loads(rest)}, begun, output, strangers).serve()
+
+
+def _read_order(folder: str) -> tuple[dict[str, Any], str]:
+    """The part of the order that a process is started from, and the JSON of the rest."""
+    text = os.fsdecode(os.pread(0, _MOST_BYTES, 0))
+    umask, cores, cwd, stdin, arguments, variables, rest = text.split("\0", 6)
+    fields = rest.split("\0", int(arguments) + int(variables))
+    order: dict[str, Any] = {
+        "umask": int(umask, 8),
+        "cores": [int(core) for core in cores.split(",")] if cores else None,
+        "cwd": cwd,
+        "command": fields[: int(arguments)],
+        "env": dict(one.split("=", 1) for one in fields[int(arguments) : -1]),
+    }
+    if stdin:
+        order["stdin"] = f"{folder}/stdin"
+        file = os.open(order["stdin"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        content = os.fsencode(stdin[1:])
+        while content:
+            content = content[os.write(file, content) :]
+        os.close(file)
+    return order, fields[-1]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
