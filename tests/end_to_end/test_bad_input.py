@@ -24,7 +24,7 @@ A_LINE = 1024 * MIB
 def site() -> Iterator[Site]:
     with Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=1, worker_log_limit_bytes=LOG_LIMIT) as site:
         (site.home / "train.py").write_text("print(1)\n")
-        (site.home / "plain.sh").write_text("#!/bin/sh\n")
+        (site.home / "plain.sh").write_text("echo\n")
         (site.home / "folder.py").mkdir()
         (site.home / "a-folder").mkdir()
         yield site

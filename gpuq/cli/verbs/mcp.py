@@ -14,7 +14,7 @@ def run(words: list[str]) -> int:
         "mcp",
         "Serve tools for coding agents on standard input and output (Model Context\n"
         "Protocol): look, predict, explain, wait, read logs, and submit within a budget.",
-        epilog="The agent starts it: name the command `gpuq mcp --budget 8h` in its configuration.\n",
+        epilog="The agent starts it: name `gpuq mcp --budget 8h` in its configuration.\n",
     )
     parser.add_argument("--budget", metavar="TIME", help="device-time that its jobs may take at most; default: none")
     options = parser.parse_args(words)
