@@ -6,6 +6,7 @@
     ├── NotFound            exit 3    no such job, device or model
     ├── Unreachable         exit 4    the daemon, Redis or the database does not answer
     ├── NotPermitted        exit 5    the caller may not do this
+    │   └── OverQuota                 a quota does not let more jobs in
     ├── Conflict            exit 6    the job is past the point where this could be done
     ├── NeverFits           exit 7    no known device could ever run this job
     └── Failure             exit 1    gpuq itself could not do its part
@@ -76,6 +77,12 @@ class NotPermitted(GpuqError):
     exit_code = 5
     http_status = 403
     fix = "Use the Unix socket as the user who runs gpuq, or send the token from $GPUQ_HOME/token."
+
+
+class OverQuota(NotPermitted):
+    """A quota does not let this job in."""
+
+    fix = "`gpuq quota` shows the limits and their use."
 
 
 class Conflict(GpuqError):

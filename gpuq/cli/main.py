@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "open": ("open", "open the page in the browser"),
     "url": ("url", "print the page's address with the token"),
     "host": ("host", "hosts: add, list, drain, resume, report as lost, forget, rotate"),
+    "quota": ("quota", "how much users and projects may have, and what they use"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
@@ -136,8 +137,8 @@ A GPU job queue: two jobs share a GPU only when the numbers allow it.
 
 `gpuq VERB --help` shows what a verb takes.
 exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
-5 not permitted, 6 conflict, 7 can never run; run, wait, logs -f: the job's own,
-124 time limit, 125 not the job's doing."""
+5 not permitted or over quota, 6 conflict, 7 can never run; run, wait, logs -f:
+the job's own, 124 time limit, 125 not the job's doing."""
 
 
 def _print_error(error: GpuqError) -> int:

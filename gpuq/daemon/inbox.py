@@ -28,13 +28,17 @@ from gpuq.core.state.events import (
     HostForgotten,
     HostResumed,
     ModelPublished,
+    QuotaRemoved,
+    QuotaSet,
     ReleaseRequested,
     Submitted,
 )
 from gpuq.core.state.job import JobId
+from gpuq.core.state.quota import Account, Quota
 from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
 from gpuq.messages import reported
+from gpuq.messages.codec import noun
 from gpuq.messages.submission import JobRecord, to_core
 from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
 
@@ -184,6 +188,10 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return [HostDrained(HostId(request.body["host"]), by, request.body["why"])]
         case "resume":
             return [HostResumed(HostId(request.body["host"]), by)]
+        case "quota":
+            return [QuotaSet(noun(request.body["quota"], Quota), by)]
+        case "remove_quota":
+            return [QuotaRemoved(noun(request.body["account"], Account), by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
         case "pause" | "lost" | "forget":

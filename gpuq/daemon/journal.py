@@ -32,12 +32,15 @@ from gpuq.core.state.events import (
     HostReported,
     HostResumed,
     ModelPublished,
+    QuotaRemoved,
+    QuotaSet,
     Started,
     Submitted,
     WentBack,
     Woke,
 )
 from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.quota import Quota, QuotaScope, flat, from_flat
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.usage import Usage
@@ -107,6 +110,8 @@ def snapshot(state: State) -> dict[str, Any]:
         "readings": plain(list(state.readings.items())),
         "verdicts": plain(list(state.verdicts.items())),
         "usage": plain(state.usage),
+        "quotas": plain(list(state.quotas.values())),
+        "served": plain(list(flat(state.served))),
         "reservations": plain(list(state.reservations.values())),
         "first_attempt": state.first_attempt,
     }
@@ -124,6 +129,8 @@ def from_snapshot(body: dict[str, Any]) -> State:
         # Journals of earlier versions have none of these.
         drained=noun(body.get("drained", {}), dict[HostId, str]),
         usage=noun(body.get("usage", {}), dict[str, Usage]),
+        quotas={quota.account: quota for quota in noun(body.get("quotas", []), list[Quota])},
+        served=from_flat(noun(body.get("served", []), list[tuple[QuotaScope, str, int, float]])),
         reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
         first_attempt=body.get("first_attempt", 1),
     )
@@ -142,7 +149,17 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (reservation.job,)
         case Started() | Exited() | Stop() | Revoke():
             return (item.attempt.job,)
-        case HostReported() | HostDrained() | HostResumed() | HostForgotten() | ModelPublished() | WentBack() | Woke():
+        case (
+            HostReported()
+            | HostDrained()
+            | HostResumed()
+            | HostForgotten()
+            | QuotaSet()
+            | QuotaRemoved()
+            | ModelPublished()
+            | WentBack()
+            | Woke()
+        ):
             return ()
         case _:
             return (item.job,)

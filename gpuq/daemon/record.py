@@ -23,10 +23,13 @@ from gpuq.core.state.events import (
     HostForgotten,
     HostReported,
     HostResumed,
+    QuotaRemoved,
+    QuotaSet,
     Started,
     WentBack,
 )
 from gpuq.core.state.job import JobId
+from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
 from gpuq.messages.codec import plain
@@ -69,8 +72,8 @@ class Recorder:
                 self._devices.update({device.id: device for device in changed})
                 self.commit.devices += changed
                 return
-            case HostDrained(host=host) | HostResumed(host=host):
-                self.commit.drained[host] = state.drained.get(host)
+            case HostDrained() | HostResumed() | QuotaSet() | QuotaRemoved():
+                self._note_rule(item, state)
                 return
             case WentBack(first_attempt=first):
                 self.commit.first_attempt = first
@@ -123,6 +126,14 @@ class Recorder:
             if job_id in state.jobs:
                 pending = plain(state.verdicts[job_id]) if job_id in state.verdicts else None
                 self._changes[job_id] = JobChange(state.jobs[job_id], pending, self._reasons.get(job_id))
+
+    def _note_rule(self, item: HostDrained | HostResumed | QuotaSet | QuotaRemoved, state: State) -> None:
+        """Take up what an operator or an admin decided about hosts or quotas."""
+        match item:
+            case HostDrained(host=host) | HostResumed(host=host):
+                self.commit.drained[host] = state.drained.get(host)
+            case QuotaSet(quota=Quota(account=account)) | QuotaRemoved(account=account):
+                self.commit.quotas[account] = state.quotas.get(account)
 
     def ends(self) -> list[tuple[AttemptId, dict[str, Any]]]:
         """The attempts that ended since the last call, as their rows will have it, `started_at` included."""

@@ -15,6 +15,7 @@ from gpuq.core.state.attempt import Attempt, StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, HoldRequested
 from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.quota import LONGEST_WINDOW_S, Account, Hours, accounts, add_served
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
@@ -48,7 +49,8 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
             if register is not None:
                 register(row.id, row.record)
     _date_submissions(jobs, now)
-    usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
+    services = store.services(since=now - max(LONGEST_WINDOW_S, _HALF_LIVES_READ * HALF_LIFE_S))
+    usage, served = _account(jobs, services)
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
@@ -60,6 +62,8 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         devices=devices,
         verdicts=verdicts,
         usage=usage,
+        quotas={quota.account: quota for quota in store.quotas()},
+        served=served,
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
         first_attempt=store.leader().first_attempt,
@@ -120,15 +124,19 @@ def _latest_entries(store: Store) -> Iterator[Entry]:
         yield from (entry for entry in reversed(entries) if entry.seq <= newest)
 
 
-def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:
-    """The usage of each owner. Sets `served_s` of the jobs in `jobs`, in place, to the device-seconds that they had."""
+def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> tuple[dict[str, Usage], dict[Account, Hours]]:
+    """(the usage of each owner, the device-seconds of each account by the hour). Sets `served_s` of the jobs in `jobs`, in place,
+    to the device-seconds that they had."""
     usage: dict[str, Usage] = {}
+    served: dict[Account, Hours] = {}
     for had in services:
         seconds = max(0.0, had.ended_at - had.started_at) * had.devices
         usage[had.owner] = usage.get(had.owner, UNUSED).after(seconds, had.ended_at)
+        for account in accounts(had.owner, had.project):
+            add_served(served.setdefault(account, {}), had.started_at, had.ended_at, had.devices)
         if had.job in jobs:
             jobs[had.job] = replace(jobs[had.job], served_s=jobs[had.job].served_s + seconds)
-    return usage
+    return usage, served
 
 
 def job_from_row(row: JobRow | QueuedJob) -> Job:

@@ -117,7 +117,8 @@ class StartEstimates:
         moments = {job: (now + one.p50_s, now + one.p90_s) for job, one in found.items() if isfinite(one.p90_s)}
         last = moments.pop(_NEWCOMER, None)
         self.newcomer = last if len(waiting) <= _MOST else None
-        self.jobs, self.order = moments, [job.id for job in waiting]
+        # Those that a quota keeps from starting have no estimate, and stand behind the others.
+        self.jobs, self.order = moments, [*(job.id for job in waiting), *_over_quota(context, waiting)]
         self._estimates, self._estimated_at = found, now
 
     def _save(self) -> None:
@@ -131,6 +132,12 @@ class StartEstimates:
             self._saved = saved
         except OSError as error:
             log.warning("start-time calibration is not saved: %s", error, extra={"action": "starts"})
+
+
+def _over_quota(context: SchedulingContext, waiting: list[Job]) -> list[JobId]:
+    """The ids of the other waiting jobs."""
+    estimated = {job.id for job in waiting}
+    return [job for job in context.state.index.waiting if job not in estimated] if context.state.quotas else []
 
 
 def _load(file: Path, scheduling: Scheduling, state: State) -> EstimatorMemory:

@@ -16,13 +16,16 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import Rate, slowdowns_of
 from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import HostReported, ResidentNumbers, ResidentReport
 from gpuq.core.state.job import KindId
+from gpuq.core.state.quota import HOUR_S, quota_of
 from gpuq.core.state.state import State
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.messages.live import (
+    AccountUse,
     DeviceStatus,
     DispatcherStatus,
     DriftStatus,
@@ -83,6 +86,7 @@ class View:
                 hosts=tuple(self._hosts(state, wall_offset)),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
                 starts={int(job): (p50 + wall_offset, p90 + wall_offset) for job, (p50, p90) in jobs.items()},
+                uses=tuple(_uses(state, now)),
                 newcomer_start=newcomer and (newcomer[0] + wall_offset, newcomer[1] + wall_offset),
             )
         )
@@ -140,6 +144,15 @@ class View:
             started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),
         )
+
+
+def _uses(state: State, now: float) -> Iterator[AccountUse]:
+    """What each account with a quota uses, by name."""
+    use = QuotaPass(state, now)
+    for account in sorted({*state.served, *state.index.running_of}) if state.quotas else ():
+        if (quota := quota_of(account, state.quotas)) is not None:
+            hours = use.device_s(account, quota.window_s) / HOUR_S
+            yield AccountUse(account.scope.value, account.name, use.devices(account), hours)
 
 
 def _expected_slowdown(attempt: Attempt, partners: Sequence[Attempt]) -> float | None:

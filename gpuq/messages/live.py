@@ -147,6 +147,15 @@ class DriftStatus(msgspec.Struct, frozen=True):
     kinds: tuple[KindDrift, ...] = ()
 
 
+class AccountUse(msgspec.Struct, frozen=True):
+    """What a user or a project, which has a quota, uses: devices now, and device-hours within the quota's window."""
+
+    scope: str
+    name: str
+    devices: int
+    device_hours: float
+
+
 class LiveView(msgspec.Struct, frozen=True):
     """Everything the dispatcher shows, and when it wrote it (Unix seconds)."""
 
@@ -159,6 +168,8 @@ class LiveView(msgspec.Struct, frozen=True):
     """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
     newcomer_start: tuple[float, float] | None = None
     """The same of a job that would be submitted now and ask for one device."""
+    uses: tuple[AccountUse, ...] = ()
+    """Of the accounts with a quota that have used devices within its window."""
 
     @property
     def reported(self) -> list[str]:

@@ -144,6 +144,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a submission that the core decides on."""
 
+    project: str | None = None
     priority: int = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: float | None = None
@@ -200,4 +201,5 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         requeue_on_node_fail=asked.requeue_on_node_fail,
         state=JobState.HELD if asked.hold else JobState.PENDING,
         since=record.submitted_at,
+        project=asked.project,
     )

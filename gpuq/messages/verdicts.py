@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuq.format import duration, gib, percent, slowdown
+from gpuq.format import duration, gib, percent, rfc3339, slowdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ RULES = {
     "NoDevices": "No device is known yet",
     "Postponed": "A later start elsewhere is expected to cost less",
     "WaitLimit": "The expected wait is beyond the limit, so the job is kept back until the queue is shorter",
+    "DeviceQuota": "Its user or project may not have more devices at a time",
+    "DeviceHoursQuota": "Its user or project has used up its device-hours",
 }
 
 WHAT_HELPS = {
@@ -57,6 +59,8 @@ WHAT_HELPS = {
     "NeverFits": "Ask for less memory, or cancel it.",
     "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
     "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
+    "DeviceQuota": "It starts when jobs of the same user or project end. `gpuq quota` shows the limits; an admin sets them.",
+    "DeviceHoursQuota": "It starts when earlier use is older than the window. `gpuq quota` shows the limits; an admin sets them.",
     "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
     "Resources": "It starts when a device is free.",
 }
@@ -100,6 +104,8 @@ def quantity(name: str, value: object) -> str:
         return gib(value)
     if name.endswith("_s"):
         return duration(value)
+    if name.endswith("_at"):
+        return rfc3339(value)
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
@@ -191,6 +197,20 @@ def _never(n: Numbers) -> str:
     return f"{needed} needed, the largest device has {largest}: {missing} are missing."
 
 
+def _device_quota(n: Numbers) -> str:
+    return f"{_account(n)} has {n['used_devices']} of {n['limit_devices']} devices, and the job wants {n['wanted_devices']}."
+
+
+def _device_hours_quota(n: Numbers) -> str:
+    used = f"{_account(n)} has had {n['used_device_hours']:g} of {n['limit_device_hours']:g} device-hours"
+    free = "" if n.get("free_at") is None else f"; below the limit at {rfc3339(n['free_at'])} at the earliest"
+    return f"{used} in {duration(n['window_s'])}{free}."
+
+
+def _account(n: Numbers) -> str:
+    return f"user {n['user']}" if "user" in n else f"project {n['project']}"
+
+
 def _jobs(ids: str) -> str:
     return " and ".join(ids.split())
 
@@ -218,4 +238,6 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("Drained", False): lambda n: f"its host is drained: {n['why']}.",
     ("UnsafePair", False): lambda n: f"beside kind {n['beside']} one of the two ran out of memory before.",
     ("NeverFits", False): _never,
+    ("DeviceQuota", False): _device_quota,
+    ("DeviceHoursQuota", False): _device_hours_quota,
 }

@@ -10,7 +10,10 @@ from gpuq.adapters.store.contract import Commit, JobChange
 from gpuq.core.state.attempt import AttemptId, StopReason
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import JobState
+from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
+from gpuq.core.state.verdict import Rule
 from gpuq.daemon.restore import restore
+from gpuq.messages.codec import plain
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -60,3 +63,27 @@ async def test_a_drained_host_stays_drained_over_a_restart(harness: Harness) -> 
     await harness.live(world, 3)
     assert harness.dispatcher.state.jobs[job].state is JobState.RUNNING
     assert harness.store.drained() == {}
+
+
+async def test_quotas_and_the_use_within_their_window_survive_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    ended = harness.submit(project="nlp")
+    await harness.live(world, 3)
+    world.end(AttemptId(ended, 1))
+    quota = Quota(Account(QuotaScope.PROJECT, "nlp"), device_hours=0.0)
+    harness.store.add_request("quota", None, "root", harness.now, {"quota": plain(quota)})
+    await harness.live(world, 3)
+    before = harness.dispatcher.state
+    harness.start()
+    after = harness.dispatcher.state
+    assert after.quotas == {quota.account: quota}
+    assert after.served.keys() == before.served.keys() == {*accounts("ada", "nlp")}
+    refused = harness.submit(project="nlp")
+    await harness.live(world, 3)
+    assert after.verdicts[refused].rule is Rule.DEVICE_HOURS_QUOTA
+    harness.start()
+    assert harness.dispatcher.state.jobs[refused].project == "nlp"
+    harness.store.add_request("remove_quota", None, "root", harness.now, {"account": plain(quota.account)})
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[refused].state is JobState.RUNNING
+    assert harness.store.quotas() == []

@@ -16,6 +16,7 @@ import msgspec
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.quota import Account, Quota
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.messages.submission import JobRecord, QueuedRecord
 
@@ -118,6 +119,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """How many devices an ended attempt of an owner's job had, and for how long."""
 
     owner: str
+    project: str | None
     job: JobId
     started_at: float
     ended_at: float
@@ -244,6 +246,8 @@ class Commit(msgspec.Struct, kw_only=True):
     """host -> why it is drained from now on; None: it is not any more."""
     forgotten: list[str] = []
     """Hosts that are forgotten. The rows of their devices are marked; all else about them goes."""
+    quotas: dict[Account, Quota | None] = {}
+    """The quota of an account from now on; None: it has none any more."""
     handled: list[int] = []
     """Ids of requests."""
     order_key: str | None = None
@@ -279,7 +283,8 @@ class Store(Claims, Protocol):
 
     # For the API: any number of processes.
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
+        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job.
+        Raises OverQuota, and adds none, if one of the others is beyond a quota."""
         ...
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
@@ -298,18 +303,23 @@ class Store(Claims, Protocol):
         """One job, or None."""
         ...
 
-    def jobs(
+    def jobs(  # noqa: PLR0913 - the conditions of a list
         self,
         *,
         ids: Sequence[JobId] | None = None,
         states: Sequence[JobState] | None = None,
         owner: str | None = None,
+        project: str | None = None,
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
         """Jobs that meet every condition given, by id. `after` is the last id of the page before; with `newest_first` the next
         page has lower ids."""
+        ...
+
+    def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
+        """How many jobs that have not ended each owner has in each project and state."""
         ...
 
     def count_by_state(self) -> dict[JobState, int]:
@@ -395,6 +405,10 @@ class Store(Claims, Protocol):
 
     def drained(self) -> dict[str, str]:
         """Drained host -> why."""
+        ...
+
+    def quotas(self) -> list[Quota]:
+        """All quotas, by account."""
         ...
 
     def last_seq(self) -> int:

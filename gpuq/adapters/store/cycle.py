@@ -22,6 +22,7 @@ from gpuq.adapters.store.rows import (
     chance_values,
     change_values,
     clean,
+    quota_values,
     to_json,
     to_optional_json,
 )
@@ -34,6 +35,7 @@ from gpuq.adapters.store.schema import (
     hosts,
     jobs,
     joined_hosts,
+    quotas,
     requests,
 )
 from gpuq.core.state.attempt import AttemptId
@@ -87,6 +89,10 @@ def write(connection: Connection, commit: Commit) -> None:
         connection.execute(delete(drained_hosts).where(drained_hosts.c.host.in_(resumed)))
     leadership.share(connection, commit.order_key, commit.first_attempt)
     _forget(connection, commit.forgotten)
+    set_quotas = [quota_values(quota) for quota in commit.quotas.values() if quota is not None]
+    insert_rows(connection, quotas, set_quotas, replace=True)
+    for scope, name in (account for account, quota in commit.quotas.items() if quota is None):
+        connection.execute(delete(quotas).where(quotas.c.scope == scope.value, quotas.c.name == name))
     insert_rows(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))

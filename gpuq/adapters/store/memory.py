@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from gpuq.adapters.store import journal
+from gpuq.adapters.store import journal, quotas
 from gpuq.adapters.store.contract import (
     LEASE_S,
     AttemptRow,
@@ -40,7 +40,8 @@ from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.job import ENDED, Job, JobId, JobState
+from gpuq.core.state.job import ENDED, WAITING, Job, JobId, JobState
+from gpuq.core.state.quota import Account, Quota, accounts
 from gpuq.errors import Conflict, Failure, NotFound
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import outcome_from_json
@@ -63,6 +64,7 @@ class MemoryStore(Store):
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
         self.drained_rows: dict[str, str] = {}
+        self.quota_rows: dict[Account, Quota] = {}
         self.token_rows: dict[str, Token] = {}
         self.joined_rows: dict[str, JoinedHost] = {}
         self.forgotten_rows: set[DeviceId] = set()
@@ -81,6 +83,11 @@ class MemoryStore(Store):
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
         with self._lock:
+            new = {(one.owner, one.idempotency_key or index): one for index, one in enumerate(records)}
+            kept_keys = self._job_of_key.keys()
+            quotas.refuse_beyond(
+                self.quota_rows, [one for key, one in new.items() if key not in kept_keys], self._count_waiting
+            )
             ids: list[JobId] = []
             last = max(self.job_rows, default=0)
             for record in records:
@@ -122,12 +129,13 @@ class MemoryStore(Store):
         with self._lock:
             return self.job_rows.get(job)
 
-    def jobs(
+    def jobs(  # noqa: PLR0913 - the conditions of a list
         self,
         *,
         ids: Sequence[JobId] | None = None,
         states: Sequence[JobState] | None = None,
         owner: str | None = None,
+        project: str | None = None,
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
@@ -140,9 +148,15 @@ class MemoryStore(Store):
                 for job in sorted(wanted, reverse=newest_first)
                 if (states is None or rows[job].state in states)
                 and (owner is None or rows[job].record.owner == owner)
+                and (project is None or rows[job].record.submission.project == project)
                 and (after is None or (job < after if newest_first else job > after))
             ]
             return found[:limit]
+
+    def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
+        with self._lock:
+            rows = (row for row in self.job_rows.values() if row.state not in ENDED)
+            return dict(Counter((row.record.owner, row.record.submission.project, row.state) for row in rows))
 
     def count_by_state(self) -> dict[JobState, int]:
         with self._lock:
@@ -267,6 +281,10 @@ class MemoryStore(Store):
         with self._lock:
             return dict(self.drained_rows)
 
+    def quotas(self) -> list[Quota]:
+        with self._lock:
+            return [self.quota_rows[account] for account in sorted(self.quota_rows)]
+
     def last_seq(self) -> int:
         with self._lock:
             return self.entries[-1].seq if self.entries else 0
@@ -286,6 +304,7 @@ class MemoryStore(Store):
             return [
                 Service(
                     owner=rows[row.job].record.owner,
+                    project=rows[row.job].record.submission.project,
                     job=row.job,
                     started_at=started_at,
                     ended_at=ended_at,
@@ -333,6 +352,10 @@ class MemoryStore(Store):
 
     def close(self) -> None:
         """There is nothing to let go of; what was written can still be read."""
+
+    def _count_waiting(self, account: Account) -> int:
+        rows = (row for row in self.job_rows.values() if row.state in WAITING)
+        return sum(account in accounts(row.record.owner, row.record.submission.project) for row in rows)
 
     def _holder(self, host: str) -> str | None:
         lease = self.lease_rows.get(host)
@@ -430,6 +453,8 @@ class MemoryStore(Store):
         self.order_key = commit.order_key or self.order_key
         self.first_attempt = commit.first_attempt or self.first_attempt
         self._forget(commit.forgotten)
+        changed = {**self.quota_rows, **commit.quotas}
+        self.quota_rows = {account: quota for account, quota in changed.items() if quota is not None}
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:

@@ -11,6 +11,7 @@ from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, 
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
 from gpuq.messages.outcome import outcome_from_json
 from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord, QueuedRecord
@@ -169,6 +170,19 @@ def chance_values(chance: Chance) -> dict[str, Any]:
     """A chance's columns."""
     beside = {"beside_job": chance.beside.job, "beside_attempt": chance.beside.number}
     return {**{name: getattr(chance, name) for name in _PLAIN_CHANCE}, **beside}
+
+
+def quota_row(row: Sequence[Any]) -> Quota:
+    """A quota from the columns of its table."""
+    scope, name, *limits = row
+    return Quota(Account(QuotaScope(scope), name), *limits)
+
+
+def quota_values(quota: Quota) -> dict[str, Any]:
+    """A quota's columns."""
+    limits = ("running_devices", "waiting_jobs", "device_hours", "window_s")
+    account = {"scope": quota.account.scope.value, "name": quota.account.name}
+    return {**account, **{name: getattr(quota, name) for name in limits}}
 
 
 def request_row(row: Sequence[Any]) -> Request:

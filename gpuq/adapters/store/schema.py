@@ -19,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0013"
+HEAD = "0014"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -29,6 +29,9 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+WAITS = "state = 'HELD' OR state = 'PENDING'"
+"""The condition of an index. SQLite uses it only for queries that have these very words."""
 
 # In SQLite only INTEGER is an alias of the row number.
 Number: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
@@ -66,6 +69,7 @@ jobs = Table(
     Column("cancel_requested", Boolean, nullable=False),
     Column("verdict", Text),
     Column("reason", Text),
+    Column("project", Text),
     Index("ix_jobs_state_id", "state", "id"),
     Index("ix_jobs_owner_id", "owner", "id"),
     Index(
@@ -75,6 +79,8 @@ jobs = Table(
         unique=True,
         info={"where": "idempotency_key IS NOT NULL"},
     ),
+    Index("ix_jobs_waiting_owner", "owner", info={"where": WAITS}),
+    Index("ix_jobs_waiting_project", "project", info={"where": WAITS}),
 )
 
 job_records = Table(
@@ -208,6 +214,17 @@ joined_hosts = Table(
     Column("former_serial", Text),
     Column("certified_until", Double),
     Column("renew", Boolean, nullable=False),
+)
+
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("running_devices", Integer),
+    Column("waiting_jobs", Integer),
+    Column("device_hours", Double),
+    Column("window_s", Double, nullable=False),
 )
 
 devices = Table(

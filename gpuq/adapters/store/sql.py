@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import claims, cycle, joined, journal, leadership, submit
+from gpuq.adapters.store import claims, cycle, joined, journal, leadership, quotas, submit
 from gpuq.adapters.store.contract import (
     AttemptRow,
     Chance,
@@ -59,6 +59,7 @@ from gpuq.adapters.store.schema import (
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
+from gpuq.core.state.quota import Quota
 from gpuq.errors import NotFound
 from gpuq.messages.submission import JobRecord
 
@@ -144,18 +145,21 @@ class SqlStore(Store):
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
-    def jobs(
+    def jobs(  # noqa: PLR0913 - the conditions of a list
         self,
         *,
         ids: Sequence[JobId] | None = None,
         states: Sequence[JobState] | None = None,
         owner: str | None = None,
+        project: str | None = None,
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
         order = jobs.c.id.desc() if newest_first else jobs.c.id
         conditions = [jobs.c.owner == owner] if owner is not None else []
+        if project is not None:
+            conditions.append(jobs.c.project == project)
         if after is not None:
             conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
         if states is not None:
@@ -166,6 +170,12 @@ class SqlStore(Store):
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
         rows = self._rows(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))
         return [job_row(row) for row in rows[:limit]]
+
+    def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
+        columns = (jobs.c.owner, jobs.c.project, jobs.c.state)
+        unended = sorted(state.value for state in JobState if state not in ENDED)
+        query = select(*columns, func.count()).where(jobs.c.state.in_(unended)).group_by(*columns)
+        return {(owner, project, JobState(state)): count for owner, project, state, count in self._rows(query)}
 
     def count_by_state(self) -> dict[JobState, int]:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
@@ -257,6 +267,10 @@ class SqlStore(Store):
     def drained(self) -> dict[str, str]:
         return {row.host: row.why for row in self._rows(select(drained_hosts))}
 
+    def quotas(self) -> list[Quota]:
+        with self._database.reading() as connection:
+            return quotas.read(connection)
+
     def last_seq(self) -> int:
         with self._database.reading() as connection:
             return journal.last_seq(connection)
@@ -267,12 +281,20 @@ class SqlStore(Store):
             return journal.prune(connection, before)
 
     def services(self, *, since: float) -> list[Service]:
-        columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
+        of_job = (jobs.c.owner, jobs.c.project)
+        columns = (*of_job, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
         query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
         query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
         return [
-            Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
-            for owner, job, started, ended, names in self._rows(query.order_by(attempts.c.ended_at))
+            Service(
+                owner=owner,
+                project=project,
+                job=job,
+                started_at=started,
+                ended_at=ended,
+                devices=len(from_json(names)),
+            )
+            for owner, project, job, started, ended, names in self._rows(query.order_by(attempts.c.ended_at))
         ]
 
     # --- for learning

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from gpuq.adapters.store import quotas
 from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
@@ -26,7 +27,10 @@ Key = tuple[str, str | None]
 
 
 def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId]:
-    """Rows and a `submit` request for each record whose (owner, idempotency key) is new; the job of each record, in order."""
+    """Rows and a `submit` request for each record whose (owner, idempotency key) is new; the job of each record, in order.
+
+    Raises OverQuota if a quota does not let one of the new ones in.
+    """
     last_job, last_request = connection.execute(_TAKE).one()
     known = _known_keys(connection, records)
     ids: list[JobId] = []
@@ -41,6 +45,7 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
                 known[key] = job
         ids.append(job)
     if new:
+        quotas.check(connection, new.values())
         connection.execute(update(numbers).values(last_job=max(new), last_request=last_request + len(new)))
         connection.execute(insert(jobs), [_job_values(job, record) for job, record in new.items()])
         connection.execute(
@@ -88,6 +93,7 @@ def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
     return {
         "id": job,
         "owner": new.owner,
+        "project": new.project,
         "idempotency_key": record.idempotency_key,
         "state": new.state.value,
         "state_since": new.since,

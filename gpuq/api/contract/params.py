@@ -19,6 +19,7 @@ from multidict import MultiMapping
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.identity import Caller
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
+from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
 from gpuq.messages.submission import NO_NUL, Submission
 
@@ -27,6 +28,7 @@ Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 MAX_ID = 10**18 - 1
 MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
+MAX_LIMIT = 10**9
 MAX_TOKEN_S = 10 * 366 * 86_400.0
 _GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
@@ -81,6 +83,9 @@ class ListQuery(msgspec.Struct, frozen=True):
     owner: Annotated[
         str, Meta(max_length=200, pattern=NO_NUL, description="`me`, `all` (the default) or a user's name.")
     ] = "all"
+    project: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this project's.")] | UnsetType = (
+        UNSET
+    )
     ids: Annotated[list[Id], Meta(max_length=1000, description="Only these jobs.")] = []
     limit: Annotated[int, Meta(ge=1, le=1000, description="Jobs on a page.")] = 100
     after: Cursor | UnsetType = UNSET
@@ -158,6 +163,29 @@ class DrainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a host is drained, for the users whose jobs wait."""
 
     why: Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+
+
+class AccountBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A user or a project. The name `*` stands for all that have no quota of their own."""
+
+    scope: Literal["user", "project"]
+    name: Owner
+
+
+QUOTA_LIMITS = ("running_devices", "waiting_jobs", "device_hours", "window_s")
+
+
+class QuotaBody(AccountBody, frozen=True, forbid_unknown_fields=True):
+    """The quota of a user or a project. What is not given is not limited."""
+
+    running_devices: Annotated[int, Meta(ge=0, le=MAX_LIMIT, description="Of all its jobs together.")] | UnsetType = (
+        UNSET
+    )
+    waiting_jobs: Annotated[int, Meta(ge=0, le=MAX_LIMIT, description="Held ones included.")] | UnsetType = UNSET
+    device_hours: Annotated[float, Meta(ge=0, le=MAX_LIMIT, description="Within the window.")] | UnsetType = UNSET
+    window_s: (
+        Annotated[float, Meta(ge=3600, le=LONGEST_WINDOW_S, description="Seconds; 604,800 by default.")] | UnsetType
+    ) = UNSET
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

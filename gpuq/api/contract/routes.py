@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, ShadowReport
-from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, submit, system, tokens
+from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
@@ -123,6 +123,19 @@ ROUTES: tuple[Route, ...] = (
     _host("forget", "Remove a host that will not come back, with its devices.", hosts.forget, role=Role.ADMIN),
     _host("rotate", "Have a host make a new key and get a new certificate.", hosts.rotate, role=Role.ADMIN),
     _post(f"{API}/hosts/{{id}}/add", hosts.add, "Invite a host to join.", schema.Invited, 201, role=Role.ADMIN),
+    _get(f"{API}/quotas", quotas.listing, "Quotas and their use.", list[schema.QuotaView]),
+    _post(
+        f"{API}/quotas", quotas.put, "Set a quota.", schema.QuotaRequestTaken, 202, params.QuotaBody, role=Role.ADMIN
+    ),
+    _post(
+        f"{API}/quotas/remove",
+        quotas.remove,
+        "Remove a quota.",
+        schema.QuotaRequestTaken,
+        202,
+        params.AccountBody,
+        role=Role.ADMIN,
+    ),
     _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
     _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, params.TokenBody),
     _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),

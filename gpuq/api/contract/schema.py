@@ -348,6 +348,33 @@ class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     tokens: list[TokenView]
 
 
+class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user or a project uses, beside its limits; one that is null is none. `own`: the quota is its own, not that of `*`.
+
+    Devices and device-hours are of the dispatcher's last look: null while it does not run, and where nothing is limited.
+    `device_hours` are those within the last `window_s` seconds.
+    """
+
+    scope: str
+    name: str
+    own: bool
+    running_devices: int | None
+    running_devices_limit: int | None
+    waiting_jobs: int | None
+    waiting_jobs_limit: int | None
+    device_hours: float | None
+    device_hours_limit: float | None
+    window_s: float
+
+
+class QuotaRequestTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """The change of a quota was committed; the dispatcher carries it out within a second."""
+
+    asked: str
+    scope: str
+    name: str
+
+
 class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):
     """Why the chosen policy was replaced by the default; `at` is null where it was so from the start."""
 

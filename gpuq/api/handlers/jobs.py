@@ -24,10 +24,15 @@ async def jobs(request: web.Request) -> web.Response:
     """A page of jobs, newest first unless `order=oldest`."""
     context = context_of(request)
     query = params.query(request, params.ListQuery)
+    caller = caller_of(request)
+    owner, project = params.owner(query.owner, caller), params.given(query.project)
+    if project is not None and not visibility.sees_all(request):
+        owner = caller.user  # the projects of others' jobs are not shown
     filters = {
         "ids": query.ids or None,
         "states": params.states(query.state),
-        "owner": params.owner(query.owner, caller_of(request)),
+        "owner": owner,
+        "project": project,
         "after": params.given(query.after),
         "limit": query.limit + 1,  # one more, to see whether there is a next page
         "newest_first": query.order == "newest",

@@ -60,6 +60,7 @@ def run(words: list[str]) -> int:
     every = f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)"
     add("-a", "--all", action="store_true", help=every)
     add("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
+    add("-P", "--project", metavar="NAME", help="only jobs of this project")
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
     add("-n", "--limit", type=int, metavar="N", help="at most N jobs, the newest; also of ended ones")
     options = parser.parse_args(words)
@@ -145,14 +146,15 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)
     owner = "all" if options.all else options.user
     older = False
+    where = {"owner": owner, "project": options.project}
     if options.json or options.limit is not None or set(states) == set(LIVE):
-        jobs = _newest(client, ",".join(states) or None, owner, options.limit)
+        jobs = _newest(client, ",".join(states) or None, where, options.limit)
     else:
         # All live jobs of these states, and of the ended ones the latest.
         wanted = states or list(console.STATE_CODES)
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
-        past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
-        now = _newest(client, ",".join(live), owner, None) if live else []
+        past = _newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
+        now = _newest(client, ",".join(live), where, None) if live else []
         jobs, older = [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
     # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
@@ -160,13 +162,13 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
     ), older
 
 
-def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:
-    """The newest `limit` jobs (None: all), by id."""
+def _newest(client: Client, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
+    """The newest `limit` jobs (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None
     while limit is None or len(jobs) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
-        page: Record = client.get("/api/v1/jobs", state=states, owner=owner, limit=size, after=after)
+        page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
         jobs += page["jobs"]
         after = page.get("next")
         if after is None:

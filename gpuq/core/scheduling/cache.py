@@ -17,7 +17,7 @@ from gpuq.core.scheduling.device_index import DeviceIndex
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
-from gpuq.core.state.index import DeviceClass, SchedulingClass, device_class, scheduling_class
+from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, device_class, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
@@ -59,8 +59,8 @@ class PassCache:
 
     `classes` holds the conclusions by scheduling class. `device_index` is the devices as passes see them. For pending reasons:
     `reasons_checked_at` is the revision up to which all of them were checked (None: none were), `unsettled` are classes whose
-    reasons rest on a forecast that has not been asked for yet, and `deferred` are the jobs that the policy itself deferred in the
-    last pass.
+    reasons rest on a forecast that has not been asked for yet, `deferred` are the jobs that the policy itself deferred in the
+    last pass, and `over_quota` the groups that a quota kept from starting, each with the reason of its jobs that changes first.
     """
 
     def __init__(self) -> None:
@@ -155,6 +155,7 @@ class PassCache:
         self.reasons_checked_at: int | None = None
         self.unsettled: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
+        self.over_quota: dict[GroupKey, Verdict] = {}
         self._prune_at = _PRUNE_FROM
 
     def _prune(self, state: State) -> None:

@@ -7,12 +7,14 @@ there is no forecast for the two together yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.attempt import AttemptId, served_s
@@ -20,6 +22,7 @@ from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import Forecast, Forecasts
 from gpuq.core.state.index import PendingGroup, SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.quota import Account, QuotaScope
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import UNUSED
@@ -42,6 +45,7 @@ class SchedulingContext:
         self._refused: set[SchedulingClass] = set()
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
+        self.quotas = QuotaPass(state, now)
         self._reservations = Reservations(state, cache, limits, now, self._given)
         self.candidates = Candidates(cache, limits, self._reservations, self._given, self._admits)
 
@@ -49,16 +53,22 @@ class SchedulingContext:
 
     @property
     def waiting(self) -> list[Job]:
-        """All waiting jobs, in the order in which they began to wait. `groups` is cheaper to go through."""
-        return list(self.state.index.waiting.values())
+        """The waiting jobs that quotas let start, in the order in which they began to wait. `groups` is cheaper to go through."""
+        waiting = self.state.index.waiting.values()
+        return [job for job in waiting if self.quotas.refusal(job) is None] if self.state.quotas else list(waiting)
 
     @property
     def groups(self) -> list[PendingGroup]:
-        """The waiting jobs by scheduling class, priority and owner, in order of submission within a group. To be read only.
+        """The waiting jobs that quotas let start, by scheduling class, priority, owner and project, in order of submission within
+        a group. To be read only.
 
         Jobs of a group get the same verdicts: once one of them is refused, so is the rest of its group in this pass.
         """
-        return list(self.state.index.groups.values())
+        return self.quotas.open_groups()
+
+    def over_quota(self, job: Job) -> bool:
+        """Whether a quota keeps the job from starting now. As devices are given in a pass, quotas are used up."""
+        return self.quotas.refusal(job) is not None
 
     def refused(self, job: Job) -> bool:
         """Whether it is known that no device admits jobs of this class: one was tried in this pass, or in an earlier one and
@@ -72,6 +82,10 @@ class SchedulingContext:
         """Record the policy's own reason for not proposing this job now."""
         self.deferred[job.id] = verdict
 
+    def reserve_nothing_for(self, owners: AbstractSet[str]) -> None:
+        """No devices are reserved for overdue jobs of these owners in this pass, because jobs of others come first."""
+        self._reservations.without = frozenset(owners)
+
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""
         return job.id in self._placed
@@ -80,7 +94,8 @@ class SchedulingContext:
         """Decayed device-seconds of an owner, with those of running attempts so far."""
         found = self._usage.get(owner)
         if found is None:
-            running = (self.state.attempts[attempt] for attempt in self.state.index.running_of.get(owner, ()))
+            user = Account(QuotaScope.USER, owner)
+            running = (self.state.attempts[attempt] for attempt in self.state.index.running_of.get(user, ()))
             before = self.state.usage.get(owner, UNUSED).by(self.now)
             found = self._usage[owner] = before + sum(served_s(attempt, self.now) for attempt in running)
         return found
@@ -199,8 +214,10 @@ class SchedulingContext:
 
     def place_job(self, job: Job, devices: Iterable[DeviceId]) -> None:
         """The job got these devices."""
+        given = tuple(devices)
         self._placed.add(job.id)
-        self._given.update(devices)
+        self._given.update(given)
+        self.quotas.give(job, len(given))
 
     def evict(self, attempt: AttemptId, job: Job, devices: tuple[DeviceId, ...]) -> None:
         """The attempt is stopped for this job, for which `devices` are reserved if there are any."""

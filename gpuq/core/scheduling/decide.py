@@ -95,7 +95,8 @@ def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:
         return
     job, waiting = context.state.jobs[attempt.id.job], context.state.index.waiting.get(eviction.job.id)
     may_stop = job.preemptible and job.state is JobState.RUNNING and not job.cancel_requested
-    if may_stop and waiting is not None and not context.placed(waiting):
+    wanted = waiting is not None and not context.placed(waiting) and not context.over_quota(waiting)
+    if may_stop and waiting is not None and wanted:
         context.evict(attempt.id, waiting, eviction.devices)
         yield Stop(attempt.id, StopReason.PREEMPTED)
 
@@ -114,6 +115,8 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
     if not _is_well_formed(context, job, devices):
         context.note_refusal(job)
         return
+    if context.quotas.refusal(job, len(devices)) is not None:
+        return  # jobs of other owners that are like it may start
     verdicts = [context.judge(job, device) for device in devices]
     attempt = _new_attempt(context, job, devices)
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it

@@ -8,16 +8,17 @@ more obvious one to name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 
 from gpuq.core.scheduling.cache import ReasonKey
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.quotas import changes_at, still_holds
 from gpuq.core.state.actions import SetPendingReason
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.index import SchedulingClass, scheduling_class
+from gpuq.core.state.index import GroupKey, SchedulingClass, group_key, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import ReservationReason
 from gpuq.core.state.verdict import Rule, Verdict
@@ -31,6 +32,10 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
     # a reason, and those deferred in the last pass, are here so that their classes need not be gone through for them.
     preempting = {r.job for r in context.reservations.values() if r.reason is ReservationReason.PREEMPTION}
     individual = {*state.index.needs_verdict, *cache.deferred, *context.deferred, *preempting}
+    over_quota = context.quotas.refused_groups()
+    _end_quota_reasons(context, over_quota)
+    for key, refusal in over_quota.items():
+        _check_over_quota(context, key, refusal, individual, fresh)
     # Taken before the first look: a class that is looked at may be found unsettled again.
     to_check = list(_classes_to_check(context))
     cache.unsettled.clear()
@@ -42,7 +47,10 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
         if context.placed(job):
             continue
         of_class = scheduling_class(job)
-        if job.id in preempting:
+        key = group_key(job)
+        if key in over_quota:
+            _check_quota_reason(context, job, over_quota[key], fresh)
+        elif job.id in preempting:
             _check_job(context, job, _ClassReason(context, of_class, job), fresh)
         else:
             reasons[of_class] = reasons.get(of_class) or _ClassReason(context, of_class)
@@ -66,7 +74,8 @@ def _check_class(
     if context.cache.reasons_checked_at is not None and all(reason.holds(*key) for key in conclusions.reasons):
         return  # most often, and then the jobs need not be gone through
     conclusions.reasons.clear()
-    for job in (job for group in state.index.classes[of_class].values() for job in group.jobs):
+    groups = state.index.classes[of_class]
+    for job in (job for key in groups if key not in context.cache.over_quota for job in groups[key].jobs):
         if job.id in individual or context.placed(job):
             continue
         verdict = state.verdicts[job.id]
@@ -88,6 +97,44 @@ def _check_job(context: SchedulingContext, job: Job, reason: _ClassReason, fresh
         verdict = reason.current
         fresh.setdefault(verdict, set()).add(job.id)
     context.cache.of(job).reasons.add((verdict.rule, verdict.device))
+
+
+def _check_over_quota(
+    context: SchedulingContext,
+    key: GroupKey,
+    refusal: Verdict,
+    individual: AbstractSet[JobId],
+    fresh: dict[Verdict, set[JobId]],
+) -> None:
+    """Find the jobs of a group over its quota whose reason does not hold any more."""
+    known = context.cache.over_quota.get(key)
+    if known is not None and still_holds(known, refusal, context.now):
+        return  # so do those of the other jobs
+    context.cache.over_quota[key] = refusal
+    for job in context.state.index.groups[key].jobs:
+        if job.id not in individual and not context.placed(job):
+            _check_quota_reason(context, job, refusal, fresh)
+
+
+def _check_quota_reason(
+    context: SchedulingContext, job: Job, refusal: Verdict, fresh: dict[Verdict, set[JobId]]
+) -> None:
+    """Find out whether a job of a group over its quota needs another reason."""
+    given = context.state.verdicts.get(job.id)
+    if given is None or not still_holds(given, refusal, context.now):
+        given = refusal
+        fresh.setdefault(given, set()).add(job.id)
+    over_quota, key = context.cache.over_quota, group_key(job)
+    over_quota[key] = min(over_quota[key], given, key=changes_at)
+
+
+def _end_quota_reasons(context: SchedulingContext, over_quota: Mapping[GroupKey, Verdict]) -> None:
+    """Have the classes checked of which a group is not over its quota any more."""
+    cache = context.cache
+    for key in cache.over_quota.keys() - over_quota.keys():
+        reason = cache.over_quota.pop(key)
+        cache.of_class(key[0]).reasons.add((reason.rule, None))
+        cache.unsettled.add(key[0])
 
 
 def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:

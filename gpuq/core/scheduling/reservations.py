@@ -33,6 +33,8 @@ class Reservations:
     ) -> None:
         self._state, self._cache, self._limits, self._now, self._given = state, cache, limits, now, given
         self.by_job: dict[JobId, Reservation] = dict(state.reservations)
+        # Owners for whose overdue jobs nothing is reserved.
+        self.without: frozenset[str] = frozenset()
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
         self._undrainable: set[tuple[int | None, int]] = set()
@@ -54,7 +56,7 @@ class Reservations:
         overdue = self.overdue
         if overdue is not None and self._may_use(job, overdue):
             self._tried.add(overdue.job)
-        elif overdue is None and self._is_overdue(job):
+        elif overdue is None and job.owner not in self.without and self._is_overdue(job):
             self._reserve_for_overdue(job)
             self._tried.add(job.id)
 
@@ -73,7 +75,8 @@ class Reservations:
         for reservation in list(self.by_job.values()):
             if reservation.reason is ReservationReason.OVERDUE:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
-                useless = reservation.job not in self._tried
+                owner = self._state.jobs[reservation.job].owner
+                useless = reservation.job not in self._tried or owner in self.without
             else:
                 # The devices were empty, so the policy could start the job on them in this pass.
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)

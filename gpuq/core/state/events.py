@@ -12,6 +12,7 @@ from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.quota import Account, Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,22 @@ class HostForgotten:
     """An admin removed a host that will not come back, with its devices."""
 
     host: HostId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSet:
+    """An admin set the quota of an account; it replaces the one that the account had."""
+
+    quota: Quota
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRemoved:
+    """An admin removed the quota of an account."""
+
+    account: Account
     by: str
 
 
@@ -168,6 +185,8 @@ Event = (
     | HostDrained
     | HostResumed
     | HostForgotten
+    | QuotaSet
+    | QuotaRemoved
     | HostReported
     | Started
     | Exited

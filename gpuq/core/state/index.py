@@ -13,11 +13,13 @@ from operator import attrgetter
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.quota import Account
 
 # Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
-# A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group.
-GroupKey = tuple[SchedulingClass, int, str]
+# A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas hold for all
+# jobs of a group alike.
+GroupKey = tuple[SchedulingClass, int, str, str | None]
 # Devices of one class get the same forecasts: same type, same way of sharing.
 DeviceClass = tuple[str, str | None]
 
@@ -26,11 +28,12 @@ _first_come = attrgetter("submitted_at", "id")
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Waiting jobs of one scheduling class, priority and owner, in order of submission. Never empty; to be read only."""
+    """Waiting jobs of one scheduling class, priority, owner and project, in order of submission. Never empty, read only."""
 
     scheduling_class: SchedulingClass
     priority: int
     owner: str
+    project: str | None
     jobs: list[Job] = field(default_factory=list)
 
     @property
@@ -55,7 +58,8 @@ class Index:
     """Facts derived from the state, so that the time of a pass depends on what changed, not on the size of the queue.
 
     Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
-    whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first.
+    whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first. `running_of` has
+    the number of devices of each live attempt of an account.
     """
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
@@ -65,7 +69,7 @@ class Index:
     ended: dict[JobId, None] = field(default_factory=dict)
     cancelling: dict[JobId, None] = field(default_factory=dict)
     last_heartbeats: dict[AttemptId, float] = field(default_factory=dict)
-    running_of: dict[str, dict[AttemptId, None]] = field(default_factory=dict)
+    running_of: dict[Account, dict[AttemptId, int]] = field(default_factory=dict)
     last_reports: dict[HostId, float] = field(default_factory=dict)
     devices_of: dict[HostId, dict[DeviceId, None]] = field(default_factory=dict)
     touched: dict[DeviceId, int] = field(default_factory=dict, compare=False)
@@ -102,18 +106,17 @@ class Index:
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job
-        of_class = scheduling_class(job)
-        key = (of_class, job.priority, job.owner)
+        key = group_key(job)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = PendingGroup(*key)
-            self.classes.setdefault(of_class, {})[key] = group
+            self.classes.setdefault(group.scheduling_class, {})[key] = group
         group.add(job)
 
     def _leave_group(self, job: Job) -> None:
         del self.waiting[job.id]
-        of_class = scheduling_class(job)
-        key = (of_class, job.priority, job.owner)
+        key = group_key(job)
+        of_class = key[0]
         self.groups[key].remove(job)
         if not self.groups[key].jobs:
             del self.groups[key]
@@ -123,17 +126,20 @@ class Index:
 
     # --- attempts and devices --------------------------------------------------------------------------------------
 
-    def attempt_changed(self, old: Attempt | None, new: Attempt | None, owner: str) -> None:
-        """Take in an attempt that is new, changed or removed; its devices are touched."""
+    def attempt_changed(self, old: Attempt | None, new: Attempt | None, job: Job) -> None:
+        """Take in an attempt of `job` that is new, changed or removed; its devices are touched."""
         attempt = new or old
         assert attempt is not None, "neither the old nor the new attempt is given"
         if new is None:
             self.last_heartbeats.pop(attempt.id, None)
-            del self.running_of[owner][attempt.id]
-            if not self.running_of[owner]:
-                del self.running_of[owner]
+            for account in job.accounts:
+                del self.running_of[account][attempt.id]
+                if not self.running_of[account]:
+                    del self.running_of[account]
         else:
-            self.running_of.setdefault(owner, {})[attempt.id] = None
+            if old is None:
+                for account in job.accounts:
+                    self.running_of.setdefault(account, {})[attempt.id] = len(attempt.devices)
             # The longest silent stand first, so a new heartbeat puts the attempt at the end.
             if new.revoking or old is None or last_heartbeat(old) != last_heartbeat(new):
                 self.last_heartbeats.pop(attempt.id, None)
@@ -199,6 +205,11 @@ def scheduling_class(job: Job) -> SchedulingClass:
     """The scheduling class of a job."""
     requirements = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
     return (job.signature, job.sharing, job.alone, *requirements)
+
+
+def group_key(job: Job) -> GroupKey:
+    """Which group a waiting job is in."""
+    return scheduling_class(job), job.priority, job.owner, job.project
 
 
 def device_class(device: Device) -> DeviceClass:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from gpuq.core.state.quota import Account, accounts
 from gpuq.states import ACTIVE, ENDED, WAITING, JobState
 
 __all__ = ["ACTIVE", "ENDED", "WAITING", "Job", "JobId", "JobState", "KindId", "Sharing"]
@@ -57,6 +58,12 @@ class Job:
     had_partner: bool = False
     cancel_requested: bool = False
     served_s: float = 0.0
+    project: str | None = None
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """Whose quotas it counts for."""
+        return accounts(self.owner, self.project)
 
     @property
     def counts(self) -> range:

@@ -35,6 +35,8 @@ from gpuq.core.state.events import (
     HostReported,
     HostResumed,
     ModelPublished,
+    QuotaRemoved,
+    QuotaSet,
     ReleaseRequested,
     Started,
     Submitted,
@@ -43,6 +45,7 @@ from gpuq.core.state.events import (
 )
 from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.quota import Account, Hours, Quota, add_served
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.transitions import Step, next_state
 from gpuq.core.state.usage import UNUSED, Usage
@@ -66,6 +69,9 @@ class State:
     """Why an operator keeps new jobs off these hosts."""
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
+    quotas: dict[Account, Quota] = field(default_factory=dict)
+    served: dict[Account, Hours] = field(default_factory=dict)
+    """Device-seconds that ended attempts had, by account and hour."""
     reservations: dict[JobId, Reservation] = field(default_factory=dict)
     first_attempt: int = 1
     """The lowest number of a new attempt: see `WentBack`."""
@@ -83,7 +89,7 @@ class State:
         for job_id in self.verdicts:
             self.index.verdict_set(job_id)
         for attempt in sorted(self.attempts.values(), key=last_heartbeat):
-            self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
+            self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job])
         for attempt in list(self.attempts.values()):
             _add_to_devices(self, attempt)
 
@@ -113,6 +119,12 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _drain(state, host, None)
         case HostForgotten(host=host):
             return _forget_host(state, host)
+        case QuotaSet(quota=quota):
+            changed = state.quotas.get(quota.account) != quota
+            state.quotas[quota.account] = quota
+            return changed
+        case QuotaRemoved(account=account):
+            return state.quotas.pop(account, None) is not None
         case HostReported():
             return _record_report(state, item, now)
         case Started():
@@ -245,8 +257,7 @@ def _launch(state: State, attempt: Attempt, now: float) -> bool:
 
 
 def _put_attempt(state: State, attempt: Attempt) -> None:
-    owner = state.jobs[attempt.id.job].owner
-    state.index.attempt_changed(state.attempts.get(attempt.id), attempt, owner)
+    state.index.attempt_changed(state.attempts.get(attempt.id), attempt, state.jobs[attempt.id.job])
     state.attempts[attempt.id] = attempt
 
 
@@ -293,7 +304,7 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
     if attempt is None:
         return False
     job = state.jobs[event.attempt.job]
-    state.index.attempt_changed(attempt, None, job.owner)
+    state.index.attempt_changed(attempt, None, job)
     for device in attempt.devices:
         left = tuple(other for other in state.residents[device] if other != attempt.id)
         if left:
@@ -305,6 +316,9 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
     if step is not Step.REQUEUE:
         served = served_s(attempt, now)
         state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
+        if attempt.started_at is not None:
+            for account in job.accounts:
+                add_served(state.served.setdefault(account, {}), attempt.started_at, now, len(attempt.devices))
         _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
     return _step(state, job.id, step, now)
 

@@ -72,6 +72,8 @@ def rebuilt(state: State) -> State:
         drained=dict(state.drained),
         verdicts=dict(state.verdicts),
         usage=dict(state.usage),
+        quotas=dict(state.quotas),
+        served={account: dict(hours) for account, hours in state.served.items()},
         reservations=dict(state.reservations),
         first_attempt=state.first_attempt,
     )

@@ -31,9 +31,11 @@ class Rule(StrEnum):
     NO_DEVICES = "NoDevices"
     POSTPONED = "Postponed"
     WAIT_LIMIT = "WaitLimit"
+    DEVICE_QUOTA = "DeviceQuota"
+    DEVICE_HOURS_QUOTA = "DeviceHoursQuota"
 
 
-# A number's name ends in its unit: _pct, _bytes, _s, or nothing for a ratio or a count.
+# A number's name ends in its unit: _pct, _bytes, _s, _at (Unix seconds), or nothing for a ratio or a count.
 Numbers = tuple[tuple[str, float | int | str | None], ...]
 
 

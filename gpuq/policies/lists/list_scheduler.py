@@ -58,11 +58,13 @@ def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
     stuck: set[SchedulingClass] = set()
     while heads:
         _, _, job, class_, line = heads[0]
-        if class_ not in stuck and not context.placed(job):
+        over_quota = context.over_quota(job)
+        if class_ not in stuck and not over_quota and not context.placed(job):
             yield job
             if not context.placed(job):
                 stuck.add(class_)
-        following = None if class_ in stuck else next(line, None)
+        # The jobs of a line have the same quotas, so the rest of it cannot start either.
+        following = None if class_ in stuck or over_quota else next(line, None)
         if following is None:
             heappop(heads)
         else:

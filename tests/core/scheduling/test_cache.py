@@ -26,11 +26,14 @@ from gpuq.core.state.events import (
     HostForgotten,
     HostReported,
     HostResumed,
+    QuotaRemoved,
+    QuotaSet,
     ReleaseRequested,
     Submitted,
 )
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost, Question
 from gpuq.core.state.job import JobId, KindId, Sharing
+from gpuq.core.state.quota import EVERYONE, Account, Quota, QuotaScope, quota_of
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.validate import validate
 from gpuq.core.state.verdict import Rule, Verdict
@@ -126,6 +129,7 @@ class World:
                     kind=rng.choice(KINDS),
                     submitted_at=self.now - rng.choice((0, 0, 500)),
                     owner=rng.choice(("ada", "bob")),
+                    project=rng.choice((None, None, "vision")),
                     priority=rng.choice((0, 0, 0, 5)),
                     sharing=rng.choice((Sharing.AUTO, Sharing.AUTO, Sharing.AUTO, Sharing.NEVER)),
                     max_slowdown=rng.choice((None, None, 1.05)),
@@ -150,6 +154,12 @@ class World:
             yield HostResumed(host, "ada") if host in self.state.drained else HostDrained(host, "ada", "maintenance")
         if self.forgets and rng.random() < 0.05:
             yield HostForgotten(rng.choice(self.hosts)[0].host, "ada")
+        if rng.random() < 0.15:
+            accounts = [Account(QuotaScope.USER, name) for name in ("ada", "bob", EVERYONE)]
+            account = rng.choice([*accounts, Account(QuotaScope.PROJECT, "vision")])
+            devices, hours = rng.choice((None, 1, 2, 4)), rng.choice((None, None, 0.02, 0.2))
+            limits = Quota(account, running_devices=devices, device_hours=hours, window_s=3600.0)
+            yield QuotaRemoved(account, "root") if rng.random() < 0.4 else QuotaSet(limits, "root")
 
     def _report(self, devices: tuple[Device, ...]) -> HostReported:
         rng = self.rng
@@ -162,6 +172,14 @@ class World:
         there = [a for a in self.state.attempts.values() if a.host == host]
         residents = tuple(a_resident(a.id.job, a.id.number, rng.choice((1, 4))) for a in there)
         return a_report(*devices, residents=residents, readings=dict(readings), host=host)
+
+
+def assert_within_quotas(state: State, launch: Launch) -> None:
+    for account in state.jobs[launch.attempt.id.job].accounts:
+        quota = quota_of(account, state.quotas)
+        if quota is not None and quota.running_devices is not None:
+            attempts = [a for a in state.attempts.values() if account in state.jobs[a.id.job].accounts]
+            assert sum(len(attempt.devices) for attempt in attempts) <= quota.running_devices
 
 
 def compared(world: World, policy: str, passes: int, journal: Journal | None = None) -> list[Action]:
@@ -201,6 +219,8 @@ def compared(world: World, policy: str, passes: int, journal: Journal | None = N
             assert apply(world.state, action, world.now), f"{action} changed nothing"
             if journal is not None:
                 journal.note(action, world.now)
+            if isinstance(action, Launch):
+                assert_within_quotas(world.state, action)
         validate(world.state)
         done += decided[0]
     return done
@@ -246,6 +266,7 @@ def test_the_random_worlds_launch_refuse_and_reserve() -> None:
     assert {Launch, SetPendingReason, Reserve} <= kinds
     rules = {verdict.rule for a in done if isinstance(a, SetPendingReason) for verdict in (a.verdict,)}
     assert {Rule.SLOWDOWN_BUDGET, Rule.PREDICTED_LOAD, Rule.RESOURCES, Rule.NEVER_FITS} <= rules
+    assert {Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA} <= rules
     assert sum(isinstance(a, Launch) and a.attempt.had_partner for a in done) > 10
 
 

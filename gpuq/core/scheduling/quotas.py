@@ -1,0 +1,114 @@
+"""May a user, or a project, have more devices now? A job whose quota is used up waits, and jobs of others pass it.
+
+Nothing that runs is stopped for a quota: who is over it starts nothing until the use has fallen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+
+from gpuq.core.state.attempt import served_s
+from gpuq.core.state.index import GroupKey, PendingGroup
+from gpuq.core.state.job import Job
+from gpuq.core.state.quota import HOUR_S, Account, Quota, falls_below, quota_of, served_within
+from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Numbers, Rule, Verdict
+
+
+class QuotaPass:
+    """The quotas and their use in one pass; the use grows as devices are given."""
+
+    def __init__(self, state: State, now: float) -> None:
+        self._state, self._now = state, now
+        self._given: Counter[Account] = Counter()
+        self._devices: dict[Account, int] = {}
+        self._hours: dict[Account, Verdict | None] = {}
+        # Until devices are given, jobs of the same accounts that want as many get the same answer.
+        self._found: dict[tuple[str, str | None, int], Verdict | None] = {}
+
+    def give(self, job: Job, devices: int) -> None:
+        """The job got so many devices in this pass."""
+        self._given.update(dict.fromkeys(job.accounts, devices))
+        self._found.clear()
+
+    def refusal(self, job: Job, devices: int | None = None) -> Verdict | None:
+        """Why the quotas do not let the job start on so many devices now; None if they do. By default the fewest it runs on."""
+        if not self._state.quotas:
+            return None
+        wanted = job.device_count if devices is None else devices
+        key = (job.owner, job.project, wanted)
+        if key not in self._found:
+            refusals = (self._refusal_of(account, wanted) for account in job.accounts)
+            self._found[key] = next((refusal for refusal in refusals if refusal is not None), None)
+        return self._found[key]
+
+    def refused_groups(self) -> dict[GroupKey, Verdict]:
+        """The groups of waiting jobs that the quotas do not let start, and why."""
+        if not self._state.quotas:
+            return {}
+        verdicts = ((key, self.refusal(group.head)) for key, group in self._state.index.groups.items())
+        return {key: verdict for key, verdict in verdicts if verdict is not None}
+
+    def open_groups(self) -> list[PendingGroup]:
+        """The other groups."""
+        groups = self._state.index.groups.values()
+        return [group for group in groups if self.refusal(group.head) is None] if self._state.quotas else list(groups)
+
+    def devices(self, account: Account) -> int:
+        """How many devices its attempts have, those of this pass included."""
+        if account not in self._devices:
+            self._devices[account] = sum(self._state.index.running_of.get(account, {}).values())
+        return self._devices[account] + self._given[account]
+
+    def device_s(self, account: Account, window_s: float) -> float:
+        """Device-seconds that it had within the window, those of running attempts included."""
+        return served_within(self._state.served.get(account, {}), window_s, self._now) + self._running_s(
+            account, window_s
+        )
+
+    def _refusal_of(self, account: Account, wanted: int) -> Verdict | None:
+        quota = quota_of(account, self._state.quotas)
+        if quota is None:
+            return None
+        who, most = (account.scope.value, account.name), quota.running_devices
+        if most is not None and self.devices(account) + wanted > most:
+            numbers: Numbers = (who, ("limit_devices", most), ("used_devices", self.devices(account)))
+            return Verdict(False, Rule.DEVICE_QUOTA, None, (*numbers, ("wanted_devices", wanted)))
+        if account not in self._hours:
+            self._hours[account] = self._hours_refusal(account, quota)
+        return self._hours[account]
+
+    def _hours_refusal(self, account: Account, quota: Quota) -> Verdict | None:
+        if quota.device_hours is None:
+            return None
+        limit_s, window_s = quota.device_hours * HOUR_S, quota.window_s
+        used_s = self.device_s(account, window_s)
+        if used_s < limit_s:
+            return None
+        hours, running_s = self._state.served.get(account, {}), self._running_s(account, window_s)
+        free_at = falls_below(hours, running_s, limit_s, window_s, self._now)
+        numbers: Numbers = (
+            (account.scope.value, account.name),
+            ("limit_device_hours", quota.device_hours),
+            ("used_device_hours", round(used_s / HOUR_S, 2)),
+            ("window_s", window_s),
+            ("free_at", free_at),
+        )
+        return Verdict(False, Rule.DEVICE_HOURS_QUOTA, None, numbers)
+
+    def _running_s(self, account: Account, window_s: float) -> float:
+        attempts = (self._state.attempts[attempt] for attempt in self._state.index.running_of.get(account, ()))
+        return sum(min(served_s(attempt, self._now), window_s * len(attempt.devices)) for attempt in attempts)
+
+
+def still_holds(given: Verdict, refusal: Verdict, now: float) -> bool:
+    """Whether a reason that was given earlier says the same as the present refusal: the same rule, account and limit, and no
+    moment that has passed."""
+    return given.rule is refusal.rule and given.numbers[:2] == refusal.numbers[:2] and now < changes_at(given)
+
+
+def changes_at(given: Verdict) -> float:
+    """When a reason has to be replaced, because it names a moment that has passed then."""
+    free_at = dict(given.numbers).get("free_at")
+    return free_at if isinstance(free_at, float) else inf
