@@ -67,7 +67,10 @@ class StartEstimates:
         learned = _load(file, scheduling, state or State()) if file else EstimatorMemory()
         # Ageing of priorities, fair shares and deadlines are not modelled.
         overtaking = scheduling.overtaking if by_size else 0.0
-        self._estimator = StartTimeEstimator(overtaking=overtaking, skips=not strict, learned=learned)
+        floods_last = scheduling.policy == "packed" and scheduling.order == "shortest"
+        self._estimator = StartTimeEstimator(
+            overtaking=overtaking, skips=not strict, floods_last=floods_last, learned=learned
+        )
         self._scheduling = scheduling
         self._clock = clock
         self._file = file

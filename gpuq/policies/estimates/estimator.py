@@ -20,6 +20,7 @@ from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId
 from gpuq.policies.estimates.calibration import CalibrationMemory, StartCalibration, StartEstimate, calibrated
 from gpuq.policies.estimates.durations import Duration, forecast_duration, typical_duration
 from gpuq.policies.estimates.replay import Queued, Release, replay
+from gpuq.policies.lists.order import tiers_of_owners
 from gpuq.policies.lists.size import Sizes
 
 # Ended attempts that tell how long jobs without a forecast last.
@@ -45,12 +46,19 @@ class _Holder(NamedTuple):
 
 
 class StartTimeEstimator:
-    """`overtaking` and `skips` describe the policy: a job counts as submitted so many times its device-time later, and a job that
-    does not fit now is passed by."""
+    """`overtaking`, `skips` and `floods_last` describe the policy: a job counts as submitted so many times its device-time later,
+    one that does not fit now is passed by, and owners who flood the queue come last."""
 
-    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, learned: EstimatorMemory | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        overtaking: float = 0.0,
+        skips: bool = True,
+        floods_last: bool = False,
+        learned: EstimatorMemory | None = None,
+    ) -> None:
         learned = learned or EstimatorMemory()
-        self._overtaking, self._skips = overtaking, skips
+        self._overtaking, self._skips, self._floods_last = overtaking, skips, floods_last
         self._ended_s = deque(learned.ended_s, maxlen=_LOOK_BACK)
         self.calibration = StartCalibration(learned.calibration)
         self._running: dict[AttemptId, Attempt] = {}
@@ -78,10 +86,11 @@ class StartTimeEstimator:
     def in_order(self, context: SchedulingContext, jobs: Iterable[Job]) -> list[Job]:
         """The jobs, the first to start first; of equal ones the first of the sequence."""
         sizes, overtaking = Sizes(context), self._overtaking
+        tiers = tiers_of_owners(context) if self._floods_last else {}
 
         def rank(job: Job) -> tuple[float, ...]:
             delay_s = overtaking * sizes.remaining_or_median(job) if overtaking else 0.0
-            return (-job.priority, job.submitted_at + delay_s)
+            return (tiers.get(job.owner, 0), -job.priority, job.submitted_at + delay_s)
 
         return sorted(jobs, key=rank)
 

@@ -6,6 +6,7 @@ jobs that were submitted before r. Priorities and fair shares rise with waiting.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
 from gpuq.settings import Scheduling
 
+# The device-time that a job counts for while no duration at all is known.
+_UNKNOWN_S = 3600.0
+# An owner's jobs are a flood if they need so many times the device-time of the others' together. Waiting for those costs that
+# owner at most half as much time again.
+_FLOOD = 2.0
 Rank = tuple[float, ...]
 Ranking = Callable[[Job], Rank]
 
@@ -92,6 +98,51 @@ def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
     return QueueOrder(ranking, then.first_come)
 
 
+def floods_last(then: QueueOrder) -> QueueOrder:
+    """Owners come after the others whose jobs together need less than half the device-time of theirs; else the order `then`.
+
+    So a user who submits thousands of jobs delays the others little, whatever the priorities. The jobs of one owner keep their
+    order. No devices are reserved for jobs of an owner while one who comes before waits: of thousands of jobs there is always one
+    that has waited too long.
+    """
+
+    def ranking(context: SchedulingContext) -> Ranking:
+        within = then.ranking(context)
+        tiers = tiers_of_owners(context)
+        context.reserve_nothing_for({owner for owner, tier in tiers.items() if tier > 0})
+        return lambda job: (tiers.get(job.owner, 0), *within(job))
+
+    return QueueOrder(ranking, then.first_come)
+
+
+def tiers_of_owners(context: SchedulingContext) -> dict[str, int]:
+    """0 for the owners of waiting jobs who come first, 1 for those after them, and so on.
+
+    A tier begins with the owner whose work, the device-time of running and waiting jobs, is _FLOOD times that of all before. An
+    owner with a single job is in the first tier: a large job is no flood.
+    """
+    groups, sizes = context.groups, Sizes(context)
+    work = {group.owner: 0.0 for group in groups}
+    if len(work) < 2:
+        return {}
+    jobs: Counter[str] = Counter()
+    for group in groups:
+        jobs[group.owner] += len(group.jobs)
+        work[group.owner] += len(group.jobs) * (sizes.remaining_or_median(group.head) or _UNKNOWN_S)
+    for attempt in context.state.attempts.values():
+        owner = context.state.jobs[attempt.id.job].owner
+        if owner in work:
+            jobs[owner] += 1
+            work[owner] += sizes.remaining_of_attempt_or_median(attempt) or _UNKNOWN_S
+    tiers = dict.fromkeys(work, 0)
+    tier, before = 0, 0.0
+    for owner in sorted(work, key=lambda owner: (jobs[owner] > 1, work[owner])):
+        tier += before > 0 and jobs[owner] > 1 and work[owner] > _FLOOD * before
+        tiers[owner] = tier
+        before += work[owner]
+    return tiers
+
+
 def named(scheduling: Scheduling) -> QueueOrder:
     """The order that `[scheduling] order` names."""
     match scheduling.order:
@@ -103,3 +154,9 @@ def named(scheduling: Scheduling) -> QueueOrder:
             return FAIR_SHARE
         case "arrival":
             return ARRIVAL
+
+
+def configured(scheduling: Scheduling) -> QueueOrder:
+    """The order of `packed` under these settings."""
+    by_priority = priority_first(named(scheduling), scheduling.ageing_s)
+    return floods_last(by_priority) if scheduling.order == "shortest" else by_priority

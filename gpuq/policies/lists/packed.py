@@ -1,8 +1,9 @@
 """The default policy.
 
-The highest priority first, then the least predicted device-time, bounded by age. A job gets an idle device if there is one, else
-the busy device with the highest rate of work. A job that cannot start yet is skipped; the core reserves devices for one that has
-waited too long. Admission decides whether two jobs may share a device, by the objective in the limits.
+Users who flood the queue come last, then the highest priority first, then the least predicted device-time, bounded by age. A job
+gets an idle device if there is one, else the busy device with the highest rate of work. A job that cannot start yet is skipped;
+the core reserves devices for one that has waited too long. Admission decides whether two jobs may share a device, by the
+objective in the limits.
 
 Without any forecast this is first come, first served.
 """
@@ -20,7 +21,7 @@ from gpuq.settings import Scheduling
 def make(scheduling: Scheduling) -> Policy:
     """The policy, with `order`, `backfill`, `ageing_s` and `preemption`."""
     return list_scheduler(
-        order.priority_first(order.named(scheduling), scheduling.ageing_s),
+        order.configured(scheduling),
         backfill.NAMED[scheduling.backfill],
         placement.packed,
         for_priority(scheduling.preemption),

@@ -41,6 +41,11 @@ class Sizes:
         served = job.served_s + served_s(attempt, self._context.now)
         return _remaining(forecast.duration_p50_s * len(attempt.devices), p90 * len(attempt.devices), served)
 
+    def remaining_of_attempt_or_median(self, attempt: Attempt) -> float:
+        """The same; without a forecast the median of all jobs that have one, 0 if none has."""
+        remaining = self.remaining_of_attempt(attempt)
+        return self._median if remaining is None else remaining
+
     def ends_at(self, attempt: Attempt) -> float | None:
         """The time by which nine of ten such attempts have ended; None without a forecast.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.scheduling.limits import Limits
@@ -107,3 +110,61 @@ def test_no_job_is_overtaken_by_one_submitted_after_its_bound(arrivals: list[tup
         for earlier in ranked[:snapshot]:
             bound = by_id[overtaken].submitted_at + 3 * durations[by_id[overtaken].kind]
             assert by_id[earlier].submitted_at <= bound
+
+
+# --- floods ----------------------------------------------------------------------------------------------------------
+
+
+def flood(*, owner: str = "eve", first: int = 1, count: int = 12, **more: Any) -> list[Job]:
+    return [a_job(number, owner=owner, submitted_at=0.0, **more) for number in range(first, first + count)]
+
+
+def first_starts(first: QueueOrder, *jobs: Job, count: int = 2) -> list[int]:
+    return started(playing(first, *jobs, kind=30.0, long=3000.0))[:count]
+
+
+def test_a_flood_comes_after_the_jobs_of_others_whatever_its_priority() -> None:
+    default = order.floods_last(order.priority_first(order.shortest(100), 86_400.0))
+    jobs = [*flood(priority=9), a_job(50, owner="bob", submitted_at=90.0)]
+    assert first_starts(default, *jobs) == [50, 1]
+
+
+def test_a_user_with_about_as_many_jobs_as_the_others_is_no_flood() -> None:
+    jobs = [*flood(count=2), a_job(50, owner="bob", submitted_at=90.0)]
+    assert first_starts(order.floods_last(order.ARRIVAL), *jobs) == [1, 2]
+
+
+def test_a_single_large_job_is_no_flood() -> None:
+    jobs = [a_job(1, kind="long", submitted_at=0.0), a_job(50, owner="bob", submitted_at=90.0)]
+    assert first_starts(order.floods_last(order.ARRIVAL), *jobs) == [1, 50]
+
+
+def test_two_floods_share_a_place_behind_the_others() -> None:
+    jobs = [*flood(), *flood(owner="mallory", first=20), a_job(50, owner="bob", submitted_at=90.0)]
+    play = playing(order.floods_last(order.ARRIVAL), *jobs, kind=30.0)
+    assert order.tiers_of_owners(play.context()) == {"bob": 0, "eve": 1, "mallory": 1}
+
+
+def test_floods_are_counted_by_jobs_while_no_duration_is_known() -> None:
+    play = playing(order.ARRIVAL, *flood(), a_job(50, owner="bob"))
+    assert order.tiers_of_owners(play.context()) == {"bob": 0, "eve": 1}
+
+
+def test_nothing_is_reserved_for_a_flood_while_another_user_waits() -> None:
+    """Otherwise the longest waiting job of a flood would always have the next device."""
+    limits = replace(EXCLUSIVE, patience_s=60.0)
+    play = Playbook(limits, list_scheduler(order.floods_last(order.ARRIVAL))).happen(a_report(a_device()))
+    play.happen(*(Submitted(job) for job in flood())).settle().happen(a_start(1), after=1000.0).settle()
+    assert play.state.reservations, "with one user alone, one is reserved"
+    play.happen(Submitted(a_job(50, owner="bob", submitted_at=play.now))).settle()
+    assert not play.state.reservations
+    play.happen(an_exit(1)).settle()
+    assert list(play.launched()) == [1, 50]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from(["kind", "long"]), min_size=2, max_size=8))
+def test_with_one_user_nothing_changes(kinds: list[str]) -> None:
+    jobs = [a_job(number, kind=kind) for number, kind in enumerate(kinds, 1)]
+    orders = (order.shortest(1), order.floods_last(order.shortest(1)))
+    assert len({tuple(first_starts(one, *jobs, count=99)) for one in orders}) == 1
