@@ -12,9 +12,10 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
-from gpuq.core.state.events import Submitted
+from gpuq.core.state.events import QuotaSet, Submitted
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId
+from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.start_estimates import StartEstimates
@@ -234,3 +235,24 @@ def test_waiting_jobs_are_in_the_order_in_which_they_will_start() -> None:
     starts = StartEstimates(Scheduling(policy="shortest"), lambda: 0.0)
     queue.estimated(starts, 50.0)
     assert starts.order == [JobId(4), JobId(2), JobId(3)]
+
+
+def test_a_job_over_its_quota_has_no_estimate_and_stands_behind_the_others() -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    account = Account(QuotaScope.USER, "ada")
+    apply(state, QuotaSet(Quota(account, running_devices=1), "root"), 1.0)
+    apply(state, Submitted(a_job(3, owner="bob")), 2.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    starts.refresh(state, answers, LIMITS, 10.0)
+    assert list(starts.jobs) == [3]
+    assert starts.order == [3, 2]
+
+
+def test_a_flood_is_expected_to_start_after_the_jobs_of_others() -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    for number in range(3, 9):
+        apply(state, Submitted(a_job(number)), 0.0)
+    apply(state, Submitted(a_job(9, owner="bob")), 2.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    starts.refresh(state, answers, LIMITS, 10.0)
+    assert starts.order[:2] == [9, 2]

@@ -6,6 +6,8 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import Rate, Rates
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.quota import Account, Quota, QuotaScope
+from gpuq.messages.codec import plain
 from gpuq.messages.live import LiveView, ResidentStatus
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
@@ -65,3 +67,14 @@ async def test_expected_slowdown_is_shown_for_both_jobs_of_a_pair_and_for_no_job
     await harness.live(world, 3)
     alone = resident(await view(harness), older)
     assert (alone.expected_slowdown, alone.slowdown, alone.partners) == (None, None, ())
+
+
+async def test_the_use_of_accounts_with_a_quota_is_shown(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    account = Account(QuotaScope.USER, "ada")
+    harness.submit(project="nlp")
+    harness.store.add_request("quota", None, "root", harness.now, {"quota": plain(Quota(account, running_devices=4))})
+    await harness.live(world, 4)
+    [use] = (await view(harness)).uses
+    assert (use.scope, use.name, use.devices) == ("user", "ada", 1)
+    assert use.device_hours > 0

@@ -40,3 +40,20 @@ def test_calculation_lacks_where_a_number_is_missing_or_null() -> None:
     assert calculation("PredictedLoad", False, {**numbers, "limit_pct": None}) is None
     assert calculation("PredictedLoad", False, {"newcomer_pct": 60.0}) is None
     assert calculation("PredictedLoad", True, numbers) is None
+
+
+def test_a_reason_of_a_quota_names_the_limit_the_use_and_when_it_falls_below() -> None:
+    devices = {"user": "ann", "limit_devices": 4, "used_devices": 4, "wanted_devices": 2}
+    assert calculation("DeviceQuota", False, devices) == "user ann has 4 of 4 devices, and the job wants 2."
+    hours = {
+        "project": "nlp",
+        "limit_device_hours": 100.0,
+        "used_device_hours": 100.25,
+        "window_s": 604_800.0,
+        "free_at": 1_790_000_000.0,
+    }
+    said = calculation("DeviceHoursQuota", False, hours)
+    assert said is not None
+    assert said.startswith("project nlp has had 100.25 of 100 device-hours in 7-00:00:00; below the limit at 2026-09-2")
+    unknown = calculation("DeviceHoursQuota", False, {**hours, "free_at": None})
+    assert unknown == "project nlp has had 100.25 of 100 device-hours in 7-00:00:00."
