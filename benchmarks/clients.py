@@ -12,7 +12,7 @@ import sys
 import time
 
 
-class Client(asyncio.Protocol):
+class HttpClient(asyncio.Protocol):
     """One connection: the next request goes out when the answer to the last is in."""
 
     def __init__(self, request: bytes, left: list[int], done: asyncio.Future[None]) -> None:
@@ -57,7 +57,7 @@ async def _submit(path: str, count: int, clients: int) -> float:
     done: asyncio.Future[None] = loop.create_future()
     left = [count, count]
     request = head.encode() + b"\r\n\r\n" + body
-    made = [await loop.create_unix_connection(lambda: Client(request, left, done), path) for _ in range(clients)]
+    made = [await loop.create_unix_connection(lambda: HttpClient(request, left, done), path) for _ in range(clients)]
     began = time.perf_counter()
     for _, client in made:
         client.go()

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpuq.client import AsyncClient as AsyncClient
     from gpuq.client import Client as Client
-    from gpuq.client import Job as Job
+    from gpuq.client import JobInfo as JobInfo
 
 __version__ = "0.1.0"
 
@@ -24,7 +24,7 @@ def step(count: int = 1) -> None:
 
 def __getattr__(name: str) -> object:
     """Import the client when it is first used, because most importers only count steps."""
-    if name in {"AsyncClient", "Client", "Job"}:
+    if name in {"AsyncClient", "Client", "JobInfo"}:
         from importlib import import_module
 
         return getattr(import_module("gpuq.client"), name)

@@ -56,7 +56,7 @@ class JobOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Job:
+class JobInfo:
     """A job as it was when it was read.
 
     `exit_code` is None until its command has ended, and 128 + N if signal N ended it. `record` is the API's whole
@@ -85,7 +85,7 @@ class Client:
     def __init__(self, host: str | None = None) -> None:
         self._host = host
         self._of_thread = threading.local()
-        self._connections: list[http.Client] = []
+        self._connections: list[http.HttpClient] = []
 
     def __enter__(self) -> Self:
         return self
@@ -98,12 +98,12 @@ class Client:
         for connection in self._connections:
             connection.close()
 
-    def submit(self, *command: Word, **options: Unpack[JobOptions]) -> Job:
+    def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
         answer = self._http.post("/api/v1/jobs", submission(command, options), key=http.new_key())
         return self.job(answer["id"])
 
-    def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[Job]:
+    def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[JobInfo]:
         """A job for each combination of the grid's values, which take the place of `{key}` in the command's words.
 
         The last key of the grid changes fastest. All are queued or, if one is refused, none of the 500 it was sent with.
@@ -120,15 +120,15 @@ class Client:
         answer: dict[str, Any] = self._http.post("/api/v1/predict", submission(command, options))
         return answer
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> JobInfo:
         """The job as it is now, with its whole record. Raises NotFound."""
         return _job(self._http.get(f"/api/v1/jobs/{job_id}"))
 
-    def jobs(self, ids: Iterable[int]) -> list[Job]:
+    def jobs(self, ids: Iterable[int]) -> list[JobInfo]:
         """These jobs as they are now, with the records of the API's lists. Raises NotFound."""
         return [_job(record) for record in follow.jobs_of(self._http, list(ids))]
 
-    def queue(self) -> list[Job]:
+    def queue(self) -> list[JobInfo]:
         """The first thousand jobs that wait or run, of all users, with the records of the API's lists."""
         found = self._http.get("/api/v1/jobs", state="waiting,active", owner="all", limit=1000)
         return [_job(record) for record in found["jobs"]]
@@ -138,34 +138,34 @@ class Client:
         found: dict[str, Any] = self._http.get(f"/api/v1/jobs/{job_id}/explanation")
         return found
 
-    def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
+    def wait(self, jobs: Iterable[JobInfo | int], timeout_s: float | None = None) -> list[JobInfo]:
         """The jobs, in this order, once all have ended. Raises TimeoutError; they go on then."""
         ended = self._ended([_id(job) for job in jobs], timeout_s, follow.Retry())
         if ended is None:
             raise _late(timeout_s)
         return ended
 
-    def logs(self, job: Job | int, *, lines: int | None = None, attempt: int | None = None) -> str:
+    def logs(self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None) -> str:
         """The output so far of the last attempt, or of attempt number `attempt`; with `lines` only that many at its end."""
         return b"".join(Log(self._http, _id(job), attempt).pieces(lines)).decode("utf-8", "replace")
 
-    def stream(self, job: Job | int) -> Iterator[bytes]:
+    def stream(self, job: JobInfo | int) -> Iterator[bytes]:
         """The output as it comes, through all attempts, until the job has ended."""
-        connection = http.Client(self._host)  # the thread's own stays free for other calls in between
+        connection = http.HttpClient(self._host)  # the thread's own stays free for other calls in between
         try:
             yield from follow.output(connection, _id(job))
         finally:
             connection.close()
 
-    def cancel(self, job: Job | int) -> None:
+    def cancel(self, job: JobInfo | int) -> None:
         """End the job, waiting or running. Raises Conflict if it has ended."""
         self._http.post(f"/api/v1/jobs/{_id(job)}/cancel")
 
-    def hold(self, job: Job | int) -> None:
+    def hold(self, job: JobInfo | int) -> None:
         """Keep a waiting job from starting. Raises Conflict if it does not wait."""
         self._http.post(f"/api/v1/jobs/{_id(job)}/hold")
 
-    def release(self, job: Job | int) -> None:
+    def release(self, job: JobInfo | int) -> None:
         """Let a held job start. Raises Conflict if it is not held."""
         self._http.post(f"/api/v1/jobs/{_id(job)}/release")
 
@@ -174,16 +174,16 @@ class Client:
         found: list[dict[str, Any]] = self._http.get("/api/v1/gpus")
         return found
 
-    def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[Job] | None:
+    def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[JobInfo] | None:
         ended = follow.wait(self._http, ids, timeout_s, retry)
         return None if ended is None else [_job(record) for record in ended]
 
     @property
-    def _http(self) -> http.Client:
+    def _http(self) -> http.HttpClient:
         """The connection of this thread: one carries one request at a time."""
-        connection: http.Client | None = getattr(self._of_thread, "connection", None)
+        connection: http.HttpClient | None = getattr(self._of_thread, "connection", None)
         if connection is None:
-            connection = self._of_thread.connection = http.Client(self._host)
+            connection = self._of_thread.connection = http.HttpClient(self._host)
             self._connections.append(connection)
         return connection
 
@@ -204,13 +204,13 @@ class AsyncClient:
         """As `Client.close`."""
         self._client.close()
 
-    async def submit(self, *command: Word, **options: Unpack[JobOptions]) -> Job:
+    async def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """As `Client.submit`."""
         return await _in_thread(self._client.submit, *command, **options)
 
     async def map(
         self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]
-    ) -> list[Job]:
+    ) -> list[JobInfo]:
         """As `Client.map`."""
         return await _in_thread(self._client.map, *command, grid=grid, **options)
 
@@ -218,15 +218,15 @@ class AsyncClient:
         """As `Client.predict`."""
         return await _in_thread(self._client.predict, *command, **options)
 
-    async def job(self, job_id: int) -> Job:
+    async def job(self, job_id: int) -> JobInfo:
         """As `Client.job`."""
         return await _in_thread(self._client.job, job_id)
 
-    async def jobs(self, ids: Iterable[int]) -> list[Job]:
+    async def jobs(self, ids: Iterable[int]) -> list[JobInfo]:
         """As `Client.jobs`."""
         return await _in_thread(self._client.jobs, ids)
 
-    async def queue(self) -> list[Job]:
+    async def queue(self) -> list[JobInfo]:
         """As `Client.queue`."""
         return await _in_thread(self._client.queue)
 
@@ -234,7 +234,7 @@ class AsyncClient:
         """As `Client.explain`."""
         return await _in_thread(self._client.explain, job_id)
 
-    async def wait(self, jobs: Iterable[Job | int], timeout_s: float | None = None) -> list[Job]:
+    async def wait(self, jobs: Iterable[JobInfo | int], timeout_s: float | None = None) -> list[JobInfo]:
         """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
         ids, retry, now = [_id(job) for job in jobs], follow.Retry(), asyncio.get_running_loop().time
         deadline = inf if timeout_s is None else now() + timeout_s
@@ -247,25 +247,25 @@ class AsyncClient:
             if now() >= deadline:
                 raise _late(timeout_s)
 
-    async def logs(self, job: Job | int, *, lines: int | None = None, attempt: int | None = None) -> str:
+    async def logs(self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None) -> str:
         """As `Client.logs`."""
         return await _in_thread(self._client.logs, job, lines=lines, attempt=attempt)
 
-    async def stream(self, job: Job | int) -> AsyncIterator[bytes]:
+    async def stream(self, job: JobInfo | int) -> AsyncIterator[bytes]:
         """As `Client.stream`. Once cancelled, its thread ends with the next output."""
         pieces = self._client.stream(job)
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
-    async def cancel(self, job: Job | int) -> None:
+    async def cancel(self, job: JobInfo | int) -> None:
         """As `Client.cancel`."""
         await _in_thread(self._client.cancel, job)
 
-    async def hold(self, job: Job | int) -> None:
+    async def hold(self, job: JobInfo | int) -> None:
         """As `Client.hold`."""
         await _in_thread(self._client.hold, job)
 
-    async def release(self, job: Job | int) -> None:
+    async def release(self, job: JobInfo | int) -> None:
         """As `Client.release`."""
         await _in_thread(self._client.release, job)
 
@@ -331,13 +331,13 @@ def combinations(command: Sequence[Word], grid: Mapping[str, Iterable[object]]) 
         yield filled
 
 
-def _job(record: Mapping[str, Any]) -> Job:
+def _job(record: Mapping[str, Any]) -> JobInfo:
     state = JobState(record["state"])
-    return Job(record["id"], record["name"], state, record.get("exit_code"), record.get("reason"), record)
+    return JobInfo(record["id"], record["name"], state, record.get("exit_code"), record.get("reason"), record)
 
 
-def _id(job: Job | int) -> int:
-    return job.id if isinstance(job, Job) else job
+def _id(job: JobInfo | int) -> int:
+    return job.id if isinstance(job, JobInfo) else job
 
 
 def _late(timeout_s: float | None) -> TimeoutError:

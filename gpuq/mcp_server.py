@@ -18,7 +18,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from gpuq import __version__
 from gpuq.cli.quantities import parse_duration
-from gpuq.client import AsyncClient, Job
+from gpuq.client import AsyncClient, JobInfo
 from gpuq.errors import GpuqError
 
 _INSTRUCTIONS = """\
@@ -114,7 +114,7 @@ class Agent:
             raise
 
 
-def _summary(job: Job) -> dict[str, Any]:
+def _summary(job: JobInfo) -> dict[str, Any]:
     names = ("id", "name", "state", "exit_code", "reason", "pending_reason", "gpus", "devices", "expected_start_at")
     return {name: job.record[name] for name in names if job.record.get(name) is not None}
 

@@ -71,7 +71,7 @@ class _UnixConnection(http.client.HTTPConnection):
             os.close(folder)
 
 
-class Client:
+class HttpClient:
     """One gpuq. Keeps its connection between calls.
 
     While the endpoint is away but another part of its gpuq runs, calls wait up to `away_s` seconds: the supervisor restarts the
@@ -89,7 +89,7 @@ class Client:
         self._connection = self._open(values)
 
     @classmethod
-    def of(cls, options: argparse.Namespace, *, away_s: float = AWAY_S) -> Client:
+    def of(cls, options: argparse.Namespace, *, away_s: float = AWAY_S) -> HttpClient:
         """The gpuq that the command line names with --host, else the environment's."""
         return cls(options.host, away_s=away_s)
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from argcomplete import autocomplete
 from argcomplete.lexers import split_line
 
-from gpuq.cli.client import Client
+from gpuq.cli.client import HttpClient
 from gpuq.errors import GpuqError
 
 VARIABLE = "_ARGCOMPLETE"
@@ -58,7 +58,9 @@ def _offer_verbs(summaries: dict[str, str]) -> None:
 def _jobs(verb: str) -> dict[str, str]:
     """Ids, the newest first, with name and state."""
     try:
-        found = Client(away_s=0).get("/api/v1/jobs", state=",".join(_STATES.get(verb, ())) or None, limit=_MOST_JOBS)
+        found = HttpClient(away_s=0).get(
+            "/api/v1/jobs", state=",".join(_STATES.get(verb, ())) or None, limit=_MOST_JOBS
+        )
     except GpuqError:
         return {}
     return {str(job["id"]): f"{job['name']} {job['state'].lower()}" for job in found["jobs"]}
@@ -66,6 +68,6 @@ def _jobs(verb: str) -> dict[str, str]:
 
 def _hosts() -> dict[str, str]:
     try:
-        return {host["name"]: host["state"] for host in Client(away_s=0).get("/api/v1/hosts")}
+        return {host["name"]: host["state"] for host in HttpClient(away_s=0).get("/api/v1/hosts")}
     except GpuqError:
         return {}

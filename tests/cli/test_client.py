@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.cli.client import Client, _unreachable
+from gpuq.cli.client import HttpClient, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, _handler, problem, serve
@@ -54,12 +54,12 @@ def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, mo
     monkeypatch.setattr("gpuq.cli.client.SHARED_SOCKET", shared)
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
     own = f"unix://{tmp_path}/state/gpuq/run/api.sock"
-    assert Client(None, environ).address == own
+    assert HttpClient(None, environ).address == own
     shared.touch()
-    assert Client(None, environ).address == f"unix://{shared}"
+    assert HttpClient(None, environ).address == f"unix://{shared}"
     (tmp_path / "state" / "gpuq").mkdir(parents=True)
-    assert Client(None, environ).address == own
-    assert Client(None, {"GPUQ_HOME": "/nonexistent"}).address == "unix:///nonexistent/run/api.sock"
+    assert HttpClient(None, environ).address == own
+    assert HttpClient(None, {"GPUQ_HOME": "/nonexistent"}).address == "unix:///nonexistent/run/api.sock"
 
 
 def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
@@ -72,7 +72,7 @@ def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
 @pytest.mark.parametrize("host", ["http://example.com:8780", "http://10.0.0.1", "http://[fe80::1]:1"])
 def test_the_token_is_never_sent_over_plain_http_to_another_host(host: str) -> None:
     with pytest.raises(BadInput, match="could be read on the way"):
-        Client(host, {"GPUQ_TOKEN": "secret", "GPUQ_HOME": "/nonexistent"})
+        HttpClient(host, {"GPUQ_TOKEN": "secret", "GPUQ_HOME": "/nonexistent"})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_token_is_never_sent_over_plain_http_to_another_host(host: str) -> N
 def test_an_invalid_address_is_refused(host: str) -> None:
     if host:
         with pytest.raises(BadInput, match="no address"):
-            Client(host, {"GPUQ_HOME": "/nonexistent"})
+            HttpClient(host, {"GPUQ_HOME": "/nonexistent"})
 
 
 def test_a_home_with_a_path_too_long_for_a_socket_is_reached(gpuq: Command, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_socket_of_another_user_is_not_permitted(monkeypatch: pytest.MonkeyPat
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    client = Client(environ={"GPUQ_HOME": str(home)})
+    client = HttpClient(environ={"GPUQ_HOME": str(home)})
     monkeypatch.setattr("gpuq.cli.client._UnixConnection.connect", refuse)
     with pytest.raises(NotPermitted, match="another user"):
         client.get("/api/v1/gpus")
@@ -110,7 +110,7 @@ def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> No
     """The server may close an idle connection at any time; a read is safe to repeat."""
     api.on("GET", "/one", {"a": 1})
     api.on("GET", "/two", Reply(cut=True), Reply({"b": 2}))
-    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         assert client.get("/one") == {"a": 1}
         assert client.get("/two") == {"b": 2}
 
@@ -118,19 +118,19 @@ def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> No
 def test_a_truncated_answer_is_an_error(api: FakeApi) -> None:
     api.on("GET", "/one", Reply(cut_after=b'{"a": 1}'))
     with pytest.raises(Unreachable, match="broke off"):
-        Client(environ={"GPUQ_HOME": str(api.home)}).get("/one")
+        HttpClient(environ={"GPUQ_HOME": str(api.home)}).get("/one")
 
 
 def test_a_query_is_escaped(api: FakeApi) -> None:
     api.on("GET", "/one", {})
-    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         client.get("/one", state="A&B=C", limit=None, flag=1)
     assert api.requests[0].query == {"state": "A&B=C", "flag": "1"}
 
 
 def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) -> None:
     codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 1, 503: 4}
-    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         for status, code in codes.items():
             for raw in (b"<html>", b"", b"[1]", b'{"exit_code": "x"}'):
                 api.on("GET", "/one", Reply(raw=raw, status=status))
@@ -169,7 +169,7 @@ def test_calls_wait_for_an_absent_endpoint_while_another_service_runs(
     monkeypatch.setattr("gpuq.cli.console.note", lambda text: (said.append(text), waits.set()))
     lock, fake, answers = locked(home, part), FakeApi(home), []
     fake.on("GET", "/api/v1/gpus", samples.DEVICES)
-    client = Client(environ={"GPUQ_HOME": str(home)}, away_s=20)
+    client = HttpClient(environ={"GPUQ_HOME": str(home)}, away_s=20)
     asking = threading.Thread(target=lambda: answers.append(client.get("/api/v1/gpus")))
     try:
         asking.start()
@@ -191,7 +191,7 @@ def test_calls_do_not_wait_if_no_service_runs(home: Path) -> None:
         dead.bind(str(home / "run" / "api.sock"))
     started = time.monotonic()
     with pytest.raises(Unreachable, match="No gpuq is running"):
-        Client(environ={"GPUQ_HOME": str(home)}).get("/api/v1/gpus")
+        HttpClient(environ={"GPUQ_HOME": str(home)}).get("/api/v1/gpus")
     assert time.monotonic() - started < 10
 
 
@@ -199,7 +199,7 @@ def test_calls_wait_for_an_absent_endpoint_at_most_away_s(home: Path) -> None:
     lock = locked(home, "up.lock")
     try:
         with pytest.raises(Unreachable, match="No gpuq is running"):
-            Client(environ={"GPUQ_HOME": str(home)}, away_s=0.3).get("/api/v1/gpus")
+            HttpClient(environ={"GPUQ_HOME": str(home)}, away_s=0.3).get("/api/v1/gpus")
     finally:
         os.close(lock)
 
@@ -212,7 +212,7 @@ def test_a_database_that_stays_away_is_reported_after_the_last_try(
     away = problem(503, 4, "The database has not answered for 4 s.", "See `gpuq queue`.")
     api.on("POST", "/api/v1/jobs", away)
     api.on("POST", "/api/v1/jobs/1/cancel", away)
-    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         with pytest.raises(Unreachable, match="not answered") as error:
             client.post("/api/v1/jobs", {}, key="k")
         assert error.value.fix == "See `gpuq queue`."

@@ -27,5 +27,4 @@ def test_every_public_class_of_the_core_is_in_the_table_and_no_other_is() -> Non
 
 def test_no_name_of_a_public_class_stands_twice() -> None:
     names = Counter([*public_classes("gpuq"), *public_classes("workers")])
-    # `gpuq.client` is for users' own scripts, which see no other class of gpuq.
-    assert {name for name, count in names.items() if count > 1} <= {"Client", "Job"}
+    assert {name for name, count in names.items() if count > 1} == set()

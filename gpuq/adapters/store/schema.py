@@ -19,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0014"
+HEAD = "0012"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(

@@ -6,7 +6,7 @@ import argparse
 
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, Conflict, NotFound
 
@@ -32,7 +32,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     add("--dry-run", action="store_true", help="only say which jobs would be meant")
     options = parser.parse_args(words)
     body = {"where": _where(verb, options), "dry_run": options.dry_run}
-    answer: Record = Client.of(options).post(f"/api/v1/jobs/{verb}", body)
+    answer: Record = HttpClient.of(options).post(f"/api/v1/jobs/{verb}", body)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     refused = sum(len(one["ids"]) for one in answer["refused"])
     if options.json:

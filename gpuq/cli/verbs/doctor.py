@@ -19,7 +19,7 @@ from pathlib import Path
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.verbs import policy
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
@@ -50,7 +50,7 @@ def run(words: list[str]) -> int:
     """Check everything and print the results."""
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
-    client = Client.of(options, away_s=0)
+    client = HttpClient.of(options, away_s=0)
     try:
         devices = client.get("/api/v1/gpus")
     except GpuqError:
@@ -101,7 +101,7 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
     return checks
 
 
-def daemon_checks(client: Client) -> list[Check]:
+def daemon_checks(client: HttpClient) -> list[Check]:
     """The checks through the API."""
     try:
         ready: Record = client.look("/readyz")
@@ -131,7 +131,7 @@ _FIXES = {
 }
 
 
-def _devices(client: Client) -> Iterator[Check]:
+def _devices(client: HttpClient) -> Iterator[Check]:
     try:
         devices: list[Record] = client.get("/api/v1/gpus")
     except GpuqError as error:
@@ -163,7 +163,7 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("processes", NOTE, found, fix)
 
 
-def _lost(client: Client) -> Iterator[Check]:
+def _lost(client: HttpClient) -> Iterator[Check]:
     """What the record lost, as after a replica without the last commits replaced its database."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
@@ -174,7 +174,7 @@ def _lost(client: Client) -> Iterator[Check]:
         yield Check("record", NOTE, sentence, fix)
 
 
-def _policy(client: Client) -> Iterator[Check]:
+def _policy(client: HttpClient) -> Iterator[Check]:
     try:
         found: Record = client.get("/api/v1/policies")
     except NotFound:  # a daemon older than this command

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from gpuq.cli import console, job_labels
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import NotFound, Unreachable
 from gpuq.states import ENDED, MAY_REQUEUE
 
@@ -50,7 +50,7 @@ def note_end(job: Record) -> None:
 
 
 def wait(
-    client: Client, ids: Sequence[int], timeout_s: float | None = None, retry: Retry | None = None
+    client: HttpClient, ids: Sequence[int], timeout_s: float | None = None, retry: Retry | None = None
 ) -> list[Record] | None:
     """The jobs in the order of `ids`, once all have ended; None after `timeout_s`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -70,7 +70,7 @@ def wait(
     return [ended[job_id] for job_id in ids]
 
 
-def jobs_of(client: Client, ids: Sequence[int]) -> list[Record]:
+def jobs_of(client: HttpClient, ids: Sequence[int]) -> list[Record]:
     """These jobs in any state, in the given order. Raises NotFound for the first that does not exist."""
     found: dict[int, Record] = {}
     for start in range(0, len(ids), 500):
@@ -83,7 +83,7 @@ def jobs_of(client: Client, ids: Sequence[int]) -> list[Record]:
     return [found[job_id] for job_id in ids]
 
 
-def settled(client: Client, job: Record) -> bool:
+def settled(client: HttpClient, job: Record) -> bool:
     """Whether the job has ended and is not queued again. May wait a second to find out."""
     if job["state"] not in ENDED:
         return False
@@ -95,7 +95,7 @@ def settled(client: Client, job: Record) -> bool:
     return bool(again["state"] == job["state"] and again["attempt"] == job["attempt"])
 
 
-def follow(client: Client, job_id: int) -> int:
+def follow(client: HttpClient, job_id: int) -> int:
     """Copy the job's output to stdout as it comes, through all attempts, until it has ended. Returns its exit code."""
     out, chunks = sys.stdout.buffer, output(client, job_id)
     while True:
@@ -108,7 +108,7 @@ def follow(client: Client, job_id: int) -> int:
         out.flush()
 
 
-def output(client: Client, job_id: int) -> Generator[bytes, None, Record]:
+def output(client: HttpClient, job_id: int) -> Generator[bytes, None, Record]:
     """The job's output as it comes, through all attempts, until it has ended. The value at the end is the job."""
     retry = Retry()
     log = _Log(client, job_id)
@@ -124,7 +124,7 @@ def output(client: Client, job_id: int) -> Generator[bytes, None, Record]:
 class _Log:
     """Reads a job's log, attempt by attempt, and remembers the offset for when the daemon returns."""
 
-    def __init__(self, client: Client, job_id: int) -> None:
+    def __init__(self, client: HttpClient, job_id: int) -> None:
         self._client = client
         self._job = job_id
         self._attempt = 0

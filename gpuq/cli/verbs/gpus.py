@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 
 _BAR = 8
 # Names of this length still distinguish jobs, so columns are dropped before names are cut further.
@@ -18,7 +18,7 @@ def run(words: list[str]) -> int:
     """List devices."""
     parser = Parser("gpus", "Devices, and who is on them.\nPROMISED: memory that its jobs may grow into.")
     options = parser.parse_args(words)
-    devices: list[Record] = Client.of(options).get("/api/v1/gpus")
+    devices: list[Record] = HttpClient.of(options).get("/api/v1/gpus")
     if options.json or devices:
         console.show(options, devices, screen)
     else:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.console import Column
 from gpuq.errors import BadInput
 
@@ -40,7 +40,7 @@ def run(words: list[str]) -> int:
         )
     if (options.why is not None) and options.action != "drain":
         raise BadInput("`--why` goes with `drain`.", fix="Leave it out.")
-    client = Client.of(options)
+    client = HttpClient.of(options)
     if options.action == "list":
         console.show(options, client.get("/api/v1/hosts"), lambda found, width, _: listing(found, width))
         return 0

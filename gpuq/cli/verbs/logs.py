@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
 from gpuq.cli.verbs.submit import follow_or_leave
 from gpuq.errors import BadInput, NotFound
@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     job_id = one_id(options.id)
     lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
-    client = Client.of(options)
+    client = HttpClient.of(options)
     if options.follow:
         if options.json or lines is not None or attempt is not None or options.all_attempts:
             sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."
@@ -47,7 +47,7 @@ def run(words: list[str]) -> int:
     return _one_attempt(client, job_id, attempt, lines, as_json=options.json)
 
 
-def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | None, *, as_json: bool) -> int:
+def _one_attempt(client: HttpClient, job_id: int, attempt: int | None, lines: int | None, *, as_json: bool) -> int:
     log = Log(client, job_id, attempt)
     if as_json:
         job: Record = client.get(f"/api/v1/jobs/{job_id}")
@@ -62,7 +62,7 @@ def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | 
     return 0
 
 
-def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bool) -> int:
+def _all_attempts(client: HttpClient, job_id: int, lines: int | None, *, as_json: bool) -> int:
     """The logs of all attempts, each below a line with its number and ending. Returns 3 if one of them was deleted."""
     job: Record = client.get(f"/api/v1/jobs/{job_id}")
     code, found = 0, []
@@ -101,7 +101,7 @@ def _text(pieces: Iterable[bytes]) -> str:
 class Log:
     """The output of one attempt, by default the last. `attempt` is its number, None until something was read."""
 
-    def __init__(self, client: Client, job_id: int, attempt: int | None) -> None:
+    def __init__(self, client: HttpClient, job_id: int, attempt: int | None) -> None:
         self._client = client
         self._path = f"/api/v1/jobs/{job_id}/logs"
         self.attempt = attempt

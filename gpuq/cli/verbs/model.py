@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpuq import format as fmt
 from gpuq.cli import console, laboratory
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def run(words: list[str]) -> int:
         return _become_laboratory(options, ("data", "out"), needs=("scipy", "sklearn", *plots))
     if options.data is not None or options.out is not None:
         raise BadInput("--data and --out go with `characterize` only.", fix=fix)
-    client = Client.of(options)
+    client = HttpClient.of(options)
     if options.action == "status":
         answer = client.get("/api/v1/models")
     else:

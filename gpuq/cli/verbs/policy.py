@@ -12,7 +12,7 @@ import sys
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput, Failure, NotFound, Unreachable
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def fault(found: Record) -> str:
 def _fetch(options: Namespace) -> Record:
     """The answer of the daemon, else what is installed here."""
     try:
-        answer: Record = Client.of(options).get("/api/v1/policies")
+        answer: Record = HttpClient.of(options).get("/api/v1/policies")
     except Unreachable:
         if options.host is not None or os.environ.get("GPUQ_HOST"):
             raise

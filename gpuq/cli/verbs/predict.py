@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_options, messages
-from gpuq.cli.client import Client, Record, with_query
+from gpuq.cli.client import HttpClient, Record, with_query
 from gpuq.errors import NeverFits
 
 _ORIGINS = {
@@ -32,11 +32,11 @@ def run(words: list[str]) -> int:
     job_options.add_job_options(parser)
     options, body = job_options.parse(parser, words)
     query = {"beside": options.beside, "device_type": options.device_type}
-    return predict(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
+    return predict(HttpClient.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 
 
 def predict(
-    client: Client, body: Record, query: dict[str, str | None] | None = None, *, as_json: bool, colour: bool = False
+    client: HttpClient, body: Record, query: dict[str, str | None] | None = None, *, as_json: bool, colour: bool = False
 ) -> int:
     """Ask for the forecast of `body` and print it. Gives the exit code."""
     answer: Record = client.post(with_query("/api/v1/predict", query or {}), body)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels
 from gpuq.cli.arguments import Parser, add_ids
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, WAITING, JobState
 
@@ -64,7 +64,7 @@ def run(words: list[str]) -> int:
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
     add("-n", "--limit", type=int, metavar="N", help="at most N jobs, the newest; also of ended ones")
     options = parser.parse_args(words)
-    jobs, older = _jobs(Client.of(options), options)
+    jobs, older = _jobs(HttpClient.of(options), options)
     if options.json or jobs:
         console.show(options, jobs, screen)
         if older:
@@ -134,7 +134,7 @@ def parse_states(text: str) -> list[str]:
     return states
 
 
-def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bool]:
+def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record], bool]:
     """(the requested jobs, whether older ended ones were left out)."""
     if options.ids:
         from gpuq.cli.quantities import parse_ids
@@ -162,7 +162,7 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
     ), older
 
 
-def _newest(client: Client, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
+def _newest(client: HttpClient, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
     """The newest `limit` jobs (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.console import Column
 from gpuq.cli.quantities import parse_duration, whole
 from gpuq.errors import BadInput
@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
         )
     if limits and options.action != "set":
         raise BadInput("Limits go with `set`.", fix="As in `gpuq quota set --user ann --devices 4`.")
-    client = Client.of(options)
+    client = HttpClient.of(options)
     if options.action == "list":
         console.show(options, client.get("/api/v1/quotas"), lambda found, width, _: listing(found, width))
         return 0

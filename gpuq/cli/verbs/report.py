@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput
 
 _MOST_PAIRS = 12
@@ -24,7 +24,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
         raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
-    report: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
+    report: Record = HttpClient.of(options).get("/api/v1/report/shadow", days=int(options.days))
     console.show(options, report, lambda shown, width, _: screen(shown, width))
     return 0
 

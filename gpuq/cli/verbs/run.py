@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from gpuq.cli import console, job_options
-from gpuq.cli.client import Client
+from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
 from gpuq.errors import Conflict
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     parser = job_options.job_parser("run", "Submit, follow the output, exit with the job's code.")
     job_options.add_job_options(parser)
     options, body = job_options.parse(parser, words)
-    client = Client.of(options)
+    client = HttpClient.of(options)
     job_id = submit_one(client, body)
     console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
     try:
@@ -30,7 +30,7 @@ def run(words: list[str]) -> int:
                 f"gpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it."
             )
             return _CANCELLED_HERE
-    client = Client.of(options)
+    client = HttpClient.of(options)
     try:
         client.post(f"/api/v1/jobs/{job_id}/cancel")
     except Conflict:

@@ -9,7 +9,7 @@ from typing import Any
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 
 _BASES = {
     "within attempt": "against its time alone",
@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     parser = Parser("show", "All facts about one job: what was expected of it and what really happened.")
     add_id(parser)
     options = parser.parse_args(words)
-    job: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}")
+    job: Record = HttpClient.of(options).get(f"/api/v1/jobs/{one_id(options.id)}")
     console.show(options, job, screen)
     return 0
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuq.cli import console, job_options
 from gpuq.cli.arguments import warn_misplaced
-from gpuq.cli.client import Client, Record, new_key
+from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
 from gpuq.format import clean
@@ -47,8 +47,8 @@ def run(words: list[str]) -> int:
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
 
-        return predict(Client.of(options), body, as_json=options.json)
-    client = Client.of(options)
+        return predict(HttpClient.of(options), body, as_json=options.json)
+    client = HttpClient.of(options)
     job_id = submit_one(client, body)
     _report(options, job_id, body)
     if options.follow:
@@ -56,13 +56,13 @@ def run(words: list[str]) -> int:
     return _wait(client, [job_id]) if options.wait else 0
 
 
-def submit_one(client: Client, body: Record) -> int:
+def submit_one(client: HttpClient, body: Record) -> int:
     """Submit one job; its id. An idempotency key makes a repetition after a lost answer harmless."""
     answer: Record = client.post("/api/v1/jobs", body, key=new_key())
     return int(answer["id"])
 
 
-def follow_or_leave(client: Client, job_id: int) -> int:
+def follow_or_leave(client: HttpClient, job_id: int) -> int:
     """Follow the job to its end and return its exit code; Ctrl-C leaves it running."""
     try:
         return follow.follow(client, job_id)
@@ -85,7 +85,7 @@ def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
         console.note(f"Submitted job {job_id} ({clean(body['name'])}). {more}")
 
 
-def _wait(client: Client, ids: list[int]) -> int:
+def _wait(client: HttpClient, ids: list[int]) -> int:
     ended = follow.wait(client, ids)
     assert ended is not None
     for job in ended:
@@ -106,7 +106,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
     bodies = list(_bodies(options))
     if not bodies:
         raise BadInput("stdin holds no command.", fix="Write one command per line: printf 'train.py --lr 0.1\\n' | …")
-    client = Client.of(options)
+    client = HttpClient.of(options)
     ids: list[int] = []
     try:
         for batch in batches(bodies):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.console import Column
 from gpuq.cli.quantities import parse_duration
 from gpuq.errors import BadInput
@@ -32,7 +32,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if bool(options.id) != (options.action == "revoke"):
         raise BadInput("`revoke` needs ids, and only `revoke` takes them.", fix="`gpuq token list` shows the ids.")
-    client = Client.of(options)
+    client = HttpClient.of(options)
     if options.action == "list":
         console.show(options, client.get("/api/v1/tokens"), lambda found, width, _: listing(found["tokens"], width))
     elif options.action == "revoke":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuq import __version__
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record
+from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import GpuqError
 
 
@@ -14,7 +14,7 @@ def run(words: list[str]) -> int:
     parser = Parser("version", "The version of this command, and of the daemon if one answers.")
     options = parser.parse_args(words)
     try:
-        daemon: Record | None = Client.of(options, away_s=0).get("/version")
+        daemon: Record | None = HttpClient.of(options, away_s=0).get("/version")
     except GpuqError:
         daemon = None
     if options.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser, add_ids
-from gpuq.cli.client import Client
+from gpuq.cli.client import HttpClient
 from gpuq.cli.quantities import parse_duration, parse_ids
 from gpuq.cli.verbs import follow
 
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     ids = parse_ids(options.ids)
     timeout_s = parse_duration(options.timeout) if options.timeout else None
-    ended = follow.wait(Client.of(options), ids, timeout_s)
+    ended = follow.wait(HttpClient.of(options), ids, timeout_s)
     if ended is None:
         console.note(f"gpuq: not all ended within {options.timeout}; they go on.")
         return follow.TIMED_OUT

@@ -5,8 +5,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0014"
-down_revision = "0013"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 

@@ -6,7 +6,7 @@ The rows of such devices stay: the types of the devices that past attempts ran o
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0011"
+revision = "0010"
 down_revision = "0009"
 branch_labels = None
 depends_on = None
