@@ -205,12 +205,12 @@ async def test_a_commit_whose_answer_was_lost_is_kept_once_and_the_dispatcher_go
 ) -> None:
     """As when the connection to PostgreSQL breaks between the commit and its answer, each time."""
     monkeypatch.setattr("gpuq.daemon.loop._RETRY_S", 0)
-    world, commit, kept = World(harness.store, a_device()), harness.store.commit, list[int]()
+    world, commit, kept = World(harness.store, a_device()), harness.store.commit, list[Commit]()
 
     def loses_the_answer(batch: Commit) -> None:
         commit(batch)
-        if id(batch) not in kept:
-            kept.append(id(batch))
+        if not any(batch is one for one in kept):
+            kept.append(batch)
             raise Unreachable("The connection broke.")
 
     monkeypatch.setattr(harness.store, "commit", loses_the_answer)

@@ -13,11 +13,12 @@ from pathlib import Path
 from unittest import mock
 
 import msgspec
-from gpuq_workers import residents, run_job
+from gpuq_workers import launcher, residents, run_job
 from gpuq_workers.attempts import AttemptFolder, EndFile, StartFile
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.job_lease import lease_file, renew
+from gpuq_workers.launcher import ServiceLauncher
 from gpuq_workers.shim.lease import LONGEST_GRACE_S, JobLease
 from gpuq_workers.spool import Spool
 
@@ -124,7 +125,8 @@ class LeasedHost:
         worker = Worker(host=name, grace_s=0.3, hook=False)
         settings = Settings(home=self.home, redis_url=None, database_url="sqlite://", worker=worker)
         key, store = host_key(KEY, name), hosts.harness.store
-        self.orders = run_job.OrderContext(settings, key, store, self, self, name, hosts.clock)  # type: ignore[arg-type]
+        shims = ServiceLauncher(settings, self)  # type: ignore[arg-type]
+        self.orders = run_job.OrderContext(settings, key, store, self, shims, name, hosts.clock)  # type: ignore[arg-type]
         self.restart()
 
     def restart(self) -> None:
@@ -241,7 +243,7 @@ class LeasedHosts:
         with (
             mock.patch.object(residents, "is_alive", self.alive.__contains__),
             mock.patch.object(residents, "_left_of", lambda _: []),  # noqa: PT008
-            mock.patch.object(run_job, "send_signal", lambda *_: None),  # noqa: PT008
+            mock.patch.object(launcher, "send_signal", lambda *_: None),  # noqa: PT008
             mock.patch("os.fsync", lambda _: None),  # noqa: PT008
         ):
             for _ in range(5):
