@@ -111,7 +111,7 @@ async def join(request: web.Request) -> web.Response:
         "certificate": issued.pem,
         "authority": context.authority.file.read_text(),
         "host_key": host_key(private_secret(home.order_key_file), row.host),
-        "dispatcher": keys.public_text(keys.private_key(home.root / "dispatcher.key")),
+        "dispatcher": keys.public_text(keys.private_key(home.dispatcher_key_file)),
         "main": request.app[ADDRESSES],
     }
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

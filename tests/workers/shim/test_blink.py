@@ -158,6 +158,7 @@ def test_a_stop_ends_the_pause_at_once(attempt: Blinked) -> None:
     pids = generous(attempt, *python(HEARS), grace_s=30).pids(1)
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
+    os.kill(attempt.helper, signal.SIGTERM)  # as the shim sends it to every process below it
     attempt.stop()
     end = attempt.end(within_s=20)
     assert (end["ending"], end["exit_code"]) == ("stopped", 9)

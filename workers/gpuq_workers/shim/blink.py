@@ -100,8 +100,10 @@ class Blinks:
             try:
                 # The shim's handlers are not the helper's.
                 signal.set_wakeup_fd(-1)
-                for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):
                     signal.signal(number, signal.SIG_DFL)
+                # A stop sends it to every process below the shim. This one ends by the closed pipe, after its answer.
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 _blink(shim, self._main, self._folder, request, line)
                 failed = 0
             finally:
