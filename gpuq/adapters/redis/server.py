@@ -26,6 +26,7 @@ from gpuq.home import Home, write_private
 LONGEST_SOCKET_PATH = 107
 _PING_EVERY_S = 0.02
 _LOOK_EVERY_S = 0.01
+_SOCKET_OUTLIVES_S = 2.0
 
 
 def prepare(home: Home) -> ChildSpec:
@@ -69,19 +70,17 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
         until = time.monotonic() + within_s
         while any(map(is_alive, stale)) and time.monotonic() < until:
             time.sleep(_LOOK_EVERY_S)
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(home.redis_socket))
-        except (ConnectionRefusedError, FileNotFoundError):
-            home.redis_socket.unlink(missing_ok=True)
-            return len(stale)
-        except OSError:
-            pass  # there is a listener, but it is busy
-    raise Conflict(
-        f"Another server listens on {home.redis_socket}, and its data is not in this home.",
-        fix="End that server, or set GPUQ_HOME to another folder.",
-    )
+    # A server that has just been killed may keep its socket for a moment longer, until the last of its threads has ended.
+    until = time.monotonic() + (_SOCKET_OUTLIVES_S if stale else 0.0)
+    while _has_listener(home.redis_socket):
+        if time.monotonic() >= until:
+            raise Conflict(
+                f"Another server listens on {home.redis_socket}, and its data is not in this home.",
+                fix="End that server, or set GPUQ_HOME to another folder.",
+            )
+        time.sleep(_LOOK_EVERY_S)
+    home.redis_socket.unlink(missing_ok=True)
+    return len(stale)
 
 
 async def wait_ready(url: str, within_s: float) -> None:
@@ -147,6 +146,19 @@ def _quoted(path: Path) -> str:
     """A path in the quoting of a Redis configuration file, whatever bytes are in it."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in os.fsencode(path))
     return f'"{"".join(plain)}"'
+
+
+def _has_listener(path: Path) -> bool:
+    """Whether a process listens on this socket, even one that is too busy to accept."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+    return True
 
 
 def _check_socket_path(path: Path) -> None:

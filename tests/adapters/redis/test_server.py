@@ -157,6 +157,14 @@ def test_a_hung_server_is_ended_too(redis_server):
     assert redis_server.process.wait(5) == -signal.SIGKILL
 
 
+def test_the_socket_of_a_killed_server_may_outlive_it_for_a_moment(redis_server, monkeypatch):
+    """Its first thread is gone, and the kernel is still closing the files of the others."""
+    listens = iter([True, True, False])
+    monkeypatch.setattr("gpuq.adapters.redis.server._has_listener", lambda _: next(listens))
+    assert end_stale(redis_server.home) == 1
+    assert not redis_server.home.redis_socket.exists()
+
+
 def test_a_server_whose_socket_is_gone_is_found(redis_server):
     redis_server.home.redis_socket.unlink()
     assert end_stale(redis_server.home) == 1
