@@ -379,9 +379,7 @@ class MemoryStore(Store):
     def _was_kept(self, commit: Commit) -> bool:
         if not commit.entries or commit.entries[-1].seq != self.last_seq():
             return False
-        first = commit.entries[0]
-        kept = msgspec.structs.replace(first, body=_through_json(first.body), jobs=tuple(first.jobs))
-        return kept in self.entries
+        return _as_kept(commit.entries[0]) in self.entries
 
     def _refuse_impossible(self, commit: Commit) -> None:
         """Raise what SQL would raise, before anything is changed: so a refused commit leaves nothing behind."""
@@ -409,10 +407,7 @@ class MemoryStore(Store):
             raise Failure(f"The record lacks a job or an attempt that was to be changed: {', '.join(missing[:10])}.")
 
     def _write(self, commit: Commit) -> None:
-        self.entries += [
-            msgspec.structs.replace(entry, body=_through_json(entry.body), jobs=tuple(entry.jobs))
-            for entry in sorted(commit.entries, key=lambda entry: entry.seq)
-        ]
+        self.entries += map(_as_kept, sorted(commit.entries, key=lambda entry: entry.seq))
         for change in commit.jobs:
             record = self.job_rows[change.job.id].record
             plain, reason = _through_json(change.verdict), clean(change.reason)
@@ -494,6 +489,10 @@ def _is_selected(row: JobRow, wanted: Selection) -> bool:
         and (wanted.owner is None or row.record.owner == wanted.owner)
         and wanted.matches(submitted.name, row.record.kind, submitted.project)
     )
+
+
+def _as_kept(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, body=_through_json(entry.body), jobs=tuple(entry.jobs))
 
 
 def _through_json(value: Any) -> Any:
