@@ -26,6 +26,8 @@ def main() -> int:
     if unknown := sorted(set(asked.scripts) - set(SETTINGS)):
         parser.error(f"there is no script {unknown[0]!r}; there are: {', '.join(SETTINGS)}")
     names = asked.scripts or list(SETTINGS)
+    # Jobs run in a folder of their own. A link is not resolved, for the interpreter of an environment is one.
+    asked.python = str(Path(asked.python).absolute())
     return _run(names, asked) if asked.what == "run" else _judge(names, asked)
 
 
