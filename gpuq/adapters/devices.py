@@ -82,6 +82,10 @@ class Backend(Protocol):
         """Take readings at Unix time `now`. Called about once a second; never raises for a device that fails."""
         ...
 
+    def memory(self, resident: ResidentProcess, /) -> ResidentUsage | None:
+        """Its memory alone, for looks between two calls of `read`; None where only `read` takes it, or the process is gone."""
+        ...
+
     def faults(self) -> Sequence[DriverFault]:
         """The errors reported since the last call; empty where devices report none."""
         ...

@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
+# A job that needs its most memory within its first seconds may have ended before the second sample.
+_MEMORY_EVERY_S, _YOUNG_S = 0.1, 5.0
 _KEEP_EVENTS_S = 86_400.0
 
 
@@ -99,6 +101,7 @@ class WorkerService:
                 _every(_LOOK_EVERY_S, self._residents.look),
                 _every(_LOOK_EVERY_S, self._delivery.poll),
                 _every(self._settings.worker.sample_every_s, self._sample),
+                _every(_MEMORY_EVERY_S, self._sample_memory_of_young),
                 _every(_REPORT_EVERY_S, lambda: self._delivery.report(self.report())),
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
@@ -127,6 +130,12 @@ class WorkerService:
 
     async def _sample(self) -> None:
         await self._watch.look(self._residents.watched())
+
+    async def _sample_memory_of_young(self) -> None:
+        began = time.time() - _YOUNG_S
+        young = [one for one in self._residents.watched() if one.started_at is not None and one.started_at >= began]
+        if young:
+            await self._watch.look_at_memory(young)
 
     def report(self) -> wire.HostReport:
         """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
-from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees
+from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, TreeUsage
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.adapters.process import read_proc
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
@@ -156,6 +156,11 @@ class CpuBackend:
         self._last = look
         return Snapshot(readings, usage)
 
+    def memory(self, resident: ResidentProcess) -> ResidentUsage | None:
+        """The memory of its tree, in some 0.1 ms."""
+        tree = self._trees.read(resident.root_pid, self._clock())
+        return None if tree is None else _with_memory(tree, resident)
+
     def faults(self) -> Sequence[DriverFault]:
         """CPU cores report no errors."""
         return ()
@@ -167,21 +172,16 @@ class CpuBackend:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
             return ResidentUsage(None, None)
-        # Each device of a job on several has an even part. A tree without memory is ending.
-        memory = tree.memory_bytes // len(resident.devices) or None
+        usage = _with_memory(tree, resident)
         look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
-            return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
+            return usage
         # A tree's time can decrease: the time of a child that ends unreaped is lost.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
-        return ResidentUsage(
-            memory,
-            100 * spent / ((look.at - self._last.at) * cores),
-            self._joules(spent, look),
-            memory_is_estimate=tree.memory_is_estimate,
-        )
+        busy = 100 * spent / ((look.at - self._last.at) * cores)
+        return replace(usage, utilization_pct=busy, energy_joules=self._joules(spent, look))
 
     def _joules(self, spent: float, look: _Look) -> float | None:
         """The part of the processors' energy for `spent` seconds of one core, of all busy core seconds since the last look."""
@@ -273,6 +273,12 @@ class CpuBackend:
         running = usage.utilization_pct / 100 * sum(cores.values())
         held_back = max(worst, every / max(1.0, running + every)) + stolen
         return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
+
+
+def _with_memory(tree: TreeUsage, resident: ResidentProcess) -> ResidentUsage:
+    """Each device of a job on several has an even part. A tree without memory is ending."""
+    memory = tree.memory_bytes // len(resident.devices) or None
+    return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
 
 
 def _memory_of(residents: Sequence[ResidentProcess], usage: Mapping[AttemptId, ResidentUsage]) -> int | None:

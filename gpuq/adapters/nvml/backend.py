@@ -193,6 +193,10 @@ class NvmlBackend:
         usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
         return Snapshot(readings, usage)
 
+    def memory(self, _: ResidentProcess, /) -> None:
+        """None: a list of a device's processes takes the driver milliseconds, and jobs on GPUs run for longer than a second."""
+        return
+
     def close(self) -> None:
         """Let go of the driver."""
         self._events.close()

@@ -44,8 +44,9 @@ MOST_COMPARED = 4
 _NOISE = 0.05
 # Most / usual above which a range gives no bound: the job runs alone and is measured.
 WIDEST = 2.5
-# Memory is sampled once a second, so a shorter run may have needed more than any sample shows.
-SHORTEST_S = 1.5
+# A shorter run may have needed more memory than any sample shows. GPUs are sampled once a second, CPU devices ten times a
+# second in the first five seconds of a job.
+SHORTEST_S, SHORTEST_ON_CORES_S = 1.5, 0.3
 
 
 # Bytes of a process that no setting changes, at least and at most, by framework: anonymous memory of a process that trains a
@@ -82,9 +83,10 @@ class SettingRuns:
     first_step_s: float | None
 
     @classmethod
-    def of(cls, runs: Sequence[MeasuredRun]) -> SettingRuns:
-        """From runs with equal settings, at least one. Runs without a partner say how long the work takes, if there are any."""
-        long_enough = [run for run in runs if run.duration_s is None or run.duration_s >= SHORTEST_S]
+    def of(cls, runs: Sequence[MeasuredRun], shortest_s: float) -> SettingRuns:
+        """From runs with equal settings, at least one. Memory is taken from runs of `shortest_s` and longer, and the time of the
+        work from runs without a partner, if there are any."""
+        long_enough = [run for run in runs if run.duration_s is None or run.duration_s >= shortest_s]
         memory = [run.peak_memory_bytes for run in long_enough if run.peak_memory_bytes is not None]
         timed = [run for run in runs if run.duration_s is not None]
         alone = [run for run in timed if not run.shared] or timed
@@ -131,12 +133,13 @@ class ScriptRuns:
         self._groups: dict[tuple[tuple[str, Value], ...] | None, list[MeasuredRun]] = {}
         for run in self.runs:
             self._groups.setdefault(run.known.values, []).append(run)
-        self._rows = [SettingRuns.of(group) for group in list(self._groups.values())[-MOST_RUNS:]]
+        self._on_cores = device_type.startswith("cpu-")
+        shortest_s = SHORTEST_ON_CORES_S if self._on_cores else SHORTEST_S
+        self._rows = [SettingRuns.of(group, shortest_s) for group in list(self._groups.values())[-MOST_RUNS:]]
         sized = [(run.known.batch_log2, run.peak_memory_bytes) for run in self.runs]
         known = [(2.0**batch, float(peak)) for batch, peak in sized if batch is not None and peak is not None]
         self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
         """Batch sizes, and the bytes that were needed at each."""
-        self._on_cores = device_type.startswith("cpu-")
         self._compared: dict[tuple[object, ...], SettingsComparison] = {}
         self._seen: dict[tuple[str, int], dict[str, list[tuple[SettingChange, float]]]] = {}
 

@@ -346,6 +346,16 @@ def test_the_memory_of_a_tree_is_what_it_holds(spawn: Callable[[str], int]):
     assert 200 * 2**20 <= held < 240 * 2**20
 
 
+def test_memory_alone_is_read_without_a_look(spawn: Callable[[str], int]):
+    one, gone = (ResidentProcess(attempt(1), pid, (DEVICE,)) for pid in (spawn(HOLD), 2**22 + 1))
+    looker = backend()
+    alone, looked_at = looker.memory(one), looker.read(0.0, [one]).usage[one.attempt]
+    assert alone is not None
+    assert alone.memory_bytes == looked_at.memory_bytes
+    assert alone.utilization_pct is None
+    assert looker.memory(gone) is None
+
+
 def test_a_root_that_is_gone_has_unknown_usage_and_leaves_its_device_unknown():
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()

@@ -35,6 +35,9 @@ class Gpu:
     def read(self, now, residents):
         return Snapshot({} if self._reading is None else {GPU.id: self._reading}, {})
 
+    def memory(self, resident):
+        return None
+
     def placement(self, devices):
         return Placement({}, None)
 

@@ -41,6 +41,9 @@ class Twin:
         usage = {one.attempt: ResidentUsage(2**20, 37.0) for one in residents}
         return Snapshot({DEVICE.id: Reading(now, 2**21, 50.0, 0, self.foreign)}, usage)
 
+    def memory(self, resident):
+        return None
+
     def placement(self, devices) -> Placement:
         return Placement({"CUDA_VISIBLE_DEVICES": ""}, None)
 

@@ -146,8 +146,20 @@ def test_duration_at_two_measured_epochs_gives_a_line():
     assert half == pytest.approx(1010, rel=0.1)
 
 
-def test_run_shorter_than_the_sampling_shows_no_memory():
-    assert compared([ran(1.0, 1.0, hidden=8.0)], hidden=16.0).memory is None
+@pytest.mark.parametrize("setting", ["hidden", "layers", "image-size", "rows", "never-heard-of"])
+def test_p90_covers_a_smaller_setting_that_shortens_nothing(setting: str):
+    """A small model's step takes as long as its fixed cost: half the width may save no time."""
+    one = ran(1.0, 600.0, first_step_s=30.0, **{setting: 64.0})
+    usual, most = seconds(compared([one], **{setting: 32.0}).seconds)
+    assert (usual or 0) < 600 < (most or 0) < 1.2 * 600
+
+
+@pytest.mark.parametrize(
+    ("device_type", "shortest_s"), [(GPU, growth.SHORTEST_S), ("cpu-1", growth.SHORTEST_ON_CORES_S)]
+)
+def test_run_shorter_than_the_sampling_shows_no_memory(device_type: str, shortest_s: float):
+    assert compared([ran(1.0, 0.9 * shortest_s, hidden=8.0)], device_type, hidden=16.0).memory is None
+    assert compared([ran(1.0, shortest_s, hidden=8.0)], device_type, hidden=16.0).memory is not None
 
 
 def test_setting_of_one_side_counts_only_if_it_was_given():

@@ -33,6 +33,7 @@ class Twin:
 
     def __init__(self) -> None:
         self.usage: dict[AttemptId, ResidentUsage] = {}
+        self.memory_between: dict[AttemptId, ResidentUsage] = {}
         self.missing: set[DeviceId] = set()
         self.asked: list[ResidentProcess] = []
         self.closed = False
@@ -45,6 +46,9 @@ class Twin:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
+
+    def memory(self, resident: ResidentProcess) -> ResidentUsage | None:
+        return self.memory_between.get(resident.attempt)
 
     def faults(self) -> Sequence[DriverFault]:
         faults, self.pending_faults = self.pending_faults, []
@@ -109,6 +113,18 @@ def test_a_device_that_does_not_answer_leaves_the_rest_alone(bench: Bench):
     sample = bench.go(1, one)
     assert [device for device, _ in sample.readings] == [SECOND]
     assert sample.residents[0].memory_bytes is None
+
+
+def test_memory_between_two_samples_raises_the_peak_and_nothing_else(bench: Bench):
+    """A run of less than a second may need its most when no sample is taken."""
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.twin.memory_between[one.attempt] = ResidentUsage(700, None)
+    bench.sampler.sample_memory([one, two])
+    bench.twin.memory_between[one.attempt] = ResidentUsage(300, None)
+    bench.sampler.sample_memory([one, two])
+    measured = bench.sampler.finish(one.attempt)
+    assert (measured.peak_memory_bytes, measured.peak_utilization_pct) == (700, None)
+    assert bench.sampler.finish(two.attempt, two.folder).peak_memory_bytes is None
 
 
 def test_partners_share_a_device(bench: Bench):

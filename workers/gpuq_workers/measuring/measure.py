@@ -149,13 +149,9 @@ class Meter:
         if self._paused:
             return
         state, usage = self.state, look.usage
-        if usage.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
-            if usage.memory_is_estimate:
-                state.estimated_memory_bytes = max(usage.memory_bytes, state.estimated_memory_bytes or 0)
-            else:
-                state.peak_memory_bytes = max(usage.memory_bytes, state.peak_memory_bytes or 0)
-            if look.total_memory_bytes and state.pool_bytes is None:
-                state.pool_bytes = self._pool.look(usage.memory_bytes, look.total_memory_bytes)
+        self.add_memory(usage)
+        if usage.memory_bytes and look.total_memory_bytes and state.pool_bytes is None:
+            state.pool_bytes = self._pool.look(usage.memory_bytes, look.total_memory_bytes)
         state.energy_joules = _added(state.energy_joules, usage.energy_joules)
         state.idle_joules = _added(state.idle_joules, usage.idle_joules)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
@@ -165,6 +161,16 @@ class Meter:
             self._take_progress(look, look.progress)
         self._take_utilization(look)
         self._last = look
+
+    def add_memory(self, usage: ResidentUsage) -> None:
+        """Add the memory of `usage` to the peaks, and nothing else of it."""
+        if not usage.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
+            return
+        state = self.state
+        if usage.memory_is_estimate:
+            state.estimated_memory_bytes = max(usage.memory_bytes, state.estimated_memory_bytes or 0)
+        else:
+            state.peak_memory_bytes = max(usage.memory_bytes, state.peak_memory_bytes or 0)
 
     def pause(self) -> None:
         """Ignore looks until `resume`: the job or its partner is about to be paused."""

@@ -133,6 +133,13 @@ class Sampler:
             )
         return Sample(devices, tuple(snapshot.readings.items()), tuple(reports))
 
+    def sample_memory(self, residents: Sequence[WatchedResident]) -> None:
+        """Add the memory of these residents to their peaks, where the backend reads it between two samples."""
+        for resident in residents:
+            usage = self._backend.memory(resident)
+            if usage is not None:
+                self._watch(resident).meter.add_memory(usage)
+
     def pause(self, attempts: Sequence[AttemptId]) -> None:
         """Count nothing of these attempts until `resume`: one of them is about to be paused."""
         for watched in self._of(attempts):

@@ -46,6 +46,10 @@ class SamplerThread:
         loop = asyncio.get_running_loop()
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
 
+    async def look_at_memory(self, residents: Sequence[WatchedResident]) -> None:
+        """Add the memory of these residents to their peaks; returns when it is read."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.sample_memory, residents)
+
     def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
         self.devices = self._sampler.devices()
         return time.monotonic(), self._sampler.sample(time.time(), residents)
