@@ -195,7 +195,6 @@ class NvmlBackend:
 
     def memory(self, _: ResidentProcess, /) -> None:
         """None: a list of a device's processes takes the driver milliseconds, and jobs on GPUs run for longer than a second."""
-        return
 
     def close(self) -> None:
         """Let go of the driver."""
