@@ -4,6 +4,7 @@ How long Hypothesis may take says something about the machine, and nothing about
 """
 
 import gc
+import math
 import os
 import sys
 
@@ -38,3 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--count", type=int, default=None, help="repetitions of each row of tests/fleet (default: its short form)"
     )
     parser.addoption("--seed", type=int, default=1, help="the seed of the rows of tests/fleet")
+    parser.addoption(
+        "--budget",
+        type=float,
+        default=math.inf,
+        help="seconds after which no row begins another repetition (default: no limit)",
+    )

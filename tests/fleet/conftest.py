@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.fleet.rows import Row
 from tests.support.lab import why_not
 
 HERE = Path(__file__).parent
+FAILED = HERE.parents[1] / "build" / "fleet"
+"""What is kept of stories that failed."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +31,15 @@ def shared_fleet() -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    fleet = getattr(item, "funcargs", {}).get("shared_fleet")
+    if report.failed and isinstance(fleet, Fleet):
+        fleet.keep(FAILED / f"{item.name}-{time.strftime('%H%M%S')}")
+    return report
+
+
 @pytest.fixture
 def fleet(shared_fleet: Fleet) -> Fleet:
     """Whole, also after a story that failed in between."""
@@ -42,4 +54,4 @@ def row(request: pytest.FixtureRequest) -> Row:
     short = marker.args[0] if marker else 1
     name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
     config = request.config
-    return Row(name, config.getoption("--count") or short, config.getoption("--seed"))
+    return Row(name, config.getoption("--count") or short, config.getoption("--seed"), config.getoption("--budget"))

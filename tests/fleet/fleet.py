@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -91,7 +92,9 @@ class Fleet:
         for host in WORKERS:
             mine = {**settings, **self._gpus(host)}
             lines = "".join(f"{name}={value}\n" for name, value in mine.items())
-            self.shell(host, f"cat >>/etc/gpuq/environment <<'END'\n{lines}END\nchmod 1777 /srv")
+            # A file that every user may write: systemd gives /srv back to root at each boot.
+            ledger_file = f"install -m 666 /dev/null {ledger.FILE}"
+            self.shell(host, f"cat >>/etc/gpuq/environment <<'END'\n{lines}END\n{ledger_file}")
         self.shell("main", "systemctl start gpuqd")
         key = self.shell("main", f"cat {HOME}/order.key")
         self.shell("standby", f"install -m 600 -o gpuq -g gpuq /dev/stdin {HOME}/order.key", stdin=key)
@@ -113,10 +116,13 @@ class Fleet:
         return _GPUS
 
     def start(self) -> None:
-        """Start all units that do not run, and wait until every host can run jobs."""
+        """Start all units that do not run, put drained hosts back, and wait until every host can run jobs."""
         for host in WORKERS:
             units = ["gpuqd", "gpuq-api", "gpuq-worker"] if host in DISPATCHERS else ["gpuq-worker"]
             self.lab.run(host, "systemctl", "start", *units)
+        wait_for(lambda: self.leader()[1] and self.get("/api/v1/hosts")[0] == 200, 60)
+        for (host,) in self.sql("SELECT host FROM drained_hosts"):
+            self.resume(host)
         wait_for(self.is_whole, 60, lambda: str(self.get("/api/v1/hosts")))
 
     def mend(self) -> None:
@@ -131,8 +137,6 @@ class Fleet:
         left = [job for (job,) in self.sql("SELECT id FROM jobs WHERE NOT state = ANY(%s)", list(_ENDED))]
         self.control("cancel", left)
         self.wait(left)
-        for (host,) in self.sql("SELECT host FROM drained_hosts"):
-            self.resume(host)
 
     def is_whole(self) -> bool:
         """Whether the API answers, and all hosts report."""
@@ -157,6 +161,24 @@ class Fleet:
     def journal(self, host: str, unit: str, lines: int = 30) -> str:
         """The last lines of a unit's log."""
         return self.lab.run(host, "journalctl", "-q", "-o", "cat", "-n", str(lines), "-u", unit).stdout
+
+    def keep(self, folder: Path) -> None:
+        """Copy what tells why a story failed: of each host the log of its units, gpuq's home and the ledger, and the jobs."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for host in HOSTS:
+            if self.lab.is_up(host):
+                log = self.lab.run(
+                    host, "journalctl", "-q", "-o", "short-precise", "--since=-15min", check=False
+                ).stdout
+                (folder / f"{host}.log").write_text(log)
+        for host in WORKERS:
+            for name in (HOME, ledger.FILE):
+                copy = ["cp", "-a", self.lab.path(host, name), folder / f"{host}{name.replace('/', '-')}"]
+                subprocess.run(copy, check=False, capture_output=True)
+        with (folder / "record.txt").open("w") as file:
+            for table in ("jobs", "attempts", "requests", "leadership"):
+                rows = self.sql(f"SELECT to_json(t) FROM {table} t ORDER BY 1::text DESC LIMIT 300")
+                file.writelines(f"{table} {json.dumps(row)}\n" for (row,) in rows)
 
     def restart_redis(self, after_s: float = 0.0) -> None:
         """Kill Redis, and start an empty one after a while."""
@@ -276,13 +298,18 @@ class Fleet:
 
     def ledgers(self) -> list[Path]:
         """The ledger of each host."""
-        return [self.lab.path(host, "/srv/ledger") for host in WORKERS]
+        return [self.lab.path(host, ledger.FILE) for host in WORKERS]
+
+    def output(self, job: int) -> str:
+        """What a job printed, or why that cannot be read."""
+        return str(self.get(f"/api/v1/jobs/{job}/logs")[1])
 
     def faults(self, jobs: Iterable[int]) -> list[str]:
         """What is wrong with jobs that have ended and should have run once, to the exit codes that `submit` gave them."""
-        wanted, codes = list(jobs), self.codes(jobs)
+        wanted = list(jobs)
+        codes = self.codes(wanted)
         others = [
-            f"job {job} has exit code {codes.get(job)}"
+            f"job {job} has exit code {codes.get(job)}; its output: {self.output(job)[-1000:]!r}"
             for job in wanted
             if codes.get(job) != self._wanted_codes.get(job, 0)
         ]

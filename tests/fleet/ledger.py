@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+FILE = "/srv/ledger"
 JOB = ("/usr/bin/python3.11", "-ISE", "/opt/gpuq-src/tests/fleet/ledger_job.py")
 
 

@@ -33,7 +33,7 @@ def now() -> float:
 def write(what: str) -> None:
     job, attempt = os.environ["GPUQ_JOB_ID"], os.environ["GPUQ_ATTEMPT"]
     line = f"{what} {job} {attempt} {socket.gethostname()} {now():.3f} {os.getpid()}\n"
-    descriptor = os.open(LEDGER, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND)
     os.write(descriptor, line.encode())
     os.close(descriptor)
 

@@ -1,12 +1,16 @@
 """The rows of the campaign: each repeats one story, with chances from a seed, and writes down what came of each repetition.
 
-The lines of a row are kept in `build/fleet/ROW.jsonl`, and a repetition that stands there is not run again. So a row that was
-interrupted goes on where it was, and `--count` may grow. `python -m tests.fleet.rows` prints what all rows found.
+The lines of a row are kept in `measurements/fleet/ROW.jsonl`, and a repetition that stands there is not run again. So a row that
+was interrupted goes on where it was, also in another checkout, and `--count` may grow. `python -m tests.fleet.rows` prints what
+all rows found. A repetition that had a fault fails its row until its line says under `mended` what was wrong, and where it was
+mended.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import random
 import subprocess
 import sys
@@ -18,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "fleet"
+FOLDER = ROOT / "measurements" / "fleet"
+PRODUCT = ("gpuq", "workers", "migrations", "systemd")
 # Of a line, what is no figure of the story.
-_ABOUT = frozenset({"number", "seed", "times", "took_s", "commit", "fault"})
+_ABOUT = frozenset({"number", "seed", "times", "took_s", "load", "commit", "fault", "mended"})
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Row:
     name: str
     count: int
     seed: int
+    budget_s: float = math.inf
+    """No repetition is begun after so long; the row goes on in the next run."""
     folder: Path = FOLDER
 
     @property
@@ -45,26 +52,28 @@ class Row:
     ) -> None:
         """Run what is left of the row: `story(chance, times)` until it was run `count` times in all, up to `at_once` in a call.
 
-        `story` returns its figures, and raises if something is wrong; then the row ends. This fails if any repetition of the row,
-        also of an earlier run, had a fault, or if the 99th percentile of a figure is above its limit in `p99`.
+        `story` returns its figures, and raises if something is wrong; then the row ends. This fails if any repetition of the
+        row, also of an earlier run, had a fault that was not mended, or if the 99th percentile of a figure is above its limit
+        in `p99`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = read(self.path)
-        while (left := self.count - sum(line["times"] for line in lines)) > 0:
+        until = time.monotonic() + self.budget_s
+        while (left := self.count - sum(line["times"] for line in lines)) > 0 and time.monotonic() < until:
             number, times, began = len(lines), min(left, at_once), time.monotonic()
             line: dict[str, Any] = {"number": number, "seed": self.seed, "commit": commit(), "times": times}
             try:
                 line |= story(random.Random(f"{self.name} {self.seed} {number}"), times)
             except Exception as error:
-                line["fault"] = f"{type(error).__name__}: {error}"[:4000]
+                line["fault"] = f"{type(error).__name__}: {error}"[:2000]
                 raise
             finally:
-                line["took_s"] = round(time.monotonic() - began, 1)
+                line |= {"took_s": round(time.monotonic() - began, 1), "load": round(os.getloadavg()[0], 1)}
                 lines.append(line)
                 with self.path.open("a") as file:
                     file.write(json.dumps(line) + "\n")
         print("", *described(self.name, lines), sep="\n")
-        assert not [line for line in lines if "fault" in line]
+        assert not [line for line in lines if "fault" in line and "mended" not in line]
         for name, most in (p99 or {}).items():
             values = [line[name] for line in lines if name in line]
             assert values, f"no {name} was measured"
@@ -78,25 +87,31 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 @cache
 def commit() -> str:
-    """The commit that is checked out, with a + if something was changed since."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return found.stdout.strip()
+    """The last commit that changed the product, with a + if something of it was changed since."""
+
+    def git(*words: str) -> str:
+        words = ("git", *words, "--", *PRODUCT)
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    return git("log", "-1", "--format=%h", "--abbrev=8") + "+" * bool(git("status", "--porcelain"))
 
 
 def described(name: str, lines: Sequence[dict[str, Any]]) -> list[str]:
     """What a row found: repetitions, faults with their upper bound, and of each figure the median, 99th percentile and most."""
     failed = [line for line in lines if "fault" in line]
-    times = sum(line["times"] for line in lines)
-    bound = f" (95%: at most {3 / times:.2g} of all)" if lines and not failed else ""
+    left = [line for line in failed if "mended" not in line]
+    times = sum(line["times"] for line in lines if "fault" not in line)
+    bound = f" (95%: at most {3 / times:.2g} of all)" if times and not left else ""
     of = {word: ", ".join(sorted({str(line[word]) for line in lines})) for word in ("seed", "commit")}
-    found = [f"{name}: {times} times, {len(failed)} faults{bound}; seed {of['seed']}, commit {of['commit']}"]
-    found += [f"  fault in {line['number']}: {line['fault'].splitlines()[0]}" for line in failed]
+    loads = [line["load"] for line in lines if "load" in line]
+    load = f", load {min(loads):g} to {max(loads):g}" if loads else ""
+    faults = f"{len(left)} faults{bound}" + f", {len(failed) - len(left)} mended" * (len(left) < len(failed))
+    found = [f"{name}: {times} times, {faults}; seed {of['seed']}, commit {of['commit']}{load}"]
+    found += [
+        f"  fault in {line['number']}: {line['fault'].splitlines()[0]}"
+        + (f"; mended: {line['mended']}" if "mended" in line else "")
+        for line in failed
+    ]
     figures: dict[str, list[float]] = {}
     for line in lines:
         for key, value in line.items():

@@ -56,9 +56,21 @@ def test_the_log_of_a_host_that_is_away_names_the_place_and_is_whole_afterwards(
 
 def test_a_job_whose_host_loses_its_power_ends_and_its_log_is_there_afterwards(fleet: Fleet) -> None:
     job = printing(fleet, "node")
+    wait_for(lambda: b"node 2\n" in fleet.get(f"/api/v1/jobs/{job}/logs")[1], 20)
     fleet.lab.kill("node")
     assert fleet.get(f"/api/v1/jobs/{job}/logs")[0] == 503
     fleet.lab.boot("node")
     fleet.start()
     assert fleet.wait([job]) == {job: "NODE_FAIL"}
     assert fleet.gpuq("logs", str(job), "--json")["log"].startswith("node 1\nnode 2\n")
+
+
+def test_a_host_that_lost_its_power_runs_jobs_again(fleet: Fleet) -> None:
+    fleet.lab.kill("node")
+    fleet.lab.boot("node")
+    fleet.start()
+    for other in ("main", "standby"):
+        fleet.drain(other)
+    jobs = [fleet.submit(0.1) for _ in range(3)]
+    fleet.wait(jobs)
+    assert fleet.faults(jobs) == []
