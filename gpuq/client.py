@@ -145,9 +145,12 @@ class Client:
             raise _late(timeout_s)
         return ended
 
-    def logs(self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None) -> str:
-        """The output so far of the last attempt, or of attempt number `attempt`; with `lines` only that many at its end."""
-        return b"".join(Log(self._http, _id(job), attempt).pieces(lines)).decode("utf-8", "replace")
+    def logs(
+        self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None, search: str | None = None
+    ) -> str:
+        """The output so far of the last attempt, or of attempt number `attempt`; with `search` only lines that contain this
+        text, with `lines` only that many at its end."""
+        return b"".join(Log(self._http, _id(job), attempt, search).pieces(lines)).decode("utf-8", "replace")
 
     def stream(self, job: JobInfo | int) -> Iterator[bytes]:
         """The output as it comes, through all attempts, until the job has ended."""
@@ -247,9 +250,11 @@ class AsyncClient:
             if now() >= deadline:
                 raise _late(timeout_s)
 
-    async def logs(self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None) -> str:
+    async def logs(
+        self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None, search: str | None = None
+    ) -> str:
         """As `Client.logs`."""
-        return await _in_thread(self._client.logs, job, lines=lines, attempt=attempt)
+        return await _in_thread(self._client.logs, job, lines=lines, attempt=attempt, search=search)
 
     async def stream(self, job: JobInfo | int) -> AsyncIterator[bytes]:
         """As `Client.stream`. Once cancelled, its thread ends with the next output."""

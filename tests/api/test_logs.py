@@ -234,3 +234,36 @@ async def test_a_folder_that_is_a_link_gives_nothing(endpoint: Endpoint, folder:
     folder.symlink_to(tmp_path / "other")
     status, _ = await endpoint.get("/api/v1/jobs/7/logs")
     assert status == 404
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_search_gives_the_lines_with_the_text_from_any_host(
+    endpoint: Endpoint, elsewhere: OtherHosts, folder: Path, away: bool
+) -> None:
+    log = b"".join(b"step %d loss %d\n" % (number, number % 7) for number in range(100_000)) + b"at last loss 3"
+    elsewhere.log, wanted = log, [line for line in log.splitlines() if b"loss 3" in line]
+    if not away:
+        folder.mkdir()
+        (folder / "output.log").write_bytes(log)
+    assert (await body(endpoint, "?search=loss 3")).splitlines() == wanted
+    assert (await body(endpoint, "?search=loss 3&offset=-20")).splitlines() == wanted[-1:]
+    assert await body(endpoint, "?search=LOSS") == b""
+
+
+async def test_a_search_follows_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> None:
+    log = folder / "output.log"
+    log.write_bytes(b"loss 1\nother\nlos")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1&search=loss") as answer, asyncio.timeout(10):
+        assert await answer.content.readexactly(7) == b"loss 1\n"
+        with log.open("ab") as file:
+            file.write(b"s 2\nmore\nloss 3")
+        assert await answer.content.readexactly(7) == b"loss 2\n"
+        end(endpoint)
+        assert await answer.content.read() == b"loss 3\n"
+
+
+@pytest.mark.parametrize("query", ["search=", "search=a&limit=5", "search=a%00b"])
+async def test_a_search_that_cannot_be_done_is_refused(endpoint: Endpoint, folder: Path, query: str) -> None:
+    (folder / "output.log").write_bytes(b"a\n")
+    status, problem = await endpoint.get(f"/api/v1/jobs/7/logs?{query}")
+    assert (status, problem["exit_code"]) == (422, 2)

@@ -99,6 +99,12 @@ class LogsQuery(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PIECE, description="Bytes at most.")] | UnsetType = UNSET
     follow: Annotated[bool, Meta(description="Go on until the job has ended.")] = False
     attempt: Number | UnsetType = UNSET
+    search: (
+        Annotated[
+            str, Meta(min_length=1, max_length=400, pattern=NO_NUL, description="Only lines that contain this text.")
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class EventsQuery(msgspec.Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 Without `follow`: the bytes from `offset` on; with `limit`, also `X-Gpuq-Next-Offset` for the next request. With `follow=1`:
 chunks until the job has ended and all its output is sent; a job that starts again is followed into its next attempt.
+
+With `search` only the lines that contain a text. They are found here, wherever the log is: hosts of an earlier release cannot
+search.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
-from gpuq.errors import GpuqError, NotFound, Unreachable
+from gpuq.errors import BadInput, GpuqError, NotFound, Unreachable
+from gpuq.line_search import LineSearch
 
 _CHUNK = 256 * 1024
 _LOOK_EVERY_S = 0.15
@@ -41,6 +45,9 @@ async def output(request: web.Request) -> web.StreamResponse:
             fix=f"`gpuq logs {row.id} --all-attempts` prints them all.",
         )
     limit, last = params.given(query.limit), number or row.attempt
+    search = params.given(query.search)
+    if search is not None and limit is not None:
+        raise BadInput("`search` and `limit` exclude each other.", fix="Leave out one of them.")
     log = _Log(context, row.id, {attempt.number: attempt for attempt in attempts})
     first = await log.read(last, query.offset, _CHUNK)
     if first is None:
@@ -48,8 +55,9 @@ async def output(request: web.Request) -> web.StreamResponse:
     # An offset below 0 counts from the end, which only the first read knows.
     offset = max(0, query.offset) if first is None else first.next_offset - len(first.data) - first.dropped
     if query.follow or limit is None:
+        lines = None if search is None else LineSearch(search)
         only = number is not None
-        return await _Sender(context, request, log, last, offset, only=only, follow=query.follow).run()
+        return await _Sender(context, request, log, last, offset, lines, only=only, follow=query.follow).run()
     return await _piece(log, last, offset, limit)
 
 
@@ -107,13 +115,15 @@ async def _piece(log: _Log, number: int, offset: int, limit: int) -> web.Respons
 
 @dataclass
 class _Sender:
-    """Sends one job's output to one client: what there is now, or with `follow` until the job has ended."""
+    """Sends one job's output to one client, or the lines that `search` finds: what there is now, or with `follow` until the job
+    has ended."""
 
     context: ApiContext
     request: web.Request
     log: _Log
     number: int
     offset: int
+    search: LineSearch | None
     only: bool
     follow: bool
 
@@ -124,6 +134,7 @@ class _Sender:
         await answer.prepare(self.request)
         try:
             await self._send(answer)
+            await self._end_line(answer)
             await answer.write_eof()
         except ConnectionError:
             pass
@@ -141,6 +152,7 @@ class _Sender:
             over, newest = await self._ended()
             await self._drain(answer)
             if newest > self.number and not self.only:
+                await self._end_line(answer)
                 self.number, self.offset = newest, 0
                 continue
             if over:
@@ -161,8 +173,15 @@ class _Sender:
                 return  # it may be back at the next look
             if chunk is None or not chunk.data:
                 return
-            await answer.write(chunk.marked)
+            # Nothing is written where nothing is found: an empty piece would end a chunked answer.
+            if piece := chunk.marked if self.search is None else self.search.found(chunk.marked):
+                await answer.write(piece)
             self.offset = chunk.next_offset
+
+    async def _end_line(self, answer: web.StreamResponse) -> None:
+        """No more will come of the attempt, so its last line may lack a newline."""
+        if self.search is not None and (piece := self.search.last()):
+            await answer.write(piece)
 
     async def _ended(self) -> tuple[bool, int]:
         """(whether no more output will come, number of the newest attempt). False while the database is unreachable."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 from gpuq.cli import console, job_labels
 from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import NotFound, Unreachable
+from gpuq.line_search import LineSearch
 from gpuq.states import ENDED, MAY_REQUEUE
 
 T = TypeVar("T")
@@ -95,16 +96,23 @@ def settled(client: HttpClient, job: Record) -> bool:
     return bool(again["state"] == job["state"] and again["attempt"] == job["attempt"])
 
 
-def follow(client: HttpClient, job_id: int) -> int:
-    """Copy the job's output to stdout as it comes, through all attempts, until it has ended. Returns its exit code."""
+def follow(client: HttpClient, job_id: int, search: str | None = None) -> int:
+    """Copy the job's output to stdout as it comes, through all attempts, until it has ended. Returns its exit code.
+
+    With `search` only the lines that contain this text. They are found here, because only who sees all of the output knows the
+    offset at which to go on after a restart of the daemon.
+    """
     out, chunks = sys.stdout.buffer, output(client, job_id)
+    lines = None if search is None else LineSearch(search)
     while True:
         try:
             chunk = next(chunks)
         except StopIteration as end:
+            out.write(b"" if lines is None else lines.last())
+            out.flush()
             note_end(end.value)
             return exit_code(end.value)
-        out.write(chunk)
+        out.write(chunk if lines is None else lines.found(chunk))
         out.flush()
 
 

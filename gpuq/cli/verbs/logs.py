@@ -29,40 +29,43 @@ def run(words: list[str]) -> int:
     add = parser.add_argument
     add("-f", "--follow", action="store_true", help="go on until the job ends")
     add("-n", "--lines", metavar="N", help="only the last N lines")
+    add("--grep", metavar="TEXT", help="only the lines that contain TEXT")
     add("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")
     add("--all-attempts", action="store_true", help="of every attempt, the first one first")
     options = parser.parse_args(words)
     job_id = one_id(options.id)
     lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
+    if options.grep == "":
+        raise BadInput("--grep needs a text.", fix="gpuq logs 17 --grep error")
     client = HttpClient.of(options)
     if options.follow:
         if options.json or lines is not None or attempt is not None or options.all_attempts:
             sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."
             raise BadInput(sentence, fix="Leave out one of them.")
-        return follow_or_leave(client, job_id)
+        return follow_or_leave(client, job_id, options.grep)
     if options.all_attempts:
         if attempt is not None:
             raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
-        return _all_attempts(client, job_id, lines, as_json=options.json)
-    return _one_attempt(client, job_id, attempt, lines, as_json=options.json)
+        return _all_attempts(client, job_id, lines, options.grep, as_json=options.json)
+    return _one_attempt(Log(client, job_id, attempt, options.grep), lines, as_json=options.json)
 
 
-def _one_attempt(client: HttpClient, job_id: int, attempt: int | None, lines: int | None, *, as_json: bool) -> int:
-    log = Log(client, job_id, attempt)
+def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
     if as_json:
-        job: Record = client.get(f"/api/v1/jobs/{job_id}")
+        job: Record = log.client.get(f"/api/v1/jobs/{log.job_id}")
         text = _text(log.pieces(lines))
-        state = {"id": job_id, "state": job["state"], "exit_code": job.get("exit_code")}
+        state = {"id": log.job_id, "state": job["state"], "exit_code": job.get("exit_code")}
         console.print_json({**state, "attempt": log.attempt, "log": text})
         return 0
+    is_last = log.attempt is None
     _copy(log.pieces(lines))
-    if attempt is None and (log.attempt or 0) > 1:
-        rest = f"`gpuq logs {job_id} --all-attempts` prints the earlier ones too"
-        console.note(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
+    if is_last and (log.attempt or 0) > 1:
+        rest = f"`gpuq logs {log.job_id} --all-attempts` prints the earlier ones too"
+        console.note(f"gpuq: this was attempt {log.attempt} of job {log.job_id}; {rest}.")
     return 0
 
 
-def _all_attempts(client: HttpClient, job_id: int, lines: int | None, *, as_json: bool) -> int:
+def _all_attempts(client: HttpClient, job_id: int, lines: int | None, grep: str | None, *, as_json: bool) -> int:
     """The logs of all attempts, each below a line with its number and ending. Returns 3 if one of them was deleted."""
     job: Record = client.get(f"/api/v1/jobs/{job_id}")
     code, found = 0, []
@@ -72,7 +75,7 @@ def _all_attempts(client: HttpClient, job_id: int, lines: int | None, *, as_json
             _copy([f"==> job {job_id}, attempt {number} ({ending}) <==\n".encode()])
         text: str | None = None
         try:
-            pieces = Log(client, job_id, number).pieces(lines)
+            pieces = Log(client, job_id, number, grep).pieces(lines)
             if as_json:
                 text = _text(pieces)
             else:
@@ -99,16 +102,21 @@ def _text(pieces: Iterable[bytes]) -> str:
 
 
 class Log:
-    """The output of one attempt, by default the last. `attempt` is its number, None until something was read."""
+    """The output of one attempt, by default the last, or its lines that contain a text. `attempt` is its number, None until
+    something was read."""
 
-    def __init__(self, client: HttpClient, job_id: int, attempt: int | None) -> None:
-        self._client = client
-        self._path = f"/api/v1/jobs/{job_id}/logs"
+    def __init__(self, client: HttpClient, job_id: int, attempt: int | None, search: str | None = None) -> None:
+        self.client, self.job_id = client, job_id
+        self._search = search
         self.attempt = attempt
 
     def pieces(self, lines: int | None) -> Iterator[bytes]:
         """The log as it is now, in pieces; with `lines` only that many lines at its end, searched in growing pieces."""
         offset, size = 0, _FIRST_TAIL_BYTES
+        if self._search is not None:
+            found, _ = self._read(0)
+            yield found if lines is None else last_lines(found, lines)
+            return
         while lines is None:
             piece, headers = self._read(offset)
             following = int(headers.get("X-Gpuq-Next-Offset", offset))
@@ -127,7 +135,8 @@ class Log:
 
     def _read(self, offset: int) -> tuple[bytes, Message]:
         """(bytes from `offset` on, headers). Reads the attempt that the first answer names, even if another one starts."""
-        piece, headers = self._client.piece(self._path, offset=offset, attempt=self.attempt)
+        path = f"/api/v1/jobs/{self.job_id}/logs"
+        piece, headers = self.client.piece(path, offset=offset, attempt=self.attempt, search=self._search)
         number = headers.get("X-Gpuq-Attempt", "0")
         self.attempt = self.attempt or int(number) or None
         return piece, headers

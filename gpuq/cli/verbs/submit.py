@@ -62,10 +62,10 @@ def submit_one(client: HttpClient, body: Record) -> int:
     return int(answer["id"])
 
 
-def follow_or_leave(client: HttpClient, job_id: int) -> int:
-    """Follow the job to its end and return its exit code; Ctrl-C leaves it running."""
+def follow_or_leave(client: HttpClient, job_id: int, search: str | None = None) -> int:
+    """Follow the job to its end and return its exit code; Ctrl-C leaves it running. With `search` see follow.follow."""
     try:
-        return follow.follow(client, job_id)
+        return follow.follow(client, job_id, search)
     except KeyboardInterrupt:
         console.note(
             f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it."

@@ -375,3 +375,19 @@ def test_following_costs_no_busy_loop(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/42", until_a_second_is_over)
     assert gpuq("logs", "-f", "42").code == 125
     assert len(api.requests) < 12
+
+
+def test_a_search_is_the_apis_and_that_of_a_followed_job_is_done_here(gpuq: Command, api: FakeApi) -> None:
+    found = Reply(raw=b"loss 1\nloss 2\nloss 3\n", headers={"X-Gpuq-Attempt": "1"})
+    api.on("GET", "/api/v1/jobs/42", samples.running(42))
+    api.on("GET", LOGS, found)
+    assert gpuq("logs", "42", "--grep", "loss").out == "loss 1\nloss 2\nloss 3\n"
+    assert gpuq("logs", "42", "--grep", "loss", "-n", "2").out == "loss 2\nloss 3\n"
+    assert gpuq("logs", "42", "--grep", "loss", "--json").json["log"] == "loss 1\nloss 2\nloss 3\n"
+    assert {request.query["search"] for request in api.asked("GET", LOGS)} == {"loss"}
+    api.on("GET", "/api/v1/jobs/42", samples.running(42), samples.ended(42, "FAILED", 5))
+    api.on("GET", LOGS, Reply(cut_after=b"other\nlo"), Reply(raw=b"ss 4\nrest\nloss 5"))
+    done = gpuq("logs", "-f", "42", "--grep", "loss")
+    assert (done.code, done.out) == (5, "loss 4\nloss 5\n")
+    assert [request.query["offset"] for request in api.asked("GET", LOGS)[-2:]] == ["0", "8"]
+    assert gpuq("logs", "42", "--grep", "").code == 2
