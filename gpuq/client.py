@@ -49,6 +49,7 @@ class JobOptions(TypedDict, total=False):
     preemptible: bool
     signal: str
     blink: bool
+    notify: str | Sequence[str]
     chdir: Word
     python: Word
     env: Mapping[str, str]
@@ -316,6 +317,8 @@ def _as_typed(name: str, value: object) -> object:
         return [f"{variable}={text}" for variable, text in value.items()]
     if value is None or isinstance(value, bool):
         return value
+    if name == "notify" and isinstance(value, str):
+        return [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
     return str(value)

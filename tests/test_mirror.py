@@ -38,6 +38,8 @@ ELSEWHERE = {
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",
+    # With targets that take its message, and one that does not.
+    "gpuq/notifier/trial.py": "tests/notifier/test_serve.py",
     # With the shim's side of it.
     "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
     # Through the ring that they are parts of.

@@ -184,6 +184,7 @@ def _line(
         "priority": asked.priority,
         "share": asked.share.value,
         "max_slowdown": asked.max_slowdown,
+        "notify": None if asked.notify is None else list(asked.notify),
         "submitted_at": rfc3339(row.record.submitted_at),
         "submitted_at_unix": row.record.submitted_at,
         "state_since": rfc3339(row.state_since),

@@ -54,7 +54,7 @@ def job(request: web.Request, line: Line) -> Line:
         return line
     # What a job printed at its end is in its reason; a waiting job's is a rule.
     reason = None if line.state in ENDED else line.reason
-    line = replace(line, name=None, project=None, kind=None, command=[], log_path=None, reason=reason)
+    line = replace(line, name=None, project=None, kind=None, command=[], log_path=None, notify=None, reason=reason)
     if isinstance(line, JobView):
         attempts = [replace(attempt, log_path=None, reason=None) for attempt in line.attempts]
         nothing = dict.fromkeys(("cwd", "script", "script_sha256", "git_sha", "git_dirty"))

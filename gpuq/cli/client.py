@@ -278,6 +278,13 @@ def _nearest_socket(environ: dict[str, str]) -> Path:
     return home.api_socket if alone else SHARED_SOCKET
 
 
+def sends_notifications(environ: Mapping[str, str]) -> bool:
+    """Whether a process of the user sends notifications; `gpuq up` starts one within seconds."""
+    from gpuq.notify_file import state_folder
+
+    return is_held(state_folder(environ) / "lock") or is_held(Home.from_environment(dict(environ)).run / "up.lock")
+
+
 def is_held(lock: Path) -> bool:
     """Whether a process holds this lock file."""
     import fcntl

@@ -16,8 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpuq import notify_file
 from gpuq.cli import capture, console, header, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import sends_notifications
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -84,6 +86,8 @@ def add_job_options(parser: Parser) -> None:
     add("--signal", metavar="NAME", help="the signal to save its work on, as USR1; implies --preemptible; default TERM")
     blink = "pause it and its partner by turns, under 1%% of the time, to measure both"
     add("--blink", action="store_true", help=blink)
+    notify = "send a message, as end,fail:NAME (begin, end, fail, requeue, all); none; `gpuq notify --help`"
+    add("--notify", action="append", default=[], metavar="RULE", help=notify)
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     variable = "set a variable; NAME alone passes yours"
@@ -120,6 +124,7 @@ def submission(
         "preemptible": options.preemptible or options.signal is not None or None,
         "signal": _signal(options.signal),
         "blink": options.blink or None,
+        "notify": notify_file.option(options.notify, os.environ),
         "stdin": command.stdin,
         "umask": capture.umask(),
         "git_sha": commit,
@@ -128,6 +133,8 @@ def submission(
         "script_sha256": capture.script_sha256(script) if script else None,
         "hints": capture.hints(command, folder),
     }
+    if body["notify"] and not sends_notifications(os.environ):
+        _warn("nothing sends notifications now; start `gpuq notify run`")
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     return {name: value for name, value in body.items() if value is not None}

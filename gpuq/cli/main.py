@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "hold": ("hold", "keep waiting jobs from starting"),
     "release": ("release", "let held jobs start"),
     "gpus": ("gpus", "devices, and who is on them"),
+    "notify": ("notify", "messages about your jobs: list the targets, test them, send"),
     "policy": ("policy", "the scheduling policies: list them, show one"),
     "report": ("report", "report shadow: what sharing would have saved and cost"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),

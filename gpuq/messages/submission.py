@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
 from gpuq.messages.launch import SubmittedCommand
+from gpuq.notification import PATTERN as RULE
 
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096
@@ -117,6 +118,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The signal that asks it to save its work; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
     blink: bool = False
     """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
+    notify: Annotated[tuple[Annotated[str, Meta(max_length=500, pattern=RULE)], ...], Meta(max_length=10)] | None = None
+    """For which events its owner is sent a message, and to which targets, as in `end,fail:slack`; null: as the owner's own file
+    says. Addresses and passwords are in that file only."""
 
     def __post_init__(self) -> None:
         if self.signal is not None and not self.preemptible:

@@ -27,6 +27,7 @@ from typing import Any
 
 from systemd_watchdog import WatchDog
 
+from gpuq import notify_file
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.redis import server
 from gpuq.adapters.redis.stream import RedisStream
@@ -49,6 +50,7 @@ _STOP_SLACK_S = 10.0
 # After a `gpuq up` was killed, its endpoint takes a few seconds to end.
 _PORT_FREE_WITHIN_S = 5.0
 _SHORTEN_EVERY_S = 10.0
+_LOOK_FOR_TARGETS_EVERY_S = 5.0
 # A service that crashes this often before gpuq is up is taken not to start at all. Wrong settings and a missing driver or server
 # (exit codes 2 and 4) do not go away by themselves, so there the first crash counts.
 _CRASHES_AT_START = 5
@@ -129,6 +131,7 @@ class _Up:
         self._listen_to_signals()
         self._note(None)
         shortening = asyncio.create_task(self._keep_log_short())
+        notifying: asyncio.Task[None] | None = None
         try:
             starting = asyncio.create_task(self._start())
             await _first_of(starting, self._asked_to_stop.wait())
@@ -136,6 +139,7 @@ class _Up:
                 starting.result()
                 self._starting = False
                 self._greet()
+                notifying = asyncio.create_task(self._send_notifications())
                 await self._asked_to_stop.wait()
             else:
                 starting.cancel()
@@ -143,6 +147,8 @@ class _Up:
             left = await asyncio.to_thread(self._leave)
         finally:
             shortening.cancel()
+            if notifying is not None:
+                notifying.cancel()
             await self._stop_all()
         self._note(left)
         if left is not None and str(left):
@@ -283,6 +289,12 @@ class _Up:
         while True:
             shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
+
+    async def _send_notifications(self) -> None:
+        """Run the process that sends notifications once the user has targets. It starts last: the queue does not need it."""
+        while not notify_file.path(os.environ).exists():
+            await asyncio.sleep(_LOOK_FOR_TARGETS_EVERY_S)
+        self._keep(ChildSpec("notifier", python_module("gpuq.notifier"), self._home.logs / "notifier.log"))
 
     def _leave(self) -> _Remaining | None:
         """End the jobs if --stop-jobs was given. Returns what is left, None if the record cannot be read."""

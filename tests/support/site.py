@@ -48,6 +48,7 @@ class Site:
             **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
             "GPUQ_HOME": str(self.home),
             "GPUQ_DEVICES_BACKEND": "cpu",
+            "XDG_CONFIG_HOME": str(self.home / "config"),
             **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
         }
         if window_s is not None:

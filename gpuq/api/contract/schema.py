@@ -91,7 +91,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others.
 
-    In the summary of another user's job, `name`, `project`, `kind` and `log_path` are null and `command` is empty.
+    In the summary of another user's job, `name`, `project`, `kind`, `log_path` and `notify` are null and `command` is empty.
     """
 
     id: int
@@ -105,6 +105,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     share: str
     max_slowdown: float | None
+    notify: list[str] | None
     submitted_at: str
     submitted_at_unix: float
     state_since: str

@@ -65,6 +65,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("exit code", _known(str, job.get("exit_code"))),
         ("reason", None if refused else job_labels.full_reason(job)),  # a refusal stands below, with its numbers
         ("asked for", ", ".join(_asked_for(job)) or None),
+        ("messages", _known(lambda rules: " and ".join(map(fmt.clean, rules)) or "none", job.get("notify"))),
         ("log", _known(fmt.clean, job.get("log_path"))),
     ]
 

@@ -1,0 +1,129 @@
+"""Messages on their way: kept until their target took them, each target by itself, so that one that is away delays no other.
+
+A target that refuses is tried again after 10 s, then after twice as long, up to ten minutes; after a day a message is given up.
+Nothing that is logged or raised here contains an address: those hold passwords.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+
+from gpuq.notifier.watch import Notification
+
+log = logging.getLogger("gpuq.notifier")
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _KEPT_S = 10.0, 600.0, 86_400.0
+_APART = 3
+"""More messages than this for one target at once are sent as one."""
+_LISTED = 20
+_MOST_WAITING = 10_000
+_THREADS = 8
+
+Send = Callable[[Sequence[str], str, str], bool]
+"""(addresses, title, body) -> whether all of them took it. Blocks."""
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """A target that did not take a message is left alone until then (Unix seconds), and how long that was."""
+
+    until: float = 0.0
+    length_s: float = 0.0
+
+
+class Outbox:
+    """`waiting` are the messages that no target took so far, oldest first."""
+
+    def __init__(self, send: Send, waiting: Sequence[Notification] = ()) -> None:
+        self._send = send
+        self.waiting = list(waiting)
+        self._pauses: dict[str, Pause] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="send")
+        self._sending: dict[str, tuple[Future[bool], list[Notification]]] = {}
+
+    def add(self, messages: Sequence[Notification]) -> None:
+        """Take messages; beyond 10,000 the oldest are given up."""
+        self.waiting += messages
+        if len(self.waiting) > _MOST_WAITING:
+            log.warning("more than %d messages wait; the oldest are given up", _MOST_WAITING)
+            del self.waiting[:-_MOST_WAITING]
+
+    def turn(self, targets: Mapping[str, Sequence[str]], now: float) -> bool:
+        """Note what was sent, and begin to send what may be sent now. Returns whether `waiting` has changed."""
+        changed = self._note_sent(now)
+        for target in {message.target for message in self.waiting}:
+            mine = [message for message in self.waiting if message.target == target]
+            late = [message for message in mine if now - message.at > _KEPT_S]
+            if target not in targets or late:
+                given_up = mine if target not in targets else late
+                why = "is not in notify.toml any more" if target not in targets else "took nothing for a day"
+                log.warning("target %s %s: %d messages are given up", target, why, len(given_up))
+                self._remove(given_up)
+                changed = True
+            elif target not in self._sending and now >= self._pauses.get(target, Pause()).until:
+                title, body, sent = _next(mine)
+                self._sending[target] = (self._threads.submit(self._send, targets[target], title, body), sent)
+        return changed
+
+    def _note_sent(self, now: float) -> bool:
+        changed = False
+        for target, (future, sent) in list(self._sending.items()):
+            if not future.done():
+                continue
+            del self._sending[target]
+            if future.exception() is None and future.result():
+                log.info("target %s took %d messages", target, len(sent))
+                self._remove(sent)
+                self._pauses.pop(target, None)
+                changed = True
+                continue
+            length_s = min(_LONGEST_PAUSE_S, 2 * self._pauses.get(target, Pause()).length_s or _FIRST_PAUSE_S)
+            self._pauses[target] = Pause(now + length_s, length_s)
+            log.warning("target %s did not take a message; it is tried again in %.0f s", target, length_s)
+        return changed
+
+    def _remove(self, messages: Sequence[Notification]) -> None:
+        gone = set(messages)
+        self.waiting = [message for message in self.waiting if message not in gone]
+
+    @property
+    def sends(self) -> bool:
+        """Whether something is being sent."""
+        return bool(self._sending)
+
+    def close(self) -> None:
+        """Begin nothing more; what is being sent ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _next(messages: list[Notification]) -> tuple[str, str, list[Notification]]:
+    """(title, body, the messages that it is made of): one message, or a summary of many."""
+    if len(messages) <= _APART:
+        return messages[0].title, messages[0].body, messages[:1]
+    states = ", ".join(
+        f"{count} {state}" for state, count in Counter(message.state for message in messages).most_common()
+    )
+    lines = [message.title.removeprefix("gpuq: ") for message in messages[:_LISTED]]
+    more = len(messages) - len(lines)
+    return (
+        f"gpuq: {len(messages)} messages about your jobs ({states})",
+        "\n".join([*lines, *([f"and {more} more"] if more else [])]),
+        list(messages),
+    )
+
+
+def send(addresses: Sequence[str], title: str, body: str) -> bool:
+    """Send by apprise. False if one of the addresses is no address, or a service refused or did not answer."""
+    from apprise import Apprise, AppriseAsset, NotifyFormat, PersistentStoreMode
+
+    # Its log repeats addresses, and answers of services that repeat them.
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+    sender = Apprise(asset=AppriseAsset(app_id="gpuq", app_desc="gpuq", storage_mode=PersistentStoreMode.MEMORY))
+    if not all(sender.add(address) for address in addresses):
+        return False
+    # As text: what a job prints or is called is no markup.
+    return bool(sender.notify(body=body, title=title, body_format=NotifyFormat.TEXT))
