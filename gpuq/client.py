@@ -23,7 +23,7 @@ from gpuq.cli import client as http
 from gpuq.cli import job_options
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
-from gpuq.cli.verbs.submit import batches
+from gpuq.cli.verbs.submit import batches, submit_one, tidy_snapshots
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, JobState
 
@@ -54,6 +54,8 @@ class JobOptions(TypedDict, total=False):
     python: Word
     env: Mapping[str, str]
     pass_env: Sequence[str]
+    snapshot: bool
+    from_snapshot: str
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,7 @@ class Client:
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
-        answer = self._http.post("/api/v1/jobs", submission(command, options), key=http.new_key())
-        return self.job(answer["id"])
+        return self.job(submit_one(self._http, submission(command, options)))
 
     def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[JobInfo]:
         """A job for each combination of the grid's values, which take the place of `{key}` in the command's words.
@@ -110,10 +111,16 @@ class Client:
         The last key of the grid changes fastest. All are queued or, if one is refused, none of the 500 it was sent with.
         Raises BadInput also for a key that is in no word.
         """
-        bodies = [submission(words, options) for words in combinations(command, grid)]
+        bodies: list[dict[str, Any]] = []
+        for words in combinations(command, grid):
+            bodies.append(body := submission(words, options))
+            if "snapshot" in body:  # all are the same files, also if one is edited meanwhile
+                options = {**options, "from_snapshot": body["snapshot"]["key"]}
         ids: list[int] = []
         for batch in batches(bodies):
             ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
+        for body in bodies[:1]:
+            tidy_snapshots(self._http, body)
         return self.jobs(ids)
 
     def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:

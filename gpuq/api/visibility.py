@@ -16,6 +16,8 @@ from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
 from gpuq.errors import NotPermitted
 
+_OF_ITS_FILES = ("cwd", "script", "script_sha256", "git_sha", "git_dirty", "snapshot_folder", "snapshot_taken_from")
+
 Line = TypeVar("Line", bound=JobLine)
 
 
@@ -54,9 +56,11 @@ def job(request: web.Request, line: Line) -> Line:
         return line
     # What a job printed at its end is in its reason; a waiting job's is a rule.
     reason = None if line.state in ENDED else line.reason
-    line = replace(line, name=None, project=None, kind=None, command=[], log_path=None, notify=None, reason=reason)
+    line = replace(
+        line, name=None, project=None, kind=None, command=[], log_path=None, notify=None, snapshot=None, reason=reason
+    )
     if isinstance(line, JobView):
         attempts = [replace(attempt, log_path=None, reason=None) for attempt in line.attempts]
-        nothing = dict.fromkeys(("cwd", "script", "script_sha256", "git_sha", "git_dirty"))
+        nothing = dict.fromkeys(_OF_ITS_FILES)
         line = replace(line, **nothing, environment=[], attempts=attempts)
     return line

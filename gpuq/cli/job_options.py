@@ -23,6 +23,10 @@ from gpuq.cli.client import sends_notifications
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpuq.cli.snapshot import WorkTreeCopy
+
 _MOST_GPUS = 64
 # The limits of `gpuq.messages.submission.Submission`, checked here so that the message can name the option.
 _LONGEST = {"name": 200, "project": 200, "kind": 400}
@@ -90,6 +94,8 @@ def add_job_options(parser: Parser) -> None:
     add("--notify", action="append", default=[], metavar="RULE", help=notify)
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
+    add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
+    add("--from-snapshot", metavar="KEY", help="run the copy that an earlier --snapshot made; `gpuq show` has its key")
     variable = "set a variable; NAME alone passes yours"
     add("-e", "--env", action="append", default=[], metavar="NAME[=VALUE]", help=variable)
     add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
@@ -99,16 +105,30 @@ def submission(
     options: argparse.Namespace, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
 ) -> dict[str, Any]:
     """The body for these options and this command. `read` returns a script from standard input. Raises BadInput."""
-    here = capture.current_folder()
-    command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here, read=read)
-    folder, script = _working_folder(options.chdir, here), command.script
+    here = start = capture.current_folder()
+    taken = _snapshot(options, here)
+    if taken is not None:
+        taken.check_words(words, here)
+        start = taken.entered(here)
+    command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+    folder = _working_folder(options.chdir, here)
+    env = capture.environment(os.environ, options.pass_env, options.env)
+    if taken is None:
+        commit, dirty = capture.git_state(command.script.parent if command.script else here)
+    else:
+        command, folder, env = (
+            taken.command(command),
+            taken.entered(folder),
+            taken.environment(env, command.words[0], here),
+        )
+        commit, dirty = taken.commit, taken.changed
+    script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
-    commit, dirty = capture.git_state(script.parent if script else here)
     body: dict[str, Any] = {
         "command": command.words,
         "cwd": str(folder),
-        "env": capture.environment(os.environ, options.pass_env, options.env),
+        "env": env,
         "name": _label(options, "name") or default_name[: _LONGEST["name"]],
         "project": _label(options, "project"),
         "kind": _label(options, "kind"),
@@ -129,15 +149,29 @@ def submission(
         "umask": capture.umask(),
         "git_sha": commit,
         "git_dirty": dirty,
-        "script": str(script) if script else None,
+        "script": str(taken.original(script) if taken else script) if script else None,
         "script_sha256": capture.script_sha256(script) if script else None,
         "hints": capture.hints(command, folder),
+        "snapshot": taken.facts() if taken else None,
     }
     if body["notify"] and not sends_notifications(os.environ):
         _warn("nothing sends notifications now; start `gpuq notify run`")
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _snapshot(options: argparse.Namespace, here: Path) -> WorkTreeCopy | None:
+    """The copy of the work tree that the job is to run in; one for all submissions with these options. Raises BadInput."""
+    if not options.snapshot and options.from_snapshot is None:
+        return None
+    from gpuq.cli import snapshot
+
+    if options.from_snapshot is not None:
+        return snapshot.find(options.from_snapshot)
+    taken = snapshot.take(here)
+    options.from_snapshot = taken.key
+    return taken
 
 
 @cache

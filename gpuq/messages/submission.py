@@ -73,6 +73,16 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Those of `values` that the command or a configuration file gives; the others are what the script says."""
 
 
+class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The copy of a work tree that a job runs in."""
+
+    key: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
+    folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    """Its top."""
+    taken_from: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    """The top of the work tree that it is a copy of."""
+
+
 USUAL_UMASK = 0o022
 """The umask of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 
@@ -121,6 +131,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     notify: Annotated[tuple[Annotated[str, Meta(max_length=500, pattern=RULE)], ...], Meta(max_length=10)] | None = None
     """For which events its owner is sent a message, and to which targets, as in `end,fail:slack`; null: as the owner's own file
     says. Addresses and passwords are in that file only."""
+    snapshot: SnapshotPlace | None = None
+    """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
 
     def __post_init__(self) -> None:
         if self.signal is not None and not self.preemptible:
@@ -171,6 +183,24 @@ class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
     features: dict[str, Any]
     submitted_at: float
+
+
+def in_work_tree(submission: Submission) -> Submission:
+    """The submission as it would be without a snapshot: paths in the copy replaced by those in the work tree."""
+    if submission.snapshot is None:
+        return submission
+    copy, tree = submission.snapshot.folder, submission.snapshot.taken_from
+
+    def original(path: str) -> str:
+        return tree + path.removeprefix(copy) if path == copy or path.startswith(f"{copy}/") else path
+
+    return msgspec.structs.replace(
+        submission,
+        command=tuple(map(original, submission.command)),
+        cwd=original(submission.cwd),
+        env={name: value for name, value in submission.env.items() if name != "GPUQ_SUBMIT_DIR"},
+        snapshot=None,
+    )
 
 
 def command_of(submission: Submission) -> SubmittedCommand:

@@ -72,7 +72,7 @@ def environment(
         "PYTHONUNBUFFERED": "1",
         "USER": user.pw_name,
         **AS_NEEDED,
-        **{name: value for name, value in submitted.items() if not name.startswith("GPUQ_")},
+        **{name: text for name, text in submitted.items() if not name.startswith("GPUQ_") or name == "GPUQ_SUBMIT_DIR"},
     }
     # Set with or without the hook: it also marks the processes of this attempt.
     progress_file = folder / "progress"

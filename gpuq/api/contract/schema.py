@@ -124,6 +124,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     exit_code: int | None
     log_path: str | None
+    snapshot: str | None
+    """The key of the copy of the work tree that it runs in."""
     live: LiveNumbers | None
     position: int | None
     expected_start: ExpectedStart | None
@@ -146,6 +148,11 @@ class JobView(JobLine, frozen=True, kw_only=True):
     script_sha256: str | None
     git_sha: str | None
     git_dirty: bool | None
+    snapshot_folder: str | None
+    """The top of that copy."""
+    snapshot_taken_from: str | None
+    """The top of the work tree that it is a copy of."""
+    signal: str | None
     environment: list[str]
     umask: int | None
     declared_memory_bytes: int | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from gpuq import format as fmt
@@ -34,12 +35,14 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
     state = console.paint(job["state"], style or "", colour and style is not None)
     verdict = messages.lines(job["verdict"]) if job.get("verdict") else []
     why = [f"  {part}" for line in verdict for part in console.wrapped(line, width - 2)]
+    again = [f"  {command}"] if (command := _again(job)) else []  # not wrapped, so that it can be copied
     return [
         f"{console.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}",
         *console.facts(_what(job), width),
         *console.section("where", console.facts(_where(job), width), colour),
         *console.section("why", why, colour),
         *console.section("forecast and actual", list(_comparison(job, width)), colour),
+        *console.section("run again", again, colour),
         *console.section("attempts", _attempts(job, width), colour),
     ]
 
@@ -68,6 +71,53 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("messages", _known(lambda rules: " and ".join(map(fmt.clean, rules)) or "none", job.get("notify"))),
         ("log", _known(fmt.clean, job.get("log_path"))),
     ]
+
+
+def _again(job: Record) -> str | None:
+    """The command that submits a job with the same files; None without a snapshot. Its variables are those of the shell."""
+    if not job.get("snapshot"):
+        return None
+    from os.path import relpath
+    from shlex import join
+
+    copy, tree, folder = Path(job["snapshot_folder"]), Path(job["snapshot_taken_from"]), Path(job["cwd"])
+    inside = folder.is_relative_to(copy)
+    start = tree / folder.relative_to(copy) if inside else tree
+    options = ["--from-snapshot", job["snapshot"], *([] if inside else ["-C", str(folder)]), *_options(job)]
+    words = [*job["command"]]
+    script = (
+        str(copy / Path(job["script"]).relative_to(tree)) if (job.get("script") or "").startswith(f"{tree}/") else ""
+    )
+    if script in words[:2]:  # as it was typed: gpuq has put the interpreter before it
+        place = words.index(script)
+        options += ["--python", words[0]] if place and script.endswith(".py") else []
+        words = [relpath(script, folder) if inside else script, *words[place + 1 :]]
+    else:
+        words = ["--", *words]
+    return fmt.clean(f"cd {join([str(start)])} && gpuq submit {join([*options, *words])}")
+
+
+def _options(job: Record) -> Iterator[str]:
+    """The options of `gpuq submit` that give this job's wishes, but for its kind and its deadline."""
+    most = f"-{job['most_gpus']}" if job.get("most_gpus") else ""
+    values = {
+        "--name": job.get("name"),
+        "--project": job.get("project"),
+        "--gpus": f"{job['gpus']}{most}" if job.get("gpus", 1) > 1 or most else None,
+        "--gpu-mem": f"{job['declared_memory_bytes']}B" if job.get("declared_memory_bytes") else None,
+        "--time": f"{job['time_limit_s']:.0f}s" if job.get("time_limit_s") else None,
+        "--max-slowdown": job.get("max_slowdown"),
+        "--priority": job.get("priority") or None,
+        "--signal": (job.get("signal") or "").removeprefix("SIG") or None,
+    }
+    yield from (f"{option}={value}" for option, value in values.items() if value is not None)
+    switches = {
+        "--share=never": job.get("share") == "never",
+        "--requeue": job.get("requeue_on_node_fail"),
+        "--preemptible": job.get("preemptible") and not job.get("signal"),
+        "--blink": job.get("blink"),
+    }
+    yield from (option for option, given in switches.items() if given)
 
 
 def _asked_for(job: Record) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -59,7 +60,17 @@ def run(words: list[str]) -> int:
 def submit_one(client: HttpClient, body: Record) -> int:
     """Submit one job; its id. An idempotency key makes a repetition after a lost answer harmless."""
     answer: Record = client.post("/api/v1/jobs", body, key=new_key())
+    tidy_snapshots(client, body)
     return int(answer["id"])
+
+
+def tidy_snapshots(client: HttpClient, body: Record) -> None:
+    """After a submission with a snapshot: note that this gpuq uses it, and remove those that are old and not in use."""
+    if "snapshot" in body:
+        from gpuq.cli import snapshot
+
+        snapshot.note_address(body["snapshot"]["key"], client.address)
+        snapshot.remove_old(client, time.time())
 
 
 def follow_or_leave(client: HttpClient, job_id: int, search: str | None = None) -> int:
@@ -118,6 +129,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
             )
         _print_ids(options, ids)
         raise
+    tidy_snapshots(client, bodies[0])
     _print_ids(options, ids)
     return _wait(client, ids) if options.wait else 0
 

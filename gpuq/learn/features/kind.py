@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
-from gpuq.messages.submission import Hints, Submission
+from gpuq.messages.submission import Hints, Submission, in_work_tree
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import EffectiveSettings, effective_settings
 
@@ -61,8 +61,9 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     """(kind, signature, features) of a submission. Never raises.
 
     `--kind` overrides the kind; two users who name the same kind share its history, for the same number of devices. A changed
-    script keeps the kind and changes the signature.
+    script keeps the kind and changes the signature. A snapshot changes neither.
     """
+    submission = in_work_tree(submission)
     template = _template(submission)
     who = submission.project or owner
     kind = submission.kind or f"{_plain(who)}:{template.text()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpuq.cli.verbs import show
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi
 
@@ -156,3 +157,26 @@ def test_show_says_why_the_measured_memory_is_only_a_bound(
     assert why in out
     assert "only what the job needs at most" in " ".join(out.split())
     assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_a_job_with_a_snapshot_says_how_to_run_its_files_again() -> None:
+    copy, tree = "/home/ana/.local/state/gpuq/snapshots/3f2a91c07b64d8e5/nlp", "/home/ana/nlp"
+    job = samples.job(
+        42,
+        snapshot="3f2a91c07b64d8e5",
+        snapshot_folder=copy,
+        snapshot_taken_from=tree,
+        command=["/usr/bin/python3", f"{copy}/src/train.py", "--name", "a b"],
+        cwd=f"{copy}/src",
+        script=f"{tree}/src/train.py",
+        name="train.py",
+        gpus=2,
+        time_limit_s=5400.0,
+        requeue_on_node_fail=True,
+    )
+    lines = show.screen(job, 80, colour=False)
+    assert lines[lines.index("run again") + 1] == (
+        "  cd /home/ana/nlp/src && gpuq submit --from-snapshot 3f2a91c07b64d8e5 --name=train.py --gpus=2 --time=5400s "
+        "--requeue --python /usr/bin/python3 train.py --name 'a b'"
+    )
+    assert "run again" not in show.screen(samples.job(43), 80, colour=False)
