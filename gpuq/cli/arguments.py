@@ -127,24 +127,17 @@ class Parser(argparse.ArgumentParser):
         return any(option in action.option_strings and action.nargs != 0 for action in self._actions)
 
 
+_IN_WORDS = "its name, @ (your last), @~1 (the one before)"
+
+
 def add_ids(parser: Parser, *, optional: bool = False) -> None:
-    """The job ids, as `42`, `42-50` or `42,44`."""
-    parser.add_argument("ids", nargs="*" if optional else "+", metavar="ID", help="job ids: 42, 42-50 or 42,44")
+    """The jobs, as `gpuq.cli.job_ids` reads them."""
+    parser.add_argument("ids", nargs="*" if optional else "+", metavar="ID", help=f"jobs: 42, 42-50, {_IN_WORDS}")
 
 
 def add_id(parser: Parser) -> None:
-    """One job id."""
-    parser.add_argument("id", metavar="ID", help="a job id")
-
-
-def one_id(word: str) -> int:
-    """The single id in `word`. Raises BadInput."""
-    from gpuq.cli.quantities import parse_ids
-
-    ids = parse_ids([word])
-    if len(ids) != 1:
-        raise BadInput(f"`{word}` names {len(ids)} jobs, and this takes one.", fix="Give one id.")
-    return ids[0]
+    """One job, as `gpuq.cli.job_ids` reads it."""
+    parser.add_argument("id", metavar="ID", help=f"a job: its id, {_IN_WORDS}")
 
 
 # --- options of ours behind the script ------------------------------------------------------------------------------

@@ -113,16 +113,6 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
     return int(text)
 
 
-def parse_ids(words: list[str]) -> list[int]:
-    """The job ids of `42`, `42-50`, `42,44`, in the given order and without repetitions."""
-    ids: dict[int, None] = {}
-    for first, last in parse_ranges(words):
-        if last - first >= 100_000:
-            raise BadInput(f"the range {first}-{last} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
-        ids.update(dict.fromkeys(range(first, last + 1)))
-    return list(ids)
-
-
 def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
     """(first, last) id of each of `42`, `42-50`, `42,44`, in the given order."""
     ranges = []

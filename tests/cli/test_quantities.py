@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.cli.quantities import parse_duration, parse_ids, parse_moment, parse_size, parse_slowdown
+from gpuq.cli.quantities import parse_duration, parse_moment, parse_ranges, parse_size, parse_slowdown
 from gpuq.errors import BadInput
 
 UNITS = {
@@ -113,7 +113,7 @@ def test_no_text_raises_anything_but_bad_input(text: str) -> None:
         with suppress(BadInput):
             assert math.isfinite(parse(text))
     with suppress(BadInput):
-        assert parse_ids([text])
+        assert parse_ranges([text])
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,7 @@ def test_an_invalid_or_past_moment_is_refused(text: str) -> None:
         parse_moment(text, now=86_400)
 
 
-def test_ids_come_as_numbers_ranges_and_lists_each_once() -> None:
-    assert parse_ids(["42", "44-46", "1,2", "45"]) == [42, 44, 45, 46, 1, 2]
-
-
-@pytest.mark.parametrize("word", ["", "x", "4-", "-4", "5-4", "1-1000000", "4.2", "٤", "9" * 30])
+@pytest.mark.parametrize("word", ["", "x", "4-", "-4", "5-4", "4.2", "٤", "9" * 30])
 def test_an_invalid_id_is_refused(word: str) -> None:
     with pytest.raises(BadInput):
-        parse_ids([word])
+        parse_ranges([word])

@@ -84,7 +84,9 @@ def test_what_cannot_be_submitted(site: Site, words: tuple[str | bytes, ...], se
 @pytest.mark.parametrize("verb", ["show", "cancel", "logs", "wait", "explain", "hold", "release"])
 def test_a_job_that_does_not_exist(site: Site, verb: str) -> None:
     assert "There is no job 999999." in said(site, 3, verb, "999999")
-    assert "`abc` is not a job id." in said(site, 2, verb, "abc")
+    assert "`abc` is not a job id, and none of your jobs has this name." in said(site, 3, verb, "abc")
+    assert "`4-` is not a job id." in said(site, 2, verb, "4-")
+    assert "`@last` is not a job id." in said(site, 2, verb, "@last")
 
 
 def test_a_verb_that_does_not_exist(site: Site) -> None:

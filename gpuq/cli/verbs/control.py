@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from gpuq.cli import console
-from gpuq.cli.arguments import Parser
+from gpuq.cli import console, job_ids
+from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, Conflict, NotFound
 
 # Up to this many jobs get a line each. For more, a summary lists at most this many ids.
@@ -22,7 +21,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     """
     parser = Parser(verb, summary)
     add = parser.add_argument
-    add("ids", nargs="*", metavar="ID", help="job ids: 42, 42-50 or 42,44")
+    add_ids(parser, optional=True)
     add("-a", "--all", action="store_true", help=f"all your jobs that can be {done}")
     add("-s", "--state", metavar="STATE", help="only jobs in these states, by word or code: PENDING,R")
     add("--name", metavar="NAME", help="only jobs of this name; `*` stands for any letters: 'sweep-*'")
@@ -31,8 +30,9 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     add("--project", metavar="NAME", help="only jobs of this project; `*` as for --name")
     add("--dry-run", action="store_true", help="only say which jobs would be meant")
     options = parser.parse_args(words)
-    body = {"where": _where(verb, options), "dry_run": options.dry_run}
-    answer: Record = HttpClient.of(options).post(f"/api/v1/jobs/{verb}", body)
+    client = HttpClient.of(options)
+    body = {"where": _where(client, verb, options), "dry_run": options.dry_run}
+    answer: Record = client.post(f"/api/v1/jobs/{verb}", body)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     refused = sum(len(one["ids"]) for one in answer["refused"])
     if options.json:
@@ -49,11 +49,12 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     return max(Conflict.exit_code if refused else 0, NotFound.exit_code if missing else 0)
 
 
-def _where(verb: str, options: argparse.Namespace) -> Record:
+def _where(client: HttpClient, verb: str, options: argparse.Namespace) -> Record:
     """The conditions for the API. Raises BadInput if there are none."""
     where: Record = {}
     if options.ids:
-        where["ids"] = [first if first == last else [first, last] for first, last in parse_ranges(options.ids)]
+        ranges = job_ids.ranges(client, options.ids, only_one=True)
+        where["ids"] = [first if first == last else [first, last] for first, last in ranges]
     if options.state:
         from gpuq.cli.verbs.queue import parse_states
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuq import format as fmt
-from gpuq.cli import console, messages
-from gpuq.cli.arguments import Parser, add_id, one_id
+from gpuq.cli import console, job_ids, messages
+from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 from gpuq.states import ACTIVE, WAITING
 
@@ -14,7 +14,8 @@ def run(words: list[str]) -> int:
     parser = Parser("explain", "Why a job runs where it runs, or why it waits, with the numbers behind it.")
     add_id(parser)
     options = parser.parse_args(words)
-    answer: Record = HttpClient.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
+    client = HttpClient.of(options)
+    answer: Record = client.get(f"/api/v1/jobs/{job_ids.one(client, options.id)}/explanation")
     console.show(options, answer, screen)
     return 0
 

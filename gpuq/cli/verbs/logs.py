@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from gpuq.cli import console
-from gpuq.cli.arguments import Parser, add_id, one_id
+from gpuq.cli import console, job_ids
+from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
 from gpuq.cli.verbs.submit import follow_or_leave
@@ -33,11 +33,11 @@ def run(words: list[str]) -> int:
     add("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")
     add("--all-attempts", action="store_true", help="of every attempt, the first one first")
     options = parser.parse_args(words)
-    job_id = one_id(options.id)
     lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
     if options.grep == "":
         raise BadInput("--grep needs a text.", fix="gpuq logs 17 --grep error")
     client = HttpClient.of(options)
+    job_id = job_ids.one(client, options.id)
     if options.follow:
         if options.json or lines is not None or attempt is not None or options.all_attempts:
             sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."

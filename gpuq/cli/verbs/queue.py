@@ -137,10 +137,10 @@ def parse_states(text: str) -> list[str]:
 def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record], bool]:
     """(the requested jobs, whether older ended ones were left out)."""
     if options.ids:
-        from gpuq.cli.quantities import parse_ids
+        from gpuq.cli import job_ids
         from gpuq.cli.verbs.follow import jobs_of
 
-        return jobs_of(client, parse_ids(options.ids)), False
+        return jobs_of(client, job_ids.several(client, options.ids)), False
     if options.limit is not None and options.limit < 1:
         raise BadInput("--limit must be at least 1.")
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)

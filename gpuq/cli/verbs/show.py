@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuq import format as fmt
-from gpuq.cli import console, job_labels, messages
-from gpuq.cli.arguments import Parser, add_id, one_id
+from gpuq.cli import console, job_ids, job_labels, messages
+from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 
 _BASES = {
@@ -24,7 +24,8 @@ def run(words: list[str]) -> int:
     parser = Parser("show", "All facts about one job: what was expected of it and what really happened.")
     add_id(parser)
     options = parser.parse_args(words)
-    job: Record = HttpClient.of(options).get(f"/api/v1/jobs/{one_id(options.id)}")
+    client = HttpClient.of(options)
+    job: Record = client.get(f"/api/v1/jobs/{job_ids.one(client, options.id)}")
     console.show(options, job, screen)
     return 0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuq.cli import console
+from gpuq.cli import console, job_ids
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient
-from gpuq.cli.quantities import parse_duration, parse_ids
+from gpuq.cli.quantities import parse_duration
 from gpuq.cli.verbs import follow
 
 
@@ -17,9 +17,9 @@ def run(words: list[str]) -> int:
         "--timeout", metavar="TIME", help="give up after this (45s, 2h; a lone number is minutes): code 124"
     )
     options = parser.parse_args(words)
-    ids = parse_ids(options.ids)
     timeout_s = parse_duration(options.timeout) if options.timeout else None
-    ended = follow.wait(HttpClient.of(options), ids, timeout_s)
+    client = HttpClient.of(options)
+    ended = follow.wait(client, job_ids.several(client, options.ids), timeout_s)
     if ended is None:
         console.note(f"gpuq: not all ended within {options.timeout}; they go on.")
         return follow.TIMED_OUT

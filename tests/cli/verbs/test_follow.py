@@ -193,7 +193,7 @@ def test_an_unknown_id_is_code_3_also_when_following(gpuq: Command, api: FakeApi
         done = gpuq("logs", *words)
         assert done.code == 3
         assert done.err.startswith("gpuq: There is no job 42.")
-    assert gpuq("logs", "x").code == 2
+    assert gpuq("logs", "4-").code == 2
 
 
 def test_a_whole_log_is_fetched_piece_by_piece(gpuq: Command, api: FakeApi) -> None:
