@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,9 @@ class Manager:
                 self._connection.send(new_method_return(message))
 
 
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[str]:
-    """The address of a bus of our own."""
+@contextmanager
+def running_bus(tmp_path: Path) -> Iterator[str]:
+    """A bus of our own; its address, the same each time."""
     program = shutil.which("dbus-daemon")
     if program is None:
         pytest.skip("there is no dbus-daemon (Debian: package dbus-daemon)")
@@ -77,6 +78,18 @@ def bus(tmp_path: Path) -> Iterator[str]:
         daemon.stdout.readline()
         yield f"unix:path={tmp_path / 'bus'}"
         daemon.terminate()
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[str]:
+    with running_bus(tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def pid1(bus: str) -> Iterator[Pid1]:
+    with closing(Pid1(bus)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -92,33 +105,46 @@ def _closed(request: pytest.FixtureRequest) -> Iterator[None]:
         request.node.funcargs["manager"].close()
 
 
-def test_a_unit_is_asked_for_with_all_its_properties(bus: str, manager: Manager, tmp_path: Path) -> None:
+def test_a_unit_is_asked_for_with_all_its_properties(pid1: Pid1, manager: Manager, tmp_path: Path) -> None:
     served = broker(tmp_path, NoPid1())
     with (tmp_path / "order").open("wb+", buffering=0) as file:
         file.write(b"the order")
         properties = unit.properties(
             credential(), COMMAND, unit_order(cores=(1,)), file.fileno(), served.home, served.service
         )
-        Pid1(bus).start("gpuq-7-1.service", properties)
+        pid1.start("gpuq-7-1.service", properties)
     [(method, (name, mode, sent, others))] = manager.calls
     assert (method, name, mode, others) == ("StartTransientUnit", "gpuq-7-1.service", "fail", [])
     assert [one for one, _ in sent] == [one for one, _ in properties]
     assert manager.content == b"the order"
 
 
-def test_units_are_ended_and_signalled(bus: str, manager: Manager) -> None:
-    Pid1(bus).stop("gpuq-7-1.service")
-    Pid1(bus).signal("gpuq-7-1.service", 10)
-    Pid1(bus).stop("gpuq-9-1.service")  # it is over
+def test_units_are_ended_and_signalled(pid1: Pid1, manager: Manager) -> None:
+    pid1.stop("gpuq-7-1.service")
+    pid1.signal("gpuq-7-1.service", 10)
+    pid1.stop("gpuq-9-1.service")  # it is over
     assert [call for call in manager.calls if call[1][0] == "gpuq-7-1.service"] == [
         ("StopUnit", ("gpuq-7-1.service", "replace")),
         ("KillUnit", ("gpuq-7-1.service", "main", 10)),
     ]
 
 
-def test_a_refusal_of_pid_1_is_a_failure(bus: str, manager: Manager) -> None:
+def test_after_the_bus_was_restarted_the_next_call_is_made_on_a_new_connection(tmp_path: Path) -> None:
+    pid1, seen = Pid1(f"unix:path={tmp_path / 'bus'}"), []
+    for _ in range(2):
+        with running_bus(tmp_path) as bus:
+            manager = Manager(bus)
+            pid1.stop("gpuq-7-1.service")
+            pid1.stop("gpuq-7-2.service")
+            seen.append([unit for _, (unit, _) in manager.calls])
+        manager.close()
+    pid1.close()
+    assert seen == [["gpuq-7-1.service", "gpuq-7-2.service"]] * 2
+
+
+def test_a_refusal_of_pid_1_is_a_failure(pid1: Pid1, manager: Manager) -> None:
     with pytest.raises(Pid1Failed, match="No"):
-        Pid1(bus).stop("gpuq-8-1.service")
+        pid1.stop("gpuq-8-1.service")
 
 
 def test_without_a_bus_nothing_is_done(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Ask PID 1 to start and end units, by D-Bus: org.freedesktop.systemd1(5).
 
-Each call has a connection of its own: it costs a millisecond, and one that was kept may be dead when it is needed.
+The connection is kept from one call to the next, because making it takes as long as the call. If the bus has closed it
+meanwhile, which shows before anything of a call is sent, a new one is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import select
+from collections.abc import Sequence
 from typing import Any
 
 from jeepney import DBusAddress, DBusErrorResponse, new_method_call
@@ -31,6 +32,13 @@ class Pid1:
     def __init__(self, bus: str = "SYSTEM") -> None:
         """`bus` is "SYSTEM", or the address of another bus."""
         self._bus = bus
+        self._kept: DBusConnection | None = None
+
+    def close(self) -> None:
+        """Close the connection; the next call makes a new one."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def start(self, unit: str, properties: Sequence[Property]) -> None:
         """Start a transient unit. Returns when PID 1 has accepted it."""
@@ -52,14 +60,26 @@ class Pid1:
                 raise
 
     def _call(self, method: str, signature: str, body: tuple[Any, ...]) -> None:
-        with _connected(self._bus) as connection:
-            reply = connection.send_and_get_reply(
-                new_method_call(_MANAGER, method, signature, body), timeout=_ANSWERS_WITHIN_S
-            )
+        message = new_method_call(_MANAGER, method, signature, body)
+        try:
+            reply = self._connected().send_and_get_reply(message, timeout=_ANSWERS_WITHIN_S)
+        except BaseException:
+            self.close()  # a reply that comes late belongs to no later call
+            raise
+        try:
+            unwrap_msg(reply)
+        except DBusErrorResponse as error:
+            raise _MethodFailed(error.name, str(error)) from error
+
+    def _connected(self) -> DBusConnection:
+        if self._kept is not None and _is_closed(self._kept):
+            self.close()
+        if self._kept is None:
             try:
-                unwrap_msg(reply)
-            except DBusErrorResponse as error:
-                raise _MethodFailed(error.name, str(error)) from error
+                self._kept = open_dbus_connection(self._bus, enable_fds=True, auth_timeout=_ANSWERS_WITHIN_S)
+            except (OSError, KeyError, DBusErrorResponse) as error:
+                raise Pid1Failed(f"the {self._bus.lower()} bus does not answer: {error}") from error
+        return self._kept
 
 
 class _MethodFailed(Pid1Failed):
@@ -68,13 +88,8 @@ class _MethodFailed(Pid1Failed):
         self.name = name
 
 
-@contextmanager
-def _connected(bus: str) -> Iterator[DBusConnection]:
-    try:
-        connection = open_dbus_connection(bus, enable_fds=True, auth_timeout=_ANSWERS_WITHIN_S)
-    except (OSError, KeyError, DBusErrorResponse) as error:
-        raise Pid1Failed(f"the {bus.lower()} bus does not answer: {error}") from error
-    try:
-        yield connection
-    finally:
-        connection.close()
+def _is_closed(connection: DBusConnection) -> bool:
+    """Whether the bus has closed it."""
+    poller = select.poll()
+    poller.register(connection.sock, select.POLLRDHUP)
+    return bool(poller.poll(0))

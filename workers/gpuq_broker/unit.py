@@ -37,7 +37,7 @@ def properties(
     account of the services, where the job cannot write."""
     attempt = f"{credential.job}-{credential.attempt}"
     own = home.jobs / attempt
-    shim = [sys.executable, "-I", "-S", str(_SHIM / "unit.py")]
+    shim = [sys.executable, "-I", "-S", str(_SHIM / "start_unit.py")]
     # As root it only gives up all rights; our code runs after that.
     ended = [
         *("/usr/bin/setpriv", f"--reuid={service.pw_uid}", f"--regid={service.pw_gid}", "--clear-groups"),

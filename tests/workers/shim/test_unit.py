@@ -21,7 +21,7 @@ from gpuq.messages.launch import SubmittedCommand
 from tests.support.broker import unit_order
 from tests.workers.conftest import SHIM, gone, wait_for
 
-UNIT = SHIM.with_name("unit.py")
+UNIT = SHIM.with_name("start_unit.py")
 
 
 class Job:

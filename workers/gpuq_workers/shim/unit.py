@@ -1,6 +1,6 @@
 """The shim of an attempt that runs as its submitter: the main process of its systemd unit.
 
-    python -I -S shim/unit.py
+    python -I -S shim/start_unit.py
 
 No shim can be started ahead for a user who is not known yet, and loading all of it takes longer than the rest of a start. So the
 job is started first, with what a bare interpreter has, and the rest is loaded while it runs.
@@ -17,11 +17,6 @@ unit at once; SIGUSR1 asks for the checkpoint signal. Standard library only, as 
 from __future__ import annotations
 
 import os
-import sys
-
-if __name__ == "__main__":
-    # Appended, so that no file beside ours shadows a module of the standard library.
-    sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))  # noqa: PTH100, PTH118, PTH120
 
 from gpuq_workers.shim import child
 
@@ -76,7 +71,3 @@ def _read_order(folder: str) -> tuple[dict[str, Any], str]:
             content = content[os.write(file, content) :]
         os.close(file)
     return order, fields[-1]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
