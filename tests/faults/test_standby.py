@@ -101,16 +101,21 @@ def database_url(request: pytest.FixtureRequest, folder: Path) -> str:
 
 @contextmanager
 def set_schema(url: str, revision: str) -> Iterator[None]:
-    """Another schema revision in the record until the end of the block."""
-    statement = text("UPDATE alembic_version SET version_num = :revision")
+    """Another schema revision, which no other gpuq works with, in the record until the end of the block."""
+    statements = [
+        text("UPDATE alembic_version SET version_num = :revision"),
+        text("UPDATE leadership SET oldest_gpuq = :revision"),
+    ]
     with closing(Database(url)) as database:
         with database.writing() as connection:
-            connection.execute(statement, {"revision": revision})
+            for statement in statements:
+                connection.execute(statement, {"revision": revision})
         try:
             yield
         finally:
             with database.writing() as connection:
-                connection.execute(statement, {"revision": HEAD})
+                for statement in statements:
+                    connection.execute(statement, {"revision": HEAD})
 
 
 def suspend_and_take_over(leader: Gpuqd, store: Store) -> None:

@@ -170,6 +170,7 @@ def test_a_record_with_another_schema_is_refused_and_stays_as_it_is(
     make_record(database)
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
+        connection.execute("UPDATE leadership SET oldest_gpuq = ?", [schema])
     connection.close()
     before = content(database)
 

@@ -207,7 +207,8 @@ class Fleet:
         if host not in self._databases or self._databases[host].closed:
             where = f"host={self.lab.live_path(host, '/tmp')} dbname=gpuq user=postgres password=pw"
             self._databases[host] = psycopg.connect(where, autocommit=True)
-        return self._databases[host].execute(query, values or None).fetchall()
+        found = self._databases[host].execute(query, values or None)
+        return found.fetchall() if found.description else []
 
     def leader(self) -> tuple[int, str | None]:
         """The epoch, and the host whose dispatcher leads; None if none does."""

@@ -1,4 +1,4 @@
-"""Upgrade a database to the schema of this gpuq, and reject one with another schema.
+"""Upgrade a database to the schema of this gpuq, and reject one whose schema this gpuq does not work with.
 
     python -m gpuq.adapters.store.migrate [URL]            upgrade; without URL, the database that the settings name
     python -m gpuq.adapters.store.migrate --check [URL]    only say whether it fits
@@ -22,7 +22,7 @@ import gpuq
 from gpuq import settings
 from gpuq.adapters.store import revision as schema_revision
 from gpuq.adapters.store.database import Database, create_file
-from gpuq.adapters.store.schema import HEAD
+from gpuq.adapters.store.schema import HEAD, OLDEST_GPUQ, leadership
 from gpuq.errors import Failure, GpuqError
 
 if TYPE_CHECKING:
@@ -33,17 +33,23 @@ _LOCK = 0x67707571
 
 
 def upgrade(database_url: str) -> None:
-    """Upgrade a database, empty or of any older schema, to ours. Raises SchemaMismatch if it is newer."""
-    found = revision(database_url)
-    if found == HEAD:
+    """Upgrade a database, empty or of any older schema, to ours. A newer one that this gpuq works with stays as it is.
+
+    Raises SchemaMismatch if it is newer and does not fit.
+    """
+    if (revision(database_url) or "") >= HEAD:
+        check(database_url)
         return
-    schema_revision.refuse_newer(found)
     from alembic import command
 
     with exclusive(database_url) as connection:
         # While this process waited, another may have upgraded it, even to a schema newer than ours.
-        schema_revision.refuse_newer(schema_revision.read(connection))
+        found = schema_revision.read(connection)
+        if found is not None and found > HEAD:
+            schema_revision.refuse_newer(connection, found)
+            return
         command.upgrade(_alembic(connection), HEAD)
+        connection.execute(leadership.update().values(oldest_gpuq=OLDEST_GPUQ))
 
 
 def downgrade(database_url: str, to: str) -> None:
@@ -92,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GpuqError as error:
         sys.stderr.write(f"{error.message}\n{error.fix}\n")
         return error.exit_code
-    sys.stdout.write(f"The record has schema {HEAD}.\n")
+    sys.stdout.write(f"The record has schema {revision(url)}.\n")
     return 0
 
 

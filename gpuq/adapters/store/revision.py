@@ -1,30 +1,35 @@
-"""The schema revision of a database, and whether it is the one that this gpuq works with. Only reads."""
+"""The schema revision of a database, and whether this gpuq works with it. Only reads."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, select, text
 
 import gpuq
 from gpuq.adapters.store.database import Database
-from gpuq.adapters.store.schema import HEAD
+from gpuq.adapters.store.schema import HEAD, leadership
 from gpuq.errors import SchemaMismatch
 
 
 def check(database: Database) -> None:
-    """Raises SchemaMismatch, which says whether the database is older or newer, unless it has our schema."""
+    """Raises SchemaMismatch, which says whether the database is older or newer, unless this gpuq works with its schema."""
     found = revision(database)
     if found is None:
         sentence = f"{database.label} has not been set up yet."
         raise SchemaMismatch(sentence, fix="Run `gpuq db upgrade`; it makes the tables.")
-    refuse_newer(found)
-    if found != HEAD:
+    if found < HEAD:
         sentence = f"The database is older than this gpuq: it has schema {found}, {_ours()}."
         raise SchemaMismatch(sentence, fix="Run `gpuq db upgrade`.")
+    if found > HEAD:
+        with database.reading() as connection:
+            refuse_newer(connection, found)
 
 
-def refuse_newer(found: str | None) -> None:
-    """Raises SchemaMismatch if the revision is one of a later gpuq."""
-    if found is not None and found > HEAD:
+def refuse_newer(connection: Connection, found: str) -> None:
+    """Raises SchemaMismatch for the revision of a later gpuq, unless this later one says that ours works with it, too."""
+    columns = {column["name"] for column in inspect(connection).get_columns(leadership.name)}
+    known = leadership.c.oldest_gpuq.name in columns
+    oldest = connection.execute(select(leadership.c.oldest_gpuq)).scalar() if known else None
+    if oldest is None or oldest > HEAD:
         sentence = f"The database is newer than this gpuq: it has schema {found}, {_ours()}."
         raise SchemaMismatch(sentence, fix="Install the gpuq that upgraded it, or a newer one.")
 

@@ -19,8 +19,13 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0012"
-"""The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
+HEAD = "0020"
+"""The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
+
+OLDEST_GPUQ = "0005"
+"""The lowest schema revision whose gpuq works with this schema: since then tables and columns were only added, nothing that it
+writes is refused, and it can read what is written now. An upgrade stores it, so that an earlier gpuq knows whether it may go on
+with this record."""
 
 metadata = MetaData(
     naming_convention={
@@ -54,6 +59,7 @@ leadership = Table(
     Column("renewed_at", Double, nullable=False),
     Column("order_key", Text),
     Column("first_attempt", Integer),
+    Column("oldest_gpuq", Text),
 )
 
 jobs = Table(
