@@ -29,7 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "gpus": ("gpus", "devices, and who is on them"),
     "notify": ("notify", "messages about your jobs: list the targets, test them, send"),
     "policy": ("policy", "the scheduling policies: list them, show one"),
-    "report": ("report", "report shadow: what sharing would have saved and cost"),
+    "report": ("report", "hours, waste, energy, sharing by user, project, week"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
     "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
     "model": ("model", "the prediction model: look, train, go back, describe, evaluate"),

@@ -140,6 +140,20 @@ class DaysQuery(msgspec.Struct, frozen=True):
     days: Annotated[int, Meta(ge=1, le=3660, description="How many days back.")] = 7
 
 
+class UsageQuery(DaysQuery, frozen=True):
+    """Which attempts, by what they are grouped, and what a kilowatt-hour costs."""
+
+    by: Annotated[
+        list[Literal["user", "project", "week"]], Meta(max_length=3, description="What makes a group of its own.")
+    ] = []
+    owner: Annotated[
+        str, Meta(max_length=200, pattern=NO_NUL, description="`me`, `all` (the default) or a user's name.")
+    ] = "all"
+    price: (
+        Annotated[float, Meta(ge=0, le=1e6, description="Of a kilowatt-hour; the site's by default.")] | UnsetType
+    ) = UNSET
+
+
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The jobs that meet every given condition. `ids` are single ids, and ranges as [first, last].
 
@@ -268,6 +282,8 @@ def _described(schema: dict[str, Any]) -> str:
     match schema.get("type"):
         case "integer":
             return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "number":
+            return f"a number from {schema['minimum']:g} to {schema['maximum']:g}"
         case "boolean":
             return "`true` or `false`"
         case "array":

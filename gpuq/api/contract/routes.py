@@ -14,11 +14,12 @@ import msgspec
 from aiohttp import web
 
 from gpuq.api.contract import params, schema
-from gpuq.api.contract.schema_predict import Prediction, ShadowReport
+from gpuq.api.contract.schema_predict import Prediction, ShadowReport, UsageReport
 from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
+from gpuq.api.handlers.usage import usage
 from gpuq.api.identity import LOGIN, Role
 from gpuq.api.page import handlers as page
 from gpuq.messages.submission import Submission
@@ -82,6 +83,7 @@ _READY = "Submissions would be looked at."
 _SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema.SubmittedJob, schema.SubmittedJobs)
 _PREDICT = "Forecast without queueing."
 _SHADOW = "What sharing would have done."
+_USAGE = "What users and projects had of the devices."
 _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
@@ -113,6 +115,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     _get(f"{API}/policies", policies, "Policies: which was chosen, which proposes.", schema.Policies),
     _get(f"{API}/report/shadow", shadow, _SHADOW, ShadowReport, query=params.DaysQuery, role=Role.OPERATOR),
+    _get(f"{API}/report/usage", usage, _USAGE, UsageReport, query=params.UsageQuery),
     _get(f"{API}/models", models.models, "The model shelf.", dict[str, Any], role=Role.OPERATOR),
     _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any], role=Role.ADMIN),
     _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any], role=Role.ADMIN),

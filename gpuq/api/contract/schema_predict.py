@@ -132,3 +132,44 @@ class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
     pairs: list[ShadowPair]
     attempts_ended: int
     attempts_shared: int
+
+
+class UsageGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a group of attempts that ended; `user`, `project` and `week` (ISO, `2026-W47`) are null where not chosen.
+
+    Hours are device-hours. A sum is of the attempts for which it is known, and null if there is none; `unknown` counts the others
+    by name. `used_at_most_hours` and `idle_at_least_hours` are by peak utilisation. `saved_hours` is what the attempts would have
+    held alone minus their part of the time that their devices were occupied, `slowed_hours` what partners added to them,
+    `lost_hours` those held by attempts that failed, timed out, ran out of memory or lost their host. `idle_kwh` is the part of
+    `energy_kwh` that the devices take anyway.
+    """
+
+    user: str | None
+    project: str | None
+    week: str | None
+    jobs: int
+    attempts: int
+    requested_hours: float | None
+    held_hours: float
+    used_at_most_hours: float | None
+    idle_at_least_hours: float | None
+    shared_hours: float
+    saved_hours: float | None
+    slowed_hours: float | None
+    lost_hours: float
+    hours_by_end: dict[str, float]
+    energy_kwh: float | None
+    idle_kwh: float | None
+    cost: float | None
+    unknown: dict[str, int]
+
+
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What users and projects had of the devices, of the attempts that ended in the last days."""
+
+    days: int
+    since: str
+    by: list[str]
+    price_per_kwh: float
+    total: UsageGroup
+    groups: list[UsageGroup]

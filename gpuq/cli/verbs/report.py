@@ -1,8 +1,10 @@
-"""`gpuq report shadow`: what sharing would have saved and cost while shadow mode ran every job alone."""
+"""`gpuq report use|waste|energy|sharing|shadow`: what users and projects had of the devices, and what sharing would have done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import sys
+from collections.abc import Callable, Iterable
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -10,101 +12,201 @@ from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput
 
-_MOST_PAIRS = 12
-_OFF = "Shadow mode is off: `shadow = true` in [scheduling] of the settings turns it on."
+_GROUPS = ("user", "project", "week")
+_HOURS = (
+    "Hours are device-hours of attempts that ended in that time; an attempt counts whole, in the week of its end (UTC)."
+)
+
+# report -> (what its columns mean, the columns: title, field of a group, how it is written)
+_Column = tuple[str, str, Callable[[float | None], str]]
+_REPORTS: dict[str, tuple[str, list[_Column]]] = {
+    "use": (
+        "REQUESTED is by time limits, USED by peak utilisation, so it is at most that much.",
+        [
+            ("REQUESTED", "requested_hours", fmt.hours),
+            ("HELD", "held_hours", fmt.hours),
+            ("USED", "used_at_most_hours", fmt.hours),
+            ("SAVED", "saved_hours", fmt.hours),
+            ("LOST", "lost_hours", fmt.hours),
+        ],
+    ),
+    "waste": (
+        "IDLE is held and not used, by peak utilisation, so it is at least that much; the others by how the attempt ended.",
+        [
+            ("HELD", "held_hours", fmt.hours),
+            ("IDLE", "idle_at_least_hours", fmt.hours),
+            ("FAILED", "FAILED", fmt.hours),
+            ("TIMEOUT", "TIMEOUT", fmt.hours),
+            ("NO MEMORY", "OUT_OF_MEMORY", fmt.hours),
+            ("NODE FAIL", "NODE_FAIL", fmt.hours),
+            ("CANCELLED", "CANCELLED", fmt.hours),
+        ],
+    ),
+    "energy": (
+        "IDLE KWH is what the devices would have taken anyway.",
+        [("KWH", "energy_kwh", fmt.hours), ("IDLE KWH", "idle_kwh", fmt.hours), ("COST", "cost", fmt.hours)],
+    ),
+    "sharing": (
+        "SAVED is what the attempts would have held alone minus their part of the time that devices were occupied; SLOWED is "
+        "what partners added.",
+        [
+            ("HELD", "held_hours", fmt.hours),
+            ("SHARED", "shared_hours", fmt.hours),
+            ("SAVED", "saved_hours", fmt.hours),
+            ("SLOWED", "slowed_hours", fmt.hours),
+        ],
+    ),
+}
 
 
 def run(words: list[str]) -> int:
     """Print a report."""
-    parser = Parser(
-        "report", "Reports of what has run.\nshadow: what sharing would have saved, while every job ran alone."
+    options = _parse(words)
+    if options.what == "shadow":
+        from gpuq.cli.shadow_report import screen
+
+        report: Record = HttpClient.of(options).get("/api/v1/report/shadow", days=options.days)
+        console.show(options, report, lambda shown, width, _: screen(shown, width))
+        return 0
+    found: Record = HttpClient.of(options).get(
+        "/api/v1/report/usage", days=options.days, by=",".join(options.by) or None, price=options.price
     )
-    parser.add_argument("what", choices=["shadow"], metavar="shadow", help="which report")
-    parser.add_argument("--days", default="7", metavar="N", help="how many days back (default 7)")
-    options = parser.parse_args(words)
-    if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
-        raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
-    report: Record = HttpClient.of(options).get("/api/v1/report/shadow", days=int(options.days))
-    console.show(options, report, lambda shown, width, _: screen(shown, width))
+    if options.csv:
+        _write_csv(options.what, found)
+    elif options.html:
+        sys.stdout.write(page(options.what, found))
+    else:
+        console.show(options, found, lambda shown, width, _: listing(options.what, shown, width))
     return 0
 
 
-def screen(report: Record, width: int) -> list[str]:
-    """The savings and costs as sentences, a table of pairs, and how they are computed."""
-    sentences = _sentences(report) if report["chances"] else _nothing(report)
-    lines = [line for sentence in sentences for line in console.wrapped(sentence, width)]
-    if not report["chances"]:
-        return lines
-    if report["pairs"]:
-        lines += ["", *_pairs(report["pairs"], width)]
-    return [*lines, "", *console.wrapped(report["definition"], width)]
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = Parser(
+        "report",
+        "Reports of what has run.\n"
+        "use: hours requested, held, used, saved, lost     waste: idle, failed, cancelled\n"
+        "energy: kilowatt-hours and their cost             sharing: what it saved and cost\n"
+        "shadow: what sharing would have saved, while every job ran alone",
+    )
+    add = parser.add_argument
+    add("what", choices=[*_REPORTS, "shadow"], metavar="REPORT", help="use, waste, energy, sharing or shadow")
+    add("--by", default="", metavar="LIST", help="a line for each: user, project, week, or several, as user,week")
+    add("--days", default="7", metavar="N", help="how many days back (default 7)")
+    add("--price", metavar="X", help="of a kilowatt-hour; default: `energy_price_per_kwh` of the settings")
+    add("--csv", action="store_true", help="write a table of comma-separated values")
+    add("--html", action="store_true", help="write a page: gpuq report use --html > use.html")
+    options = parser.parse_args(words)
+    if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
+        raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
+    options.days = int(options.days)
+    options.by = list(dict.fromkeys(options.by.split(","))) if options.by else []
+    strange = next((name for name in options.by if name not in _GROUPS), None)
+    if strange is not None:
+        raise BadInput(f"--by `{strange}` is no way to group.", fix=f"Use {', '.join(_GROUPS)}, as in --by user,week.")
+    if sum([options.csv, options.html, options.json]) > 1:
+        raise BadInput("--csv, --html and --json exclude each other.", fix="Choose one of them.")
+    if options.what == "shadow" and (options.by or options.csv or options.html or options.price):
+        raise BadInput("`gpuq report shadow` takes --days only.", fix="Leave --by, --price, --csv and --html out.")
+    if options.price is not None:
+        try:
+            price = float(options.price)
+        except ValueError:
+            price = -1.0
+        if not 0 <= price <= 1e6:
+            raise BadInput(f"--price `{options.price}` is not a price.", fix="Write a number, as in --price 0.32.")
+    return options
 
 
-def _nothing(report: Record) -> Iterator[str]:
-    """Why there is nothing to report: shadow mode was off, or no waiting job could have joined a running one."""
-    days, ended, shared = _days(report), report["attempts_ended"], report["attempts_shared"]
-    if report["on"]:
-        yield f"No waiting job could have joined one that ran alone in the last {days}; {ended} runs ended in that time."
-    else:
-        yield f"Shadow mode was off in the last {days}, so it was not recorded what sharing would have done."
-    if shared:
-        yield f"{shared} of the {ended} runs that ended really shared a device; `gpuq queue -a` shows what it cost them."
-    if not report["on"]:
-        yield "`shadow = true` in [scheduling] of the settings runs every job alone and makes this report."
+def _value(group: Record, field: str) -> float | None:
+    """A figure of a group. Hours by an end that did not occur are 0: it is known that there were none."""
+    if field.isupper():
+        return group["hours_by_end"].get(field, 0.0)  # type: ignore[no-any-return]
+    return group[field]  # type: ignore[no-any-return]
 
 
-def _sentences(report: Record) -> Iterator[str]:
-    yield f"The last {_days(report)}, in which every job ran alone:" if report["on"] else _OFF
-    if report["counted"]:
-        saved, ran = report["gpu_hours_saved"], report["gpu_hours_run"]
-        part = f" of {fmt.hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
-        yield f"Sharing would have saved {fmt.hours(saved)} GPU-hours{part}."
-        mean_wait, all_waits = fmt.about(report["wait_avoided_mean_s"]), fmt.about(3600 * report["wait_avoided_hours"])
-        yield f"{report['counted']} jobs would have started earlier: {mean_wait} in the mean, {all_waits} together."
-        worst, upper = fmt.slowdown(report["slowdown_worst"]), fmt.slowdown(report["slowdown_upper_worst"])
-        bound = f"; predicted to stay under {upper}" if upper != fmt.UNKNOWN else ""
-        mean = fmt.slowdown(report["slowdown_mean"])
-        yield f"Jobs that shared would have been slowed by {mean} in the mean, {worst} at most{bound}."
-    rest = [
-        f"{report[name]} {words}"
-        for name, words in (
-            ("open", "still wait or run"),
-            ("never_ran", "ended before they ran"),
-            ("slowdown_unknown", "have no predicted slowdown"),
+def _rows(what: str, found: Record) -> Iterable[tuple[list[str], list[str]]]:
+    """(names of the group, figures as text) of each group, and of all together if there are several."""
+    columns = _REPORTS[what][1]
+    several = len(found["groups"]) > 1
+    for group in [*found["groups"], *([found["total"]] if several or not found["by"] else [])]:
+        total = group is found["total"]
+        names = [
+            _named(group, name) if not total else ("all" if name == found["by"][0] else "") for name in found["by"]
+        ]
+        yield names, [text(_value(group, field)) for _, field, text in columns]
+        if not found["by"]:
+            return
+
+
+def _named(group: Record, name: str) -> str:
+    return fmt.clean(group[name]) if group[name] is not None else fmt.UNKNOWN
+
+
+def _remarks(what: str, found: Record) -> list[str]:
+    """What the columns mean, and for how many attempts a figure is unknown."""
+    fields = {field.removesuffix("_hours") for _, field, _ in _REPORTS[what][1]}
+    missing = {name: count for name, count in found["total"]["unknown"].items() if name in fields}
+    lines = [_REPORTS[what][0], _HOURS]
+    attempts = found["total"]["attempts"]
+    for name, count in missing.items():
+        lines.append(
+            f"{name.replace('_', ' ')} is unknown for {count} of {attempts} attempts: they are not in that sum."
         )
-        if report[name]
-    ]
-    if rest:
-        yield f"Of {report['chances']} opportunities, {' and '.join(rest)}: they are not in the figures."
+    if what == "energy":
+        lines.append(f"A kilowatt-hour costs {found['price_per_kwh']:g}.")
+    return lines
 
 
-def _pairs(pairs: list[Record], width: int) -> list[str]:
-    columns = [
-        console.Column("NEWCOMER", least=10),
-        console.Column("BESIDE", least=10),
-        console.Column("TIMES", right=True),
-        console.Column("SAVED H", right=True),
-        console.Column("SLOWED", right=True),
-        console.Column("BESIDE", right=True),
-        console.Column("WAITED", right=True, give_up=2),
-        console.Column("EVIDENCE", least=8, give_up=1),
-    ]
-    rows = [
-        (
-            fmt.clean(pair["newcomer"]),
-            fmt.clean(pair["beside"]),
-            str(pair["times"]),
-            fmt.hours(pair["gpu_hours_saved"]),
-            fmt.slowdown(pair["newcomer_slowdown"]),
-            fmt.slowdown(pair["beside_slowdown"]),
-            fmt.about(pair["wait_avoided_mean_s"]),
-            fmt.clean(pair["evidence"] or fmt.UNKNOWN),
-        )
-        for pair in pairs[:_MOST_PAIRS]
-    ]
-    more = len(pairs) - len(rows)
-    return [*console.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
+def listing(what: str, found: Record, width: int) -> list[str]:
+    """A table, then what its columns mean."""
+    if not found["total"]["attempts"]:
+        return [f"Nothing has ended since {fmt.local_time(found['since'])}."]
+    columns = [console.Column(name.upper(), least=8) for name in found["by"]]
+    columns += [console.Column(title, right=True) for title, _, _ in _REPORTS[what][1]]
+    table = console.table(columns, [[*names, *figures] for names, figures in _rows(what, found)], width)
+    return [*table, "", *(line for remark in _remarks(what, found) for line in console.wrapped(remark, width))]
 
 
-def _days(report: Record) -> str:
-    return "day" if report["days"] == 1 else f"{report['days']} days"
+def _write_csv(what: str, found: Record) -> None:
+    """All figures in full: numbers as they are, nothing where unknown."""
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    columns = _REPORTS[what][1]
+    writer.writerow([*found["by"], "jobs", "attempts", *(_csv_name(field) for _, field, _ in columns)])
+    for group in found["groups"]:
+        names = [_cell(group[name]) for name in found["by"]]
+        figures = [_value(group, field) for _, field, _ in columns]
+        writer.writerow([*names, group["jobs"], group["attempts"], *("" if one is None else one for one in figures)])
+
+
+def _csv_name(field: str) -> str:
+    return f"{field.lower()}_hours" if field.isupper() else field
+
+
+def _cell(text: str | None) -> str:
+    """A name in a table that a spreadsheet may open: one that begins like a formula is no formula."""
+    name = fmt.clean(text or "")
+    return f"'{name}" if name[:1] in ("=", "+", "-", "@") else name
+
+
+def page(what: str, found: Record) -> str:
+    """The report as a page that needs nothing else."""
+    from html import escape
+
+    titles = [name.upper() for name in found["by"]] + [title for title, _, _ in _REPORTS[what][1]]
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    lines = []
+    for names, figures in _rows(what, found):
+        cells = [f"<td>{escape(name)}</td>" for name in names] + [
+            f'<td class="n">{escape(one)}</td>' for one in figures
+        ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    remarks = "".join(f"<p>{escape(remark)}</p>" for remark in _remarks(what, found))
+    title = f"gpuq report {what}: {found['days']} days since {fmt.local_time(found['since'])}"
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        "<style>body{font:15px sans-serif;margin:2em}td,th{padding:.3em 1em;border-bottom:1px solid #ccc;text-align:left}"
+        ".n{text-align:right;font-variant-numeric:tabular-nums}p{color:#555;max-width:45em}</style>\n"
+        f"<h1>{escape(title)}</h1>\n<table><tr>{head}</tr>\n" + "\n".join(lines) + f"</table>\n{remarks}</html>\n"
+    )
