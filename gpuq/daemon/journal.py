@@ -43,6 +43,7 @@ from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Quota, QuotaScope, flat, from_flat
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
+from gpuq.core.state.transitions import Step
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.messages.codec import from_plain, noun, plain, to_plain
@@ -114,6 +115,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "served": plain(list(flat(state.served))),
         "reservations": plain(list(state.reservations.values())),
         "first_attempt": state.first_attempt,
+        "gang_ends": plain(list(state.gang_ends.items())),
     }
 
 
@@ -133,6 +135,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
         served=from_flat(noun(body.get("served", []), list[tuple[QuotaScope, str, int, float]])),
         reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
         first_attempt=body.get("first_attempt", 1),
+        gang_ends=dict(noun(body.get("gang_ends", []), list[tuple[JobId, Step]])),
     )
 
 

@@ -91,22 +91,27 @@ def may_share(job: Job, forecast: Forecast) -> bool:
     return known and job.sharing is Sharing.AUTO and not job.alone
 
 
-def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some empty host could run a job of `count` devices with `memory` bytes on each; else why not, with the missing
-    number."""
+def fits_ever(memory: int | None, count: int, devices: Sequence[Device], hosts: int = 1) -> Verdict | None:
+    """None if so many empty hosts could run a job of `count` devices in all, equally many of each, with `memory` bytes on each;
+    else why not, with the missing number."""
     if not devices:
         return None
     by_host: dict[HostId, list[Device]] = {}
     for device in devices:
         by_host.setdefault(device.host, []).append(device)
-    most = max(map(len, by_host.values()))
-    if count > most:
-        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
+    if hosts > len(by_host):
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_hosts", hosts), ("hosts", len(by_host))))
+    per_host = count // hosts
+    most = sorted(map(len, by_host.values()))[-hosts]
+    if per_host > most:
+        wanted_hosts = (("wanted_hosts", hosts),) if hosts > 1 else ()
+        numbers: Numbers = (*wanted_hosts, ("wanted_devices", per_host), ("devices_per_host", most))
+        return Verdict(False, Rule.NEVER_FITS, None, numbers)
     if memory is None:
         return None
-    # The host whose `count`-th largest device is the largest has the best room for the job.
-    on_hosts = (sorted(found, key=lambda d: -d.total_memory) for found in by_host.values() if len(found) >= count)
-    largest = max((found[count - 1] for found in on_hosts), key=lambda device: device.total_memory)
+    # The hosts whose `per_host`-th largest device is the largest have the best room for the job.
+    on_hosts = (sorted(found, key=lambda d: -d.total_memory) for found in by_host.values() if len(found) >= per_host)
+    largest = sorted((found[per_host - 1] for found in on_hosts), key=lambda device: -device.total_memory)[hosts - 1]
     missing = memory - largest.total_memory
     if missing <= 0:
         return None

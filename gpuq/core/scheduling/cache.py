@@ -136,17 +136,17 @@ class PassCache:
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
-        key = (job.declared_memory, job.device_count)
+        key = (job.declared_memory, job.device_count, job.host_count)
         if key not in self._never_fits:
             devices = list(self._state.devices.values()) if self._state else []
-            self._never_fits[key] = fits_ever(*key, devices)
+            self._never_fits[key] = fits_ever(job.declared_memory, job.device_count, devices, job.host_count)
         return self._never_fits[key]
 
     # --- dropping --------------------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
         self.device_index = DeviceIndex()
-        self._never_fits: dict[tuple[int | None, int], Verdict | None] = {}
+        self._never_fits: dict[tuple[int | None, int, int], Verdict | None] = {}
         self._forget_classes()
 
     def _forget_classes(self) -> None:

@@ -66,7 +66,7 @@ class Candidates:
         return conclusions.exhausted_at >= last_change
 
     def choices(self, job: Job) -> Iterator[Choice]:
-        """What admits this job, best first: each choice is as many devices of one host as the job needs.
+        """What admits this job, best first: each choice is as many devices as the job needs, of as many hosts.
 
         For a job on one device at most `candidates_per_job` idle and as many shared ones.
         """
@@ -81,10 +81,13 @@ class Candidates:
         if job.device_count == 1:
             found = next(chain.from_iterable(self._idle_then_shared(job, conclusions, self._open)), None)
             return None if found is None else (found,)
+        gang: list[DeviceSnapshot] = []
         for host in self._hosts(job, None):
-            usable = list(self._usable(job, conclusions, host))[: job.device_count]
-            if len(usable) == job.device_count:
-                return tuple(usable)
+            usable = list(self._usable(job, conclusions, host))[: job.per_host]
+            if len(usable) == job.per_host:
+                gang += usable
+            if len(gang) == job.device_count:
+                return tuple(gang)
         return None
 
     def occupied(self, job: Job, taken: Iterable[DeviceId]) -> DeviceSnapshot | None:
@@ -118,7 +121,7 @@ class Candidates:
             candidates = 0
             for snapshot in self._usable(job, conclusions, host):
                 candidates += self._may_admit(job, conclusions, snapshot, missing)
-            complete += candidates >= job.device_count
+            complete += candidates >= job.per_host
             if complete == self._limits.candidates_per_job:
                 break
         return missing
@@ -248,21 +251,26 @@ class Candidates:
     # --- gangs -------------------------------------------------------------------------------------------------------
 
     def _gangs(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
-        """On each host the first devices that admit the job. A gang is admitted where each of its devices admits it."""
+        """On each host the first devices that admit the job. A gang is admitted where each of its devices admits it. One over
+        several hosts gets the first of them that have enough, then the next."""
         found = False
+        gang: list[DeviceSnapshot] = []
         self._sharing_needs(job, conclusions)
         settled = conclusions.needs is not None
         for host in self._hosts(job, conclusions.exhausted_at):
-            gang: list[DeviceSnapshot] = []
+            here: list[DeviceSnapshot] = []
             for snapshot in self._usable(job, conclusions, host):
                 if self._admits(job, conclusions, snapshot.device.id):
-                    gang.append(snapshot)
-                    if len(gang) == job.device_count:
-                        found = True
-                        yield tuple(gang)
+                    here.append(snapshot)
+                    if len(here) == job.per_host:
+                        gang += here
                         break
                 else:
                     settled = settled and snapshot.device.id in conclusions.judged
+            if len(gang) == job.device_count:
+                found = True
+                yield tuple(gang)
+                gang = []
         if not found and settled:
             conclusions.exhausted_at, conclusions.saw_all = self._index.revision, True
             conclusions.judged.clear()
@@ -270,9 +278,9 @@ class Candidates:
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
         """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and
         among those where it leaves the fewest idle."""
-        index, count = self._index, job.device_count
+        index, count = self._index, job.per_host
         found = [host for host, devices in index.open_of.items() if len(devices) >= count]
-        if since is not None:
+        if since is not None and job.host_count == 1:  # a host that changed may complete others that did not
             changed = {index.snapshots[device].device.host for device in index.changed_since(since)}
             found = [host for host in found if host in changed]
 

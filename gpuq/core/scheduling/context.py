@@ -164,7 +164,7 @@ class SchedulingContext:
     # --- proposals ---------------------------------------------------------------------------------------------------
 
     def choices(self, job: Job) -> Iterator[Choice]:
-        """What admits the job, best first: each choice is as many devices of one host as it needs, idle ones before shared ones.
+        """What admits the job, best first: each choice is as many devices as it needs, of as many hosts, idle ones before shared.
 
         A job on one device gets at most `candidates_per_job` idle choices and as many shared ones.
         """

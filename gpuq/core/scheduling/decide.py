@@ -7,6 +7,7 @@ of them to the state, or drops the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
 from gpuq.core.scheduling.admit import may_share, needed_memory
@@ -16,15 +17,19 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
-from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
-from gpuq.core.state.device import DeviceId
+from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
+from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.forecast import Forecasts, combined
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.state import State
+from gpuq.core.state.transitions import Step
 
 # A host reports every second. An attempt that no report names for twice the grace period was lost with its order.
 _GRACE_PERIODS_BEFORE_REVOKE = 2
 _REPORTS_WITHIN_S = 3.0
+# Where gangs meet, below the ports that Linux gives to outgoing connections (32768 on). Those of one first host that run at the
+# same time have different ones unless their jobs' ids are thousands apart.
+_GANG_PORTS = range(20_000, 30_000)
 
 
 def decide(
@@ -38,6 +43,7 @@ def decide(
     actions: list[Action] = [
         *_requeue_or_archive_ended(state),
         *_stop_cancelled(state),
+        *_stop_broken_gangs(state),
         *_revoke_unreported(state, limits, now),
     ]
     for item in policy(context):
@@ -68,9 +74,18 @@ def _requeue_or_archive_ended(state: State) -> Iterator[Action]:
 
 def _stop_cancelled(state: State) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.cancelling]:
-        attempt = AttemptId(job.id, job.attempt)
-        if state.attempts[attempt].stopping is None:
-            yield Stop(attempt, StopReason.CANCELLED)
+        for attempt in state.attempts_of(job):
+            if attempt.stopping is None:
+                yield Stop(attempt.id, StopReason.CANCELLED)
+
+
+def _stop_broken_gangs(state: State) -> Iterator[Action]:
+    """An attempt of a gang that ended well is done. After any other end the others could only wait for it."""
+    for job_id, end in state.gang_ends.items():
+        job = state.jobs[job_id]
+        for attempt in state.attempts_of(job) if end is not Step.COMPLETE and not job.cancel_requested else ():
+            if attempt.stopping is None:
+                yield Stop(attempt.id, StopReason.GANG)
 
 
 def _revoke_unreported(state: State, limits: Limits, now: float) -> Iterator[Action]:
@@ -97,8 +112,10 @@ def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:
     may_stop = job.preemptible and job.state is JobState.RUNNING and not job.cancel_requested
     wanted = waiting is not None and not context.placed(waiting) and not context.over_quota(waiting)
     if may_stop and waiting is not None and wanted:
-        context.evict(attempt.id, waiting, eviction.devices)
-        yield Stop(attempt.id, StopReason.PREEMPTED)
+        for one in context.state.attempts_of(job):
+            context.evict(one.id, waiting, eviction.devices)
+            if one.stopping is None:
+                yield Stop(one.id, StopReason.PREEMPTED)
 
 
 def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch]:
@@ -118,26 +135,41 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
     if context.quotas.refusal(job, len(devices)) is not None:
         return  # jobs of other owners that are like it may start
     verdicts = [context.judge(job, device) for device in devices]
-    attempt = _new_attempt(context, job, devices)
+    attempts = _new_attempts(context, job, devices)
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
     # has all its devices to itself, because an attempt shares on all of its devices or on none.
-    if not all(verdict.admitted for verdict in verdicts) or (attempt.had_partner and not attempt.shares):
+    if not all(verdict.admitted for verdict in verdicts) or any(a.had_partner and not a.shares for a in attempts):
         context.note_refusal(job)
         return
     shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
-    yield Launch(attempt, next(shared, verdicts[0]))
+    yield Launch(attempts[0], next(shared, verdicts[0]), tuple(attempts[1:]))
     context.place_job(job, devices)
 
 
 def _is_well_formed(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> bool:
-    """Whether these are as many different devices as the job may have, all of one host, and not given in this pass."""
+    """Whether these are as many different devices as the job may have, of as many hosts, and not given in this pass."""
     known = context.state.devices
     return (
         len(devices) in job.counts
         and len(set(devices)) == len(devices)
         and all(device in known and not context.given(device) for device in devices)
-        and len({known[device].host for device in devices}) == 1
+        and job.spreads(known[device] for device in devices)
     )
+
+
+def _new_attempts(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> list[Attempt]:
+    """One attempt for each host of these devices, in the order of their hosts' first devices."""
+    if job.host_count == 1:
+        return [_new_attempt(context, job, devices)]
+    on_hosts: dict[HostId, list[DeviceId]] = {}
+    for device in devices:
+        on_hosts.setdefault(context.state.devices[device].host, []).append(device)
+    hosts, first = tuple(on_hosts), context.state.next_attempt(job)
+    known = context.state.hosts.get(hosts[0])
+    address = (known.address if known else None) or hosts[0]
+    gang = Gang(first, hosts, address, _GANG_PORTS[(job.id + first) % len(_GANG_PORTS)])
+    attempts = (_new_attempt(context, job, tuple(on_host)) for on_host in on_hosts.values())
+    return [replace(one, id=AttemptId(job.id, first + n), gang=gang) for n, one in enumerate(attempts)]
 
 
 def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:

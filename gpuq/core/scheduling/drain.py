@@ -1,7 +1,7 @@
 """Which devices to drain for a job that has waited beyond its patience.
 
 Draining keeps other jobs off devices until the residents have ended; it is what Slurm does for a job with a reservation. Chosen
-are as many devices of one host as the job needs, where the fewest attempts have to end first; among those, where the youngest of
+are as many devices of a host as the job needs, where the fewest attempts have to end first; among those, where the youngest of
 them has run the longest. The choice depends on the present state only. It is stable by itself: no job joins the chosen devices,
 so they only come nearer to being empty, and others replace them only if they are nearer still.
 """
@@ -12,23 +12,22 @@ from collections.abc import Iterable
 from math import inf
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.spread import cheapest_hosts
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job
 
 
 def devices_to_drain(job: Job, snapshots: Iterable[DeviceSnapshot]) -> tuple[DeviceId, ...] | None:
-    """The devices, sorted by id; None where no host has enough that would admit the job once they are empty."""
+    """The devices, sorted by id; None where too few hosts have enough that would admit the job once they are empty."""
     hosts: dict[HostId, list[DeviceSnapshot]] = {}
     for snapshot in snapshots:
         if _would_fit_empty(job, snapshot):
             hosts.setdefault(snapshot.device.host, []).append(snapshot)
-    choices = [
-        sorted(found, key=lambda s: (len(s.residents), _last_launch([s]), s.device.id))[: job.device_count]
-        for found in hosts.values()
-        if len(found) >= job.device_count
-    ]
-    best = min(choices, key=_distance, default=None)
-    return None if best is None else tuple(sorted(snapshot.device.id for snapshot in best))
+    nearest_first = (
+        sorted(found, key=lambda s: (len(s.residents), _last_launch([s]), s.device.id)) for found in hosts.values()
+    )
+    best = cheapest_hosts(job, nearest_first, _distance)
+    return tuple(sorted(snapshot.device.id for snapshot in best)) or None
 
 
 def _distance(snapshots: list[DeviceSnapshot]) -> tuple[int, float, DeviceId]:

@@ -21,7 +21,7 @@ from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import GroupKey, SchedulingClass, group_key, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import ReservationReason
-from gpuq.core.state.verdict import Rule, Verdict
+from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason]:
@@ -173,8 +173,10 @@ class _ClassReason:
         if verdict is None:
             verdict = self._context.no_device_open()
             if self._job.device_count > 1:
-                wanted = ("wanted_devices", self._job.device_count)
-                verdict = replace(verdict, numbers=(wanted, *verdict.numbers))
+                wanted: Numbers = (("wanted_devices", self._job.device_count),)
+                if self._job.host_count > 1:
+                    wanted = (("wanted_hosts", self._job.host_count), *wanted)
+                verdict = replace(verdict, numbers=(*wanted, *verdict.numbers))
         return verdict
 
     def holds(self, rule: Rule, device: DeviceId | None) -> bool:

@@ -3,7 +3,7 @@
 The reservations themselves are part of the state. A pass begins with them, drops those that have lost their point, and may make
 new ones; `decide` turns the difference into actions. There are two reasons for a reservation (see `ReservationReason`):
 
-- A job has waited beyond its patience. As many devices of one host as it needs are drained: no other job joins them, and the job
+- A job has waited beyond its patience. As many devices of a host as it needs are drained: no other job joins them, and the job
   starts when the last resident has ended. One such reservation at a time keeps the cost of empty devices low, and suffices
   against starvation because jobs come to it in the policy's order.
 - A policy has running jobs preempted for a waiting one. What they leave must not go to a third job in between.
@@ -37,7 +37,7 @@ class Reservations:
         self.without: frozenset[str] = frozenset()
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
-        self._undrainable: set[tuple[int | None, int]] = set()
+        self._undrainable: set[tuple[int | None, int, int]] = set()
         if self.by_job:
             self._review()
 
@@ -63,7 +63,7 @@ class Reservations:
     def reserve_for_preemption(self, job: Job, devices: Collection[DeviceId]) -> None:
         """Reserve the devices that a policy makes room on for this job, unless they cannot be had together."""
         known = [self._state.devices[device] for device in dict.fromkeys(devices) if device in self._state.devices]
-        if len(known) != len(devices) or len(known) != job.device_count or len({device.host for device in known}) > 1:
+        if len(known) != len(devices) or len(known) != job.device_count or not job.spreads(known):
             return
         if all(self._is_free_for(job, device.id) for device in known):
             chosen = tuple(sorted(device.id for device in known))
@@ -108,7 +108,7 @@ class Reservations:
         durations = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
         if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
             return False
-        return (job.declared_memory, job.device_count) not in self._undrainable and self._cache.never_fits(job) is None
+        return _need(job) not in self._undrainable and self._cache.never_fits(job) is None
 
     def _review(self) -> None:
         """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
@@ -126,7 +126,7 @@ class Reservations:
         if devices is not None:
             self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
         else:
-            self._undrainable.add((job.declared_memory, job.device_count))
+            self._undrainable.add(_need(job))
             if own is not None:
                 self._drop(job.id)
 
@@ -142,3 +142,7 @@ class Reservations:
     def _drop(self, job: JobId) -> None:
         del self.by_job[job]
         self._cache.device_index.reserve(self.by_job.values())
+
+
+def _need(job: Job) -> tuple[int | None, int, int]:
+    return job.declared_memory, job.device_count, job.host_count

@@ -16,10 +16,16 @@ from gpuq.core.state.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start an attempt on all its devices. `verdict` is what admitted it."""
+    """Start an attempt on all its devices. `verdict` is what admitted it; `others` are the further attempts of its gang."""
 
     attempt: Attempt
     verdict: Verdict
+    others: tuple[Attempt, ...] = ()
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All attempts of this start."""
+        return (self.attempt, *self.others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gpuq.core.state.job import JobId, KindId
 
 
 class AttemptId(NamedTuple):
-    """(job, attempt) names every event and action."""
+    """(job, attempt) names every event and action. A start on several hosts has one attempt on each, numbered in a row."""
 
     job: JobId
     number: int
@@ -26,6 +26,7 @@ class StopReason(StrEnum):
 
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
+    GANG = "another attempt of its gang ended"
 
 
 class Ending(StrEnum):
@@ -57,13 +58,29 @@ class MemoryCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """The attempts of one start on several hosts, which run together or not at all: the one on `hosts[i]` has the number
+    `first` + i. They meet at `address`, a name or an IP address of the first host, and `port`."""
+
+    first: int
+    hosts: tuple[HostId, ...]
+    address: str
+    port: int
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its attempts."""
+        return range(self.first, self.first + len(self.hosts))
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """A resident of its devices from the moment it is ordered until its end is known.
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
     device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
     the order to start it is taken back, because its host does not report it. `lease_s`: its host ends it when it was not
-    connected to the dispatcher for so many seconds; None: it runs on.
+    connected to the dispatcher for so many seconds; None: it runs on. `gang`: None for a start on one host.
     """
 
     id: AttemptId
@@ -82,6 +99,7 @@ class Attempt:
     revoking: bool = False
     had_partner: bool = False
     lease_s: float | None = None
+    gang: Gang | None = None
 
 
 def served_s(attempt: Attempt, now: float) -> float:

@@ -72,9 +72,10 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine with devices and one worker service, as last heard of. `instance` is that of the worker service; None where it
-    is older than this field."""
+    is older than this field. `address`: where other hosts reach it, None for its name."""
 
     id: HostId
     boot_id: str
     last_seen: float
     instance: str | None = None
+    address: str | None = None

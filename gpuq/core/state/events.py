@@ -121,7 +121,7 @@ class ResidentReport(ResidentNumbers):
 @dataclass(frozen=True, slots=True)
 class HostReported:
     """A host's full report: all its devices, all its residents. What is not in it is not there. `instance` is that of the worker
-    service that sends it."""
+    service that sends it; `address` a name or an IP address at which other hosts reach it, None for its name."""
 
     host: HostId
     boot_id: str
@@ -130,6 +130,7 @@ class HostReported:
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
     instance: str | None = None
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

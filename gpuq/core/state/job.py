@@ -5,10 +5,12 @@ The command, directory and environment stay in the record: no decision depends o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from gpuq.core.state.device import Device
 from gpuq.core.state.quota import Account, accounts
 from gpuq.states import ACTIVE, ENDED, WAITING, JobState
 
@@ -30,11 +32,12 @@ class Job:
     """One submission.
 
     `signature` is the kind plus the features that forecasts depend on: jobs of one signature get one forecast.
-    `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
+    `attempt` is the number of the last attempt, of a gang over hosts that of its first one; 0 before the first start. It is the
+    epoch that fences a start.
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
-    `had_partner`: whether the last attempt shared a device. `device_count` is the fewest devices it runs on, all of one host;
-    with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so that a policy may
-    stop it and start it again. `served_s` counts the device-seconds of its ended attempts.
+    `had_partner`: whether the last attempt shared a device. `device_count` is the fewest devices it runs on, equally many of
+    `host_count` hosts; with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so
+    that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts.
     """
 
     id: JobId
@@ -59,6 +62,7 @@ class Job:
     cancel_requested: bool = False
     served_s: float = 0.0
     project: str | None = None
+    host_count: int = 1
 
     @property
     def accounts(self) -> tuple[Account, ...]:
@@ -67,5 +71,16 @@ class Job:
 
     @property
     def counts(self) -> range:
-        """How many devices of one host it may be given."""
+        """How many devices it may be given."""
         return range(self.device_count, max(self.device_count, self.most_devices or 0) + 1)
+
+    @property
+    def per_host(self) -> int:
+        """The fewest devices of each host that it runs on."""
+        return self.device_count // self.host_count
+
+    def spreads(self, devices: Iterable[Device]) -> bool:
+        """Whether these devices are of as many hosts as it runs on, equally many of each."""
+        hosts = [device.host for device in devices]
+        different = set(hosts)
+        return len(different) == self.host_count and len({hosts.count(host) for host in different}) == 1

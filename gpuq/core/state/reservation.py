@@ -27,7 +27,7 @@ class ReservationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The devices, all of one host and sorted by id, that are reserved for `job`; as many as the job needs."""
+    """The devices, sorted by id, that are reserved for `job`; as many as the job needs, of as many hosts."""
 
     job: JobId
     devices: tuple[DeviceId, ...]

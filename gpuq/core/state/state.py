@@ -47,7 +47,7 @@ from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Hours, Quota, add_served
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.transitions import Step, next_state
+from gpuq.core.state.transitions import Step, gravest, next_state
 from gpuq.core.state.usage import UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 
@@ -75,6 +75,8 @@ class State:
     reservations: dict[JobId, Reservation] = field(default_factory=dict)
     first_attempt: int = 1
     """The lowest number of a new attempt: see `WentBack`."""
+    gang_ends: dict[JobId, Step] = field(default_factory=dict)
+    """What the attempts that ended mean for jobs of which others on other hosts have not ended yet: the gravest of it."""
     residents: dict[DeviceId, tuple[AttemptId, ...]] = field(init=False, default_factory=dict)
     index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
 
@@ -94,8 +96,13 @@ class State:
             _add_to_devices(self, attempt)
 
     def next_attempt(self, job: Job) -> int:
-        """The number of the job's next attempt."""
-        return max(job.attempt + 1, self.first_attempt)
+        """The number of the job's next attempt, of a gang over hosts that of the first one."""
+        return max(job.attempt + job.host_count, self.first_attempt) if job.attempt else self.first_attempt
+
+    def attempts_of(self, job: Job) -> list[Attempt]:
+        """The live attempts of a job: at most one on each host of its last start."""
+        numbers = range(job.attempt, job.attempt + job.host_count)
+        return [self.attempts[id_] for number in numbers if (id_ := AttemptId(job.id, number)) in self.attempts]
 
     def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
         """The attempts now on `device`, oldest first."""
@@ -131,8 +138,8 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _record_start(state, item, now)
         case Exited():
             return _end_attempt(state, item, now)
-        case Launch(attempt=attempt):
-            return _launch(state, attempt, now)
+        case Launch(attempts=attempts):
+            return _launch(state, attempts, now)
         case SetPendingReason(jobs=jobs, verdict=verdict):
             return _set_pending_reason(state, jobs, verdict)
         case Stop(attempt=attempt_id, reason=reason):
@@ -223,11 +230,12 @@ def _reserve(state: State, reservation: Reservation) -> bool:
     if job is None or job.state is not JobState.PENDING or state.reservations.get(job.id) == reservation:
         return False
     taken = {device for other in state.reservations.values() if other.job != job.id for device in other.devices}
-    hosts = {state.devices[device].host for device in reservation.devices if device in state.devices}
     all_known = all(device in state.devices for device in reservation.devices)
-    if not all_known or len(hosts) != 1 or not taken.isdisjoint(reservation.devices):
+    if not all_known or not taken.isdisjoint(reservation.devices):
         return False
     if len(set(reservation.devices)) != len(reservation.devices) or len(reservation.devices) != job.device_count:
+        return False
+    if not job.spreads(state.devices[d] for d in reservation.devices):
         return False
     state.reservations[job.id] = reservation
     return True
@@ -245,14 +253,18 @@ def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
 # --- attempts ------------------------------------------------------------------------------------------------------
 
 
-def _launch(state: State, attempt: Attempt, now: float) -> bool:
-    job = state.jobs.get(attempt.id.job)
-    if job is None or attempt.id.number != state.next_attempt(job) or next_state(job.state, Step.LAUNCH) is None:
+def _launch(state: State, attempts: tuple[Attempt, ...], now: float) -> bool:
+    first = attempts[0].id
+    job = state.jobs.get(first.job)
+    if job is None or first.number != state.next_attempt(job) or next_state(job.state, Step.LAUNCH) is None:
+        return False
+    if [attempt.id for attempt in attempts] != [AttemptId(job.id, first.number + n) for n in range(job.host_count)]:
         return False
     _step(state, job.id, Step.LAUNCH, now)
-    _put_job(state, replace(state.jobs[job.id], attempt=attempt.id.number))
-    _put_attempt(state, attempt)
-    _add_to_devices(state, attempt)
+    _put_job(state, replace(state.jobs[job.id], attempt=first.number))
+    for attempt in attempts:
+        _put_attempt(state, attempt)
+        _add_to_devices(state, attempt)
     return True
 
 
@@ -278,7 +290,9 @@ def _record_start(state: State, event: Started, now: float) -> bool:
     # The host's clock may differ from ours: it started after its launch, and before we heard of it.
     started_at = min(max(event.at, attempt.launched_at), now)
     _put_attempt(state, replace(attempt, started_at=started_at, last_reported=now, revoking=False))
-    _step(state, event.attempt.job, Step.START, now)
+    # The job runs once all its attempts do: until then the others may be claimed.
+    if all(one.started_at is not None for one in state.attempts_of(state.jobs[event.attempt.job])):
+        _step(state, event.attempt.job, Step.START, now)
     return True
 
 
@@ -311,7 +325,7 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
             state.residents[device] = left
         else:
             del state.residents[device]
-    step = _job_step(event, attempt, job)
+    step = job_step(event, attempt, job)
     # An attempt that never ran used nothing, and says nothing about the job.
     if step is not Step.REQUEUE:
         served = served_s(attempt, now)
@@ -320,12 +334,19 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
             for account in job.accounts:
                 add_served(state.served.setdefault(account, {}), attempt.started_at, now, len(attempt.devices))
         _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
+    if attempt.gang is not None:
+        step = gravest(step, state.gang_ends.pop(job.id, Step.COMPLETE))
+        if state.attempts_of(job):
+            state.gang_ends[job.id] = step
+            return True
     return _step(state, job.id, step, now)
 
 
-def _job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
+def job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
     """What the ending that the worker reported means for the job, given what gpuq had ordered."""
     match event.ending:
+        case Ending.NEVER_STARTED | Ending.STOPPED if attempt.stopping is StopReason.GANG and not job.cancel_requested:
+            return Step.COMPLETE  # what the attempt for which it was stopped means, counts
         case Ending.NEVER_STARTED if attempt.started_at is None:
             return Step.CANCEL if job.cancel_requested else Step.REQUEUE
         case Ending.NEVER_STARTED | Ending.LOST | Ending.DEVICE_FAILED:
@@ -378,7 +399,7 @@ def _forget_host(state: State, host: HostId) -> bool:
 
 
 def _record_report(state: State, report: HostReported, now: float) -> bool:
-    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance)
+    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance, report.address)
     for device in report.devices:
         state.index.device_changed(state.devices.get(device.id), device)
         state.devices[device.id] = device

@@ -63,6 +63,24 @@ TRANSITIONS: Mapping[tuple[JobState, Step], JobState] = {
 }
 
 
+# What explains most stands last: where one attempt of a gang was lost, the others fail because of it.
+_BY_GRAVITY = (
+    Step.COMPLETE,
+    Step.FAIL,
+    Step.REQUEUE,
+    Step.PREEMPT,
+    Step.CANCEL,
+    Step.TIME_OUT,
+    Step.RUN_OUT_OF_MEMORY,
+    Step.LOSE,
+)
+
+
+def gravest(*ends: Step) -> Step:
+    """What the ends of a gang's attempts mean for its job together, whichever came first."""
+    return max(ends, key=_BY_GRAVITY.index)
+
+
 def next_state(state: JobState, step: Step) -> JobState | None:
     """The state that `step` leads to from `state`; None where the step is illegal."""
     return TRANSITIONS.get((state, step))

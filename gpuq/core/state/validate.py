@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.job import ACTIVE, JobId, JobState
 from gpuq.core.state.state import State
@@ -11,7 +11,8 @@ from gpuq.core.state.state import State
 def validate(state: State) -> None:
     """Raise AssertionError, with what is wrong, unless all invariants hold.
 
-    No device promises more memory than it has, a job has at most one live attempt, no device is reserved twice.
+    No device promises more memory than it has, a job has at most one live attempt on each of its hosts, no device is reserved
+    twice.
     """
     attempts_of: dict[JobId, list[AttemptId]] = {}
     for attempt_id in state.attempts:
@@ -19,14 +20,20 @@ def validate(state: State) -> None:
     for job in state.jobs.values():
         alive = attempts_of.get(job.id, [])
         if job.state in ACTIVE:
-            assert alive == [AttemptId(job.id, job.attempt)], f"{job.id} is {job.state} with attempts {alive}"
+            start = [AttemptId(job.id, job.attempt + number) for number in range(job.host_count)]
+            assert alive, f"{job.id} is {job.state} with attempts {alive}"
+            assert set(alive) <= set(start), f"{job.id} is {job.state} with attempts {alive}"
+            whole = len(alive) == len(start)
+            assert whole is (job.id not in state.gang_ends), f"{job.id}: {alive} live of {start}, {state.gang_ends}"
         else:
             assert not alive, f"{job.id} is {job.state} but {alive} live"
+            assert job.id not in state.gang_ends, f"{job.id} is {job.state} but waits for attempts to end"
     for attempt in state.attempts.values():
         assert len(attempt.devices) == len(attempt.promised) > 0
         assert attempt.id.job in state.jobs, f"{attempt.id} has no job"
         for device in attempt.devices:
             assert attempt.id in state.residents[device], f"{attempt.id} is not on {device}"
+        _validate_gang(state, attempt)
     for device, residents in state.residents.items():
         assert residents, f"{device} has an empty list of residents"
         assert len(set(residents)) == len(residents)
@@ -36,6 +43,15 @@ def validate(state: State) -> None:
     assert state.index == rebuilt(state).index, "the index differs from one built from the state"
     for job_id in state.verdicts:
         assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
+
+
+def _validate_gang(state: State, attempt: Attempt) -> None:
+    gang, hosts = attempt.gang, {state.devices[device].host for device in attempt.devices}
+    if gang is not None:
+        assert attempt.id.number in gang.numbers, f"{attempt.id} is not of {gang}"
+        assert hosts == {gang.hosts[attempt.id.number - gang.first]}, f"{attempt.id} is on {hosts}, not as {gang}"
+        assert not attempt.shares, f"{attempt.id} is of a gang over hosts and shares its devices"
+    assert (gang is None) is (state.jobs[attempt.id.job].host_count == 1), f"{attempt.id} has {gang}"
 
 
 def _validate_promises(state: State, device: DeviceId) -> None:
@@ -56,7 +72,9 @@ def _validate_reservations(state: State) -> None:
         assert len(devices) == len(reservation.devices) == job.device_count, (
             f"{job_id} needs other devices: {reservation}"
         )
-        assert len({state.devices[device].host for device in devices}) == 1, f"{reservation} spans hosts"
+        assert job.spreads(state.devices[device] for device in devices), (
+            f"{reservation} is not on {job.host_count} hosts"
+        )
         assert reserved.isdisjoint(devices), f"{sorted(reserved & devices)} are reserved twice"
         reserved |= devices
 
@@ -76,4 +94,5 @@ def rebuilt(state: State) -> State:
         served={account: dict(hours) for account, hours in state.served.items()},
         reservations=dict(state.reservations),
         first_attempt=state.first_attempt,
+        gang_ends=dict(state.gang_ends),
     )

@@ -118,10 +118,10 @@ class StartTimeEstimator:
             if first is not None and reservation is not None:
                 # Nothing else may have the reserved devices before that job has started and ended.
                 starts = [max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)]
-                host = context.state.devices[reservation.devices[0]].host
-                releases.append(Release(starts[0] + durations[0], host, first.device_count))
+                hosts = Counter(context.state.devices[device].host for device in reservation.devices)
+                releases += [Release(starts[0] + durations[0], host, count) for host, count in hosts.items()]
             lasts = durations[len(starts) :]
-            queued = [Queued(job.device_count, lasts_s) for job, lasts_s in zip(queue, lasts, strict=True)]
+            queued = [Queued(job.per_host, lasts_s, job.host_count) for job, lasts_s in zip(queue, lasts, strict=True)]
             starts += replay(free, releases, queued, skips=self._skips)
             replays.append({job.id: start for job, start in zip(ordered, starts, strict=True)})
         factor, known = self.calibration.factor(context.now), all(holder.duration for holder in holders)

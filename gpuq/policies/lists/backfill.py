@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Protocol
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.spread import cheapest_hosts
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
@@ -45,7 +46,7 @@ class _Skip:
         return True
 
     def _fits_some_day(self, job: Job) -> bool:
-        return fits_ever(job.declared_memory, job.device_count, list(self._context.state.devices.values())) is None
+        return self._context.cache.never_fits(job) is None
 
 
 class _Strict(_Skip):
@@ -79,7 +80,7 @@ class _Easy(_Skip):
         return duration is not None and self._free_at < inf and self._context.now + duration[1] <= self._free_at
 
     def _reserve(self, head: Job) -> None:
-        """Reserve those devices of one host that will be free first, by the 90th percentiles of what runs there."""
+        """Reserve those devices that will be free first, by the 90th percentiles of what runs there."""
         context, self._sizes = self._context, Sizes(self._context)
 
         def free_at(snapshot: DeviceSnapshot) -> float:
@@ -93,10 +94,10 @@ class _Easy(_Skip):
         for snapshot in context.snapshots:
             if snapshot.reading is not None and (head.declared_memory or 0) <= snapshot.device.total_memory:
                 hosts.setdefault(snapshot.device.host, []).append((free_at(snapshot), snapshot.device.id))
-        first = [sorted(host)[: head.device_count] for host in hosts.values() if len(host) >= head.device_count]
-        soonest = min(first, key=lambda devices: (devices[-1][0], devices[0][1]), default=[])
+        first = (sorted(host) for host in hosts.values())
+        soonest = cheapest_hosts(head, first, lambda devices: (devices[-1][0], devices[0][1]))
         self._reserved = frozenset(device for _, device in soonest)
-        self._free_at = soonest[-1][0] if soonest else inf
+        self._free_at = max((at for at, _ in soonest), default=inf)
 
 
 skip: Backfill = _Skip

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.scheduling.spread import cheapest_hosts
 from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
@@ -133,7 +134,7 @@ class _PreemptingPass:
             yield Eviction(attempt, job, devices)
 
     def _cheapest(self, job: Job) -> list[_Victim]:
-        """The devices of one host to free for the job; empty where no host has enough that it could have.
+        """The devices to free for the job, of as many hosts as it runs on; empty where too few have enough that it could have.
 
         It could have those of which it outranks all residents, and where it would be admitted once they have gone. Within a host
         the cheapest devices; among hosts the one whose most expensive device is cheapest.
@@ -149,8 +150,7 @@ class _PreemptingPass:
             if admit(job, context.forecast_alone(job, snapshot.device), later, context.limits).admitted:
                 hosts.setdefault(snapshot.device.host, []).append(_Victim(snapshot.device.id, snapshot.residents))
         sorted_hosts = (sorted(host, key=lambda victim: victim.cost(context.now)) for host in hosts.values())
-        enough = [host[: job.device_count] for host in sorted_hosts if len(host) >= job.device_count]
-        return min(enough, key=lambda host: [victim.cost(context.now) for victim in reversed(host)], default=[])
+        return cheapest_hosts(job, sorted_hosts, lambda host: [victim.cost(context.now) for victim in reversed(host)])
 
 
 class ByPriority:
