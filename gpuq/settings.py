@@ -50,6 +50,7 @@ class Form:
 
 HOST_NAME = Form(r"[A-Za-z0-9._-]{1,64}", "of 1 to 64 letters, digits, `.`, `_` and `-`")
 ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
+OPTIONAL_ADDRESS = Form(r"[A-Za-z0-9.:_%-]{0,253}", "that is empty, a host name or an IP address")
 USER_NAMES = Form(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?", "that are names of users")
 SOCKET_PATH = Form(r"(/[^\x00]{1,106})?", "that is empty or an absolute path of at most 107 characters")
 HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its port or without")
@@ -82,6 +83,8 @@ class Worker:
 
     host: Annotated[str, HOST_NAME] = field(default_factory=socket.gethostname)
     """This host's name: letters, digits, `.`, `_` and `-`."""
+    address: Annotated[str, OPTIONAL_ADDRESS] = ""
+    """A name or an IP address at which other hosts reach this one, where jobs over several hosts meet; empty: `host`."""
     sample_every_s: Annotated[float, Range(at_least=0.1, at_most=60)] = 1.0
     """Seconds between two readings. Drivers average over up to a second, so shorter times give no new information."""
     grace_s: Annotated[float, Range(at_least=0)] = 10.0

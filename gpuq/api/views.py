@@ -17,9 +17,10 @@ from gpuq.api.contract.schema import (
     ResidentView,
     VerdictView,
 )
+from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
-from gpuq.core.state.job import ENDED, WAITING, JobState
+from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.format import rfc3339, rfc3339_or_none
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
@@ -109,14 +110,19 @@ def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
 
 def job_line(
     row: JobRow,
-    last: AttemptRow | None,
+    start: Sequence[AttemptRow],
     live: LiveView | None,
     names: DeviceNames,
     position: int | None = None,
     forecast: Mapping[str, Any] | None = None,
 ) -> JobLine:
-    """One job in a list. `last` is its last attempt, `forecast` the one of now for a job that waits."""
-    return JobLine(**_line(row, last, live, names, position, forecast))
+    """One job in a list. `start` has the attempts of its last start, `forecast` is the one of now for a job that waits."""
+    return JobLine(**_line(row, start, live, names, position, forecast))
+
+
+def last_start(row: JobRow, attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
+    """The attempts of the job's last start among these: one on each of its hosts."""
+    return [attempt for attempt in attempts if attempt.number >= row.attempt]
 
 
 def job_view(
@@ -130,7 +136,7 @@ def job_view(
     """One job with all that is known. `forecast` is the one of now, used while the job has no attempt of its own."""
     asked = row.record.submission
     return JobView(
-        **_line(row, attempts[-1] if attempts else None, live, names, position, forecast),
+        **_line(row, last_start(row, attempts), live, names, position, forecast),
         cwd=asked.cwd,
         script=asked.script,
         script_sha256=asked.script_sha256,
@@ -145,6 +151,7 @@ def job_view(
         time_limit_s=asked.time_limit_s,
         requeue_on_node_fail=asked.requeue_on_node_fail,
         gpus=asked.gpus,
+        wanted_hosts=asked.hosts,
         most_gpus=asked.most_gpus,
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,
@@ -157,7 +164,7 @@ def job_view(
 
 def _line(
     row: JobRow,
-    last: AttemptRow | None,
+    start: Sequence[AttemptRow],
     live: LiveView | None,
     names: DeviceNames,
     position: int | None,
@@ -165,14 +172,19 @@ def _line(
 ) -> dict[str, Any]:
     """The fields that a list and a single job have in common. While a job waits, its past attempts do not say where it is."""
     asked = row.record.submission
+    last = start[0] if start else None
     placed = None if row.state in WAITING else last
-    resident = live.resident(row.id) if live is not None and row.state not in WAITING | ENDED else None
+    everywhere = start if placed else ()
+    resident = live.resident(row.id, row.attempt) if live is not None and row.state not in WAITING | ENDED else None
     launched = (placed.launch.get("attempt") or {}) if placed else {}
-    devices = list(placed.devices) if placed else []
+    devices = [device for attempt in everywhere for device in attempt.devices]
     device_names = [names.of(device) for device in devices]
-    started = placed.started_at if placed else None
-    ended = (placed.ended_at if placed else None) or (row.state_since if row.state in ENDED else None)
-    reason = row.reason or (placed.reason if placed else None) or None
+    started = max_of_all([attempt.started_at for attempt in everywhere])
+    ended = max_of_all([attempt.ended_at for attempt in everywhere]) or (
+        row.state_since if row.state in ENDED else None
+    )
+    decisive = _decisive(everywhere)
+    reason = row.reason or (decisive.reason if decisive else None) or None
     if row.state in WAITING and row.verdict:
         reason = row.reason or str(row.verdict["rule"])
     return {
@@ -199,12 +211,13 @@ def _line(
         "cancel_requested": row.cancel_requested,
         "attempt": row.attempt,
         "host": placed.host if placed else None,
+        "hosts": [attempt.host for attempt in everywhere],
         "device": next(iter(devices), None),
         "device_name": next(iter(device_names), None),
         "devices": devices,
         "device_names": device_names,
         "partners": list(resident.partners) if resident else [],
-        "exit_code": placed.exit_code if placed else None,
+        "exit_code": decisive.exit_code if decisive else None,
         "log_path": last.log_path if last else None,
         "snapshot": asked.snapshot.key if asked.snapshot else None,
         "live": resident.numbers if resident else None,
@@ -214,6 +227,20 @@ def _line(
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": (placed.actual if placed else None) or UNMEASURED,
     }
+
+
+def max_of_all(moments: Sequence[float | None]) -> float | None:
+    """The latest of these moments, None while one of them is not known."""
+    known = [moment for moment in moments if moment is not None]
+    return max(known) if known and len(known) == len(moments) else None
+
+
+def _decisive(start: Sequence[AttemptRow]) -> AttemptRow | None:
+    """The attempt whose end says most about the job's: of a gang the first that did not end well by itself."""
+    failed = [
+        one for one in start if one.ended_at is not None and one.exit_code != 0 and one.stop_reason != StopReason.GANG
+    ]
+    return min(failed, key=lambda one: one.ended_at or 0.0, default=start[0] if start else None)
 
 
 def reason_in_words(row: JobRow, names: DeviceNames) -> str:
@@ -239,7 +266,7 @@ def device_views(
     live: LiveView | None,
     names: DeviceNames,
     job_names: Mapping[int, str | None],
-    attempts: Mapping[int, AttemptRow],
+    attempts: Mapping[JobId, Sequence[AttemptRow]],
 ) -> list[DeviceView]:
     """Every device of the record and of the live view, by host and index; a device without a fresh reading has null numbers."""
     devices = {device.id: device for device in live.devices} if live else {}
@@ -248,7 +275,8 @@ def device_views(
             # The record still has the attempts that were launched on it.
             residents = tuple(
                 ResidentStatus(job=row.job, attempt=row.number, started_at=row.started_at)
-                for row in attempts.values()
+                for rows in attempts.values()
+                for row in rows
                 if device.id in row.devices
             )
             devices[device.id] = DeviceStatus.of(device, residents=residents)
@@ -257,12 +285,15 @@ def device_views(
 
 
 def _device_view(
-    device: DeviceStatus, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+    device: DeviceStatus,
+    names: DeviceNames,
+    job_names: Mapping[int, str | None],
+    attempts: Mapping[JobId, Sequence[AttemptRow]],
 ) -> DeviceView:
     vitals = device.vitals or Vitals()
     residents = []
     for one in device.residents:
-        row = attempts.get(one.job)
+        row = next((row for row in attempts.get(JobId(one.job), ()) if device.id in row.devices), None)
         launched = (row.launch.get("attempt") or {}) if row else {}
         residents.append(
             ResidentView(

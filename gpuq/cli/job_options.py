@@ -80,7 +80,8 @@ def add_job_options(parser: Parser) -> None:
     budget = "budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher"
     add("--max-slowdown", metavar="X", help=budget)
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
-    add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
+    add("--gpus", metavar="N", help="devices it runs on: 2, or any number of a range, 1-4; default one on each host")
+    add("--hosts", metavar="N", help="hosts it runs on at once, with as many devices of each; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
@@ -136,7 +137,7 @@ def submission(
         "share": "never" if options.exclusive else options.share,
         "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
         "gpu_memory": _read("--gpu-mem", options.gpu_mem, parse_size),
-        **_gpus(options.gpus),
+        **_places(options.gpus, options.hosts),
         "time_limit_s": _read("--time", options.time, parse_duration),
         "hold": options.hold,
         "requeue_on_node_fail": options.requeue,
@@ -231,6 +232,20 @@ def _gpus(text: str | None) -> dict[str, int | None]:
     if high < low:
         raise BadInput(f"--gpus `{text}` runs backwards.", fix=f"Write --gpus {high}-{low}.")
     return {"gpus": low, "most_gpus": high if "-" in text else None}
+
+
+def _places(gpus: str | None, hosts: str | None) -> dict[str, int | None]:
+    """The fields for --gpus and --hosts. Raises BadInput."""
+    count = whole("--hosts", hosts, 1, _MOST_GPUS)
+    if count is None or count == 1:
+        return _gpus(gpus)
+    asked = _gpus(gpus or str(count))
+    if asked["most_gpus"] is not None:
+        raise BadInput("--hosts goes with a fixed number of devices, not with a range.", fix=f"Write --gpus {count}.")
+    if asked["gpus"] is None or asked["gpus"] % count:
+        fix = f"Ask for a multiple of {count}, as in --hosts {count} --gpus {2 * count}: --gpus counts those of all hosts."
+        raise BadInput(f"--gpus {gpus} cannot be divided evenly among {count} hosts.", fix=fix)
+    return {**asked, "hosts": count}
 
 
 def _signal(name: str | None) -> str | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
-from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import (
     Event,
@@ -31,6 +31,7 @@ from gpuq.core.state.events import (
 from gpuq.core.state.job import JobId
 from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.journal import jobs_of
 from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
@@ -51,6 +52,7 @@ class Recorder:
         self._outcome_of = outcome_of
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
+        self._gang_reasons: dict[JobId, str] = {}
         self._leaving: Attempt | None = None
         self._started: dict[AttemptId, float] = {}
         self._ends: list[tuple[AttemptId, dict[str, Any]]] = []
@@ -86,25 +88,15 @@ class Recorder:
                 # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
                 return
             case Launch():
-                launched = item.attempt
-                row = AttemptRow(
-                    job=launched.id.job,
-                    number=launched.id.number,
-                    host=launched.host,
-                    devices=launched.devices,
-                    launched_at=launched.launched_at,
-                    launch=plain(item),
-                    features=dict(self._features_of(state.jobs[launched.id.job].signature)),
-                    model_version=launched.forecast.model_version,
-                )
-                self.commit.launched.append(row)
+                features = dict(self._features_of(state.jobs[item.attempt.id.job].signature))
+                self.commit.launched += [_row(one, item.verdict, features) for one in item.attempts]
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
                 self._started[attempt] = at
             case Stop(attempt=attempt, reason=reason):
                 self.commit.stopped.append((attempt, reason))
             case Exited():
-                self._reasons[item.attempt.job] = item.reason
+                self._note_reason(item, state)
                 end = {
                     "ended_at": item.at,
                     "ending": item.ending.value,
@@ -126,6 +118,17 @@ class Recorder:
             if job_id in state.jobs:
                 pending = plain(state.verdicts[job_id]) if job_id in state.verdicts else None
                 self._changes[job_id] = JobChange(state.jobs[job_id], pending, self._reasons.get(job_id))
+
+    def _note_reason(self, end: Exited, state: State) -> None:
+        """Take up why a job's attempt ended; of a gang, why the first did that was not stopped because of another one."""
+        job, why, left = end.attempt.job, end.reason, self._leaving
+        if left is not None and left.gang is not None:
+            if left.stopping is not StopReason.GANG and end.exit_code != 0:
+                self._gang_reasons.setdefault(job, f"on host {left.host}: {end.reason}")
+            why = self._gang_reasons.get(job, end.reason)
+            if job not in state.gang_ends:
+                self._gang_reasons.pop(job, None)
+        self._reasons[job] = why
 
     def _note_rule(self, item: HostDrained | HostResumed | QuotaSet | QuotaRemoved, state: State) -> None:
         """Take up what an operator or an admin decided about hosts or quotas."""
@@ -153,6 +156,19 @@ class Recorder:
             commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
             commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
         return commit
+
+
+def _row(launched: Attempt, verdict: Verdict, features: Mapping[str, Any]) -> AttemptRow:
+    return AttemptRow(
+        job=launched.id.job,
+        number=launched.id.number,
+        host=launched.host,
+        devices=launched.devices,
+        launched_at=launched.launched_at,
+        launch=plain(Launch(launched, verdict)),
+        features=dict(features),
+        model_version=launched.forecast.model_version,
+    )
 
 
 def _later(chance: Chance, by_s: float) -> Chance:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, QueuedJob, Service, Store
+from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
-from gpuq.core.state.attempt import Attempt, StopReason
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
-from gpuq.core.state.events import CancelRequested, HoldRequested
+from gpuq.core.state.events import CancelRequested, Exited, HoldRequested
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import LONGEST_WINDOW_S, Account, Hours, accounts, add_served
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State
+from gpuq.core.state.state import State, job_step
+from gpuq.core.state.transitions import Step, gravest
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.journal import RESTORED
@@ -67,7 +69,26 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
         first_attempt=store.leader().first_attempt,
+        gang_ends=dict(_gang_ends(store, jobs, attempts)),
     )
+
+
+def _gang_ends(store: Store, jobs: Mapping[JobId, Job], live: Iterable[Attempt]) -> Iterator[tuple[JobId, Step]]:
+    """What the attempts that ended mean for jobs of which others, on other hosts, are live."""
+    gangs = {attempt.id.job: attempt.gang.numbers for attempt in live if attempt.gang is not None}
+    for job, numbers in gangs.items():
+        steps = [
+            job_step(_end_of(row), attempt_from_row(row), jobs[job])
+            for row in store.attempts(job)
+            if row.number in numbers and row.ended_at is not None
+        ]
+        if steps:
+            yield job, gravest(*steps)
+
+
+def _end_of(row: AttemptRow) -> Exited:
+    id_, at = AttemptId(row.job, row.number), row.ended_at or 0.0
+    return Exited(id_, at, Ending(row.ending or Ending.LOST), row.exit_code, row.reason or "", Measurement())
 
 
 def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:

@@ -176,10 +176,10 @@ class LiveView(msgspec.Struct, frozen=True):
         """The ids of the devices that a worker reports on now."""
         return [device.id for device in self.devices if device.read_at is not None]
 
-    def resident(self, job: int) -> ResidentStatus | None:
-        """The job's status on its first device; None if it is on none."""
+    def resident(self, job: int, attempt: int | None = None) -> ResidentStatus | None:
+        """The status of a job, or of one of its attempts, on its first device; None if it is on none."""
         residents = (resident for device in self.devices for resident in device.residents)
-        return next((resident for resident in residents if resident.job == job), None)
+        return next((one for one in residents if one.job == job and attempt in {None, one.attempt}), None)
 
 
 _decoder = msgspec.json.Decoder(LiveView)

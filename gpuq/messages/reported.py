@@ -19,6 +19,7 @@ T = TypeVar("T")
 _LONGEST_TEXT = 4096
 _LARGEST = float(MAX_BYTES)
 
+_ADDRESS = r"^[A-Za-z0-9.:_%-]{1,253}$"
 _Name = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 
 
@@ -50,6 +51,7 @@ class _HostReported(msgspec.Struct):
     residents: tuple[_Resident, ...]
     devices: Annotated[tuple[_Device, ...], Meta(max_length=1024)]
     instance: _Name | None = None
+    address: Annotated[str, Meta(pattern=_ADDRESS)] | None = None
 
 
 class _Exited(msgspec.Struct):

@@ -114,7 +114,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None
     gpu_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)] | None = None
     gpus: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Devices of one host, at least."""
+    """Devices, at least."""
+    hosts: Annotated[int, Meta(ge=1, le=64)] = 1
+    """It runs on so many hosts at the same time, with equally many devices of each. Over several hosts it shares no device."""
     most_gpus: Annotated[int, Meta(ge=1, le=64)] | None = None
     """It runs on any number of devices from `gpus` to this; one below `gpus` adds nothing."""
     time_limit_s: Annotated[float, Meta(gt=0, le=MAX_DURATION_S)] | None = None
@@ -139,6 +141,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             msgspec.structs.force_setattr(self, "preemptible", True)
         if self.umask == USUAL_UMASK:
             msgspec.structs.force_setattr(self, "umask", None)
+        if self.gpus % self.hosts:
+            raise ValueError(f"{self.gpus} devices cannot be divided evenly among {self.hosts} hosts")
+        if self.hosts > 1 and self.most_gpus is not None:
+            raise ValueError("a job over several hosts has a fixed number of devices, not a range")
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +172,7 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     max_slowdown: float | None = None
     gpu_memory: Annotated[int, Meta(le=MAX_BYTES)] | None = None
     gpus: int = 1
+    hosts: int = 1
     most_gpus: int | None = None
     hold: bool = False
     requeue_on_node_fail: bool = False
@@ -225,10 +232,11 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         owner=record.owner,
         submitted_at=record.submitted_at,
         priority=asked.priority,
-        sharing=asked.share,
+        sharing=asked.share if asked.hosts == 1 else Sharing.NEVER,
         max_slowdown=asked.max_slowdown,
         declared_memory=asked.gpu_memory,
         device_count=asked.gpus,
+        host_count=asked.hosts,
         most_devices=asked.most_gpus,
         deadline_at=asked.deadline_at,
         preemptible=asked.preemptible,

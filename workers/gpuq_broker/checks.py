@@ -26,6 +26,7 @@ HOOK_FOLDER = Path(__file__).resolve().parents[1] / "gpuq_workers" / "hook"
 
 _NODE = re.compile(r"/dev/(nvidia[0-9]{1,3}|nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-caps/nvidia-cap[0-9]{1,5})")
 _NUMBER = "[0-9]{1,19}"
+_ADDRESS = "[A-Za-z0-9.:_%-]{1,253}"
 # What a host adds to the environment that was submitted: names, and patterns of their values.
 _ADDED = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -35,9 +36,27 @@ _ADDED = {
     "GPUQ_JOB_ID": _NUMBER,
     "GPUQ_PROGRESS": re.escape(f"{JOB_FOLDER}/progress"),
     "GPUQ_SHARED": "[01]",
+    "GROUP_RANK": _NUMBER,
+    "JAX_COORDINATOR_ADDRESS": rf"(?:{_ADDRESS}|\[{_ADDRESS}\]):[0-9]{{1,5}}",
+    "JAX_NUM_PROCESSES": _NUMBER,
+    "JAX_PROCESS_ID": _NUMBER,
+    "LOCAL_RANK": _NUMBER,
+    "LOCAL_WORLD_SIZE": _NUMBER,
+    "MASTER_ADDR": _ADDRESS,
+    "MASTER_PORT": "[0-9]{1,5}",
+    "NNODES": _NUMBER,
+    "NODE_RANK": _NUMBER,
+    "NPROC_PER_NODE": _NUMBER,
     "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PET_MASTER_ADDR": _ADDRESS,
+    "PET_MASTER_PORT": "[0-9]{1,5}",
+    "PET_NNODES": _NUMBER,
+    "PET_NODE_RANK": _NUMBER,
+    "PET_NPROC_PER_NODE": _NUMBER,
     "PYTHONUNBUFFERED": "1",
+    "RANK": _NUMBER,
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "WORLD_SIZE": _NUMBER,
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
 

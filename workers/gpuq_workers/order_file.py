@@ -16,6 +16,7 @@ from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
 from gpuq_workers.job_lease import lease_file
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
+from gpuq_workers.rendezvous import rendezvous_environment
 from gpuq_workers.shim.mps import PIPES
 
 
@@ -84,6 +85,8 @@ def environment(
         GPUQ_GPU_MEM_BUDGET=str(min(attempt.promised)),
         GPUQ_PROGRESS=str(progress_file),
     )
+    if attempt.gang is not None:
+        env.update(rendezvous_environment(attempt.gang, attempt))
     if settings.worker.hook:
         env.update(hook_environment(env, progress_file))
     env.update(placement.env)

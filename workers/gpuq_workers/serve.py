@@ -154,6 +154,7 @@ class WorkerService:
                 for attempt, started_at in self._residents.present().items()
             ),
             instance=self._instance,
+            address=self._settings.worker.address or None,
         )
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 

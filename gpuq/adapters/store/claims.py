@@ -20,8 +20,9 @@ def claim(
 ) -> tuple[JobRecord, Attempt] | None:
     """The fenced start: what was submitted and launched, or None if the attempt may not start there. See `Store.claim`."""
     mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
+    # The attempts of earlier starts have lower numbers, the further ones of a gang higher ones.
     current = select(jobs.c.id).where(
-        jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt == attempt.number
+        jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt <= attempt.number
     )
     leased_to_another = select(host_leases.c.host).where(host_leases.c.host == host, host_leases.c.instance != instance)
     fence = update(attempts).where(

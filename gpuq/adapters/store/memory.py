@@ -335,7 +335,7 @@ class MemoryStore(Store):
             job, row = self.job_rows.get(attempt.job), self.attempt_rows.get(attempt)
             if job is None or row is None:
                 return None
-            is_current = job.state is JobState.STARTING and job.attempt == attempt.number
+            is_current = job.state is JobState.STARTING and job.attempt <= attempt.number
             is_over = any(when is not None for when in (row.claimed_at, row.ended_at, row.revoked_at))
             if not is_current or is_over or row.host != host or self._holder(host) not in {None, instance}:
                 return None

@@ -91,7 +91,11 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     """One job in a list. `position` is its position among the waiting jobs, 1 for the next one; null for all others.
 
-    In the summary of another user's job, `name`, `project`, `kind`, `log_path` and `notify` are null and `command` is empty.
+    A job over several hosts has one attempt on each, numbered in a row: `attempt`, `host`, `log_path`, `live` and `actual` are of
+    the first, `hosts` and `devices` of all.
+
+    In the summary of another user's job, `name`, `project`, `kind`, `log_path`, `notify` and `snapshot` are null, and `command`
+    is empty.
     """
 
     id: int
@@ -117,6 +121,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     attempt: int
     host: str | None
+    hosts: list[str]
     device: str | None
     device_name: str | None
     devices: list[str]
@@ -159,6 +164,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     time_limit_s: float | None
     requeue_on_node_fail: bool
     gpus: int
+    wanted_hosts: int
     most_gpus: int | None
     deadline_at: str | None
     deadline_at_unix: float | None

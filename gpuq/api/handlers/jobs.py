@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -47,7 +47,7 @@ async def jobs(request: web.Request) -> web.Response:
     lines = []
     for row in rows:
         forecast = forecasts.get(row.record.signature)
-        line = views.job_line(row, attempts.get(row.id), live.view, names, places.get(row.id), forecast)
+        line = views.job_line(row, attempts.get(row.id, ()), live.view, names, places.get(row.id), forecast)
         lines.append(visibility.job(request, replace(line, dispatcher=live.dispatcher)))
     return reply(JobList(jobs=lines, next=lines[-1].id if len(found) > len(rows) else None))
 
@@ -107,14 +107,15 @@ async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, d
     return await context.analyse(context.models.forecasts, waiting)
 
 
-def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
-    """Jobs and their last attempts: live attempts in one call, those of ended jobs one by one."""
+def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:
+    """Jobs and the attempts of their last starts: live attempts in one call, those of ended jobs one by one."""
     rows = store.jobs(**filters)
-    last = {row.job: row for row in store.live_attempts()}
+    starts = by_job(store.live_attempts())
     for row in rows:
-        if row.id not in last and row.state not in WAITING and (found := last_attempt(store, row)) is not None:
-            last[row.id] = found
-    return rows, last
+        # Of a gang some attempts may have ended.
+        if row.state not in WAITING and (row.id not in starts or row.record.submission.hosts > 1):
+            starts[row.id] = start_of(store, row)
+    return rows, starts
 
 
 # --- shared with other handlers and the page -------------------------------------------------------------------------
@@ -147,7 +148,14 @@ async def device_names(context: ApiContext, live: LiveView | None) -> DeviceName
     return DeviceNames(await context.read(context.devices), live.reported if live else ())
 
 
-def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:
-    """The last attempt of a job; None if it never had one. Blocks."""
-    attempts = store.attempts(row.id) if row.attempt else []
-    return attempts[-1] if attempts else None
+def start_of(store: Store, row: JobRow) -> list[AttemptRow]:
+    """The attempts of a job's last start; none if it was never started. Blocks."""
+    return views.last_start(row, store.attempts(row.id)) if row.attempt else []
+
+
+def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
+    """The attempts of each job, in their order."""
+    found: dict[JobId, list[AttemptRow]] = {}
+    for attempt in attempts:
+        found.setdefault(attempt.job, []).append(attempt)
+    return found

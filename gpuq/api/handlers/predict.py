@@ -170,9 +170,10 @@ def _would_admit_now(
             by_host.setdefault(device.host, []).append(device.id)
     for there in shared:
         by_host.setdefault(there.host, []).append(there.id)
-    count = record.submission.gpus
-    enough = [devices for devices in by_host.values() if len(devices) >= count]
-    return [device for devices in (enough if count == 1 else enough[:1]) for device in devices]
+    enough = [devices for devices in by_host.values() if len(devices) >= job.per_host]
+    if len(enough) < job.host_count:
+        return []
+    return [device for devices in (enough if job.device_count == 1 else enough[: job.host_count]) for device in devices]
 
 
 # --- partners -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ The script and the directory are not checked here: the command checks them on th
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -94,10 +95,12 @@ def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
 
     While no device is known, everything is accepted.
     """
-    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices)
+    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices, submission.hosts)
     if verdict is None:
         return
     numbers = dict(verdict.numbers)
+    if submission.hosts > 1 and ("hosts" in numbers or "devices_per_host" in numbers):
+        raise _too_few_hosts(submission, devices)
     if "devices_per_host" in numbers:
         most = int(numbers["devices_per_host"] or 0)
         lacking = submission.gpus - most
@@ -111,6 +114,18 @@ def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
     )
     asked, which = f"{needed} of device memory", "the largest device"
     if submission.gpus > 1:
-        asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
+        of = f"{submission.hosts} hosts" if submission.hosts > 1 else "one host"
+        asked, which = f"{asked} on each of {submission.gpus} devices of {of}", "the last that it would get"
     device = DeviceNames(devices).of(verdict.device or "")
     raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
+
+
+def _too_few_hosts(submission: Submission, devices: Sequence[Device]) -> NeverFits:
+    per_host = submission.gpus // submission.hosts
+    enough = sum(count >= per_host for count in Counter(device.host for device in devices).values())
+    lacking = submission.hosts - enough
+    return NeverFits(
+        f"The job asks for {submission.hosts} hosts with {per_host} device{'s' * (per_host != 1)} each; {enough} "
+        f"{'has' if enough == 1 else 'have'} so many, so {lacking} {'is' if lacking == 1 else 'are'} missing.",
+        fix="Ask for less with `--hosts` or `--gpus`; `gpuq gpus` shows what there is.",
+    )

@@ -14,7 +14,7 @@ import gpuq
 from gpuq.api import metrics, views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
-from gpuq.api.handlers.jobs import device_names, waiting_order
+from gpuq.api.handlers.jobs import by_job, device_names, waiting_order
 from gpuq.core.state.job import JobState
 from gpuq.errors import GpuqError
 from gpuq.messages.live import LiveView
@@ -82,8 +82,8 @@ async def prometheus(request: web.Request) -> web.Response:
 async def device_list(context: ApiContext, live: LiveView | None, sees: Callable[[str], bool]) -> list[DeviceView]:
     """Every device with its residents' forecasts, and the names of those whose owner `sees` allows."""
     known = await context.read(context.devices)
-    attempts = {int(row.job): row for row in await context.read(context.store.live_attempts)}
-    ids = [row.job for row in attempts.values()]
+    attempts = by_job(await context.read(context.store.live_attempts))
+    ids = list(attempts)
     rows = await context.read(context.store.jobs, ids=ids) if ids else []
     names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows if sees(row.record.owner)}
     return views.device_views(known, live, await device_names(context, live), names, attempts)

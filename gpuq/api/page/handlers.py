@@ -15,7 +15,7 @@ from gpuq.adapters.store.contract import JobRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import JobLine
-from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
+from gpuq.api.handlers.jobs import device_names, start_of, waiting_order
 from gpuq.api.handlers.system import device_list
 from gpuq.api.identity import cookie_for, cookie_name, is_exchange
 from gpuq.api.page.render import Page, Waiting, render, welcome
@@ -83,7 +83,7 @@ async def _collect(request: web.Request) -> Page:
         counts=counts,
         devices=await device_list(context, live.view, partial(visibility.sees, request)),
         waiting=[
-            Waiting(visibility.job(request, job_line(row, None, None, names)), reason_in_words(row, names))
+            Waiting(visibility.job(request, job_line(row, (), None, names)), reason_in_words(row, names))
             for row in waiting
         ],
         recent=[visibility.job(request, line) for line in recent],
@@ -101,5 +101,5 @@ def _rows(
     pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
     held = store.jobs(states=[JobState.HELD], limit=_HELD_SHOWN)
     ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
-    recent = [job_line(row, last_attempt(store, row), None, names) for row in ended]
+    recent = [job_line(row, start_of(store, row), None, names) for row in ended]
     return [*pending, *held], recent, store.count_by_state()

@@ -133,7 +133,8 @@ def _asked_for(job: Record) -> Iterator[str]:
         yield f"{fmt.duration(job['time_limit_s'])} of time"
     if job.get("gpus", 1) > 1 or job.get("most_gpus"):
         most = f" to {job['most_gpus']}" if job.get("most_gpus") else ""
-        yield f"{job['gpus']}{most} devices"
+        on = f" of {job['wanted_hosts']} hosts" if job.get("wanted_hosts", 1) > 1 else ""
+        yield f"{job['gpus']}{most} devices{on}"
     if job.get("deadline_at"):
         yield f"an end by {fmt.local_time(job['deadline_at'])}"
     if job.get("preemptible"):
@@ -153,7 +154,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
     waits = job.get("position") is not None
     return [
         ("device", ", ".join(devices) or None),
-        ("host", _known(fmt.clean, job.get("host"))),
+        ("host", ", ".join(map(fmt.clean, job.get("hosts") or [job["host"]])) if job.get("host") else None),
         ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
         ("memory now", _known(fmt.gib, live.get("memory_bytes"))),
         ("utilisation now", _known(fmt.percent, live.get("utilization_pct"))),

@@ -72,6 +72,8 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
         kind += f" x{submission.gpus}-{submission.most_gpus}"
     elif submission.gpus > 1:
         kind += f" x{submission.gpus}"
+    if submission.hosts > 1:
+        kind += f" on {submission.hosts} hosts"
     kind = _short(kind)
     features = _features(submission, owner, template)
     # Where a value was read changes nothing that depends on it.

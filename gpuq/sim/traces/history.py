@@ -83,13 +83,15 @@ def site_history(devices: Iterable[Device], ended: Ended) -> SiteHistory:
     """The trace and outcomes of ended attempts and their jobs, oldest first. Raises BadInput where no job ended by itself."""
     found = tuple(devices)
     types: dict[str, str] = {device.id: device.type for device in found}
-    outcomes, runs, others = [], {}, set()
+    outcomes, runs, others, over_hosts = [], {}, set(), set()
     for job, attempt in ended:
         outcome = outcome_from_rows(job, attempt, types)
         if outcome is None:
             continue
         outcomes.append(outcome)
-        if attempt.ending in _BY_THEMSELVES and attempt.started_at is not None and attempt.ended_at is not None:
+        if job.record.submission.hosts > 1:
+            over_hosts.add(job.id)
+        elif attempt.ending in _BY_THEMSELVES and attempt.started_at is not None and attempt.ended_at is not None:
             runs[job.id] = _Run(job, attempt, outcome, max(1e-3, attempt.ended_at - attempt.started_at))
         else:
             others.add(job.id)
@@ -116,6 +118,8 @@ def site_history(devices: Iterable[Device], ended: Ended) -> SiteHistory:
         notes.append(f"{guessed} of them shared and their slowdown was not measured: they count as they ran")
     if left := len(others - set(runs)):
         notes.append(f"left out: {left} jobs that were stopped, lost, or ran out of memory")
+    if over_hosts:
+        notes.append(f"left out: {len(over_hosts)} jobs over several hosts")
     return SiteHistory(found, tuple(outcomes), imported("history", jobs, notes))
 
 
