@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ class SecondHost:
         for line in (self.home / "attempts").glob("*/started.json"):
             started = json.loads(line.read_text())
             for pid in (started["shim_pid"], started["pid"]):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # of an attempt that has ended
+                    os.kill(pid, signal.SIGKILL)
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 

@@ -75,6 +75,9 @@ class Andreas:
         idle = [s for s in context.snapshots if not s.residents and s.reading and not s.reserved]
         if not idle or not context.waiting:
             return
+        # Its plans are for single hosts, so those over several hosts choose first.
+        for job in [job for job in context.waiting if job.host_count > 1]:
+            yield from try_each(context, job, context.choices(job))
         jobs = sorted(self.waiting_jobs(context), key=lambda w: (not w.aged, w.due_at, w.job.id))[:_PLANNED]
         rng = Random(f"{context.now}")  # noqa: S311 - a search, not a secret
         for start in randomized_greedy(jobs, _timelines(context, idle), context.now, rng).starts:
@@ -98,11 +101,12 @@ class Andreas:
         forecasts = {
             job.id: [(device, context.forecast_alone(job, device)) for device in devices.values()]
             for job in context.waiting
+            if job.host_count == 1
         }
         known = [f.duration_p50_s for of_job in forecasts.values() for _, f in of_job if f.duration_p50_s is not None]
         usual_s = median(known) if known else _UNKNOWN_S
         waiting_jobs = []
-        for job in context.waiting:
+        for job in (job for job in context.waiting if job.id in forecasts):
             configurations = _configurations(job, forecasts[job.id], usual_s, self._prices)
             shortest = min((configuration.duration_s for configuration in configurations), default=0.0)
             due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at

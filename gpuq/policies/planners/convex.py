@@ -172,10 +172,11 @@ def _pool(batch: Batch) -> Indices:
 
 
 def _may_stop(attempt: Attempt, context: SchedulingContext) -> bool:
-    """Whether all residents of its devices may be stopped. Otherwise the devices would not become free."""
+    """Whether all residents of its devices may be stopped, and none is of a job on other hosts too, which the batch cannot place.
+    Otherwise the devices would not become free."""
     beside = {a for device in attempt.devices for a in context.snapshot(device).residents}
     jobs = [context.state.jobs[a.id.job] for a in beside]
-    return all(job.preemptible and job.state is JobState.RUNNING for job in jobs)
+    return all(job.preemptible and job.state is JobState.RUNNING and job.host_count == 1 for job in jobs)
 
 
 def _make(scheduling: Scheduling) -> Policy:
