@@ -1,0 +1,121 @@
+"""Random kernels with affine and nearly affine indices, and by counting every access whether a split of them is safe."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuq.split.access import Range
+
+
+@dataclass(frozen=True)
+class RandomKernel:
+    source: str
+    range: Range
+    arguments: tuple
+    sizes: dict
+    stores: list
+    """Of each store (elements, group along each dimension) as arrays; loads of the written buffer likewise."""
+    loads: list
+
+    def safe_along(self, dimension):
+        """Whether no element is stored to by two groups that differ along it, none loaded by another group, none outside."""
+        owner = {}
+        groups_of = {}
+        for elements, groups in self.stores:
+            for element, group in set(zip(elements.tolist(), map(tuple, groups.tolist()), strict=True)):
+                if not 0 <= element < self.sizes["b"] // 4:
+                    return False
+                if owner.setdefault(element, group[dimension]) != group[dimension]:
+                    return False
+                groups_of.setdefault(element, set()).add(group)
+        for elements, groups in self.loads:
+            for element, group in set(zip(elements.tolist(), map(tuple, groups.tolist()), strict=True)):
+                if groups_of.get(element, {group}) != {group}:
+                    return False
+        return True
+
+
+def draw(chance, name):
+    """One kernel: up to two dimensions, up to two stores, a loop, a guard, and perhaps a load of what it stores to."""
+    dimensions = int(chance.integers(1, 3))
+    local = tuple(int(chance.choice([1, 2, 4, 8])) for _ in range(dimensions))
+    size = tuple(one * int(chance.integers(1, 6)) for one in local)
+    rounds = int(chance.integers(1, 6))
+    start, step = int(chance.integers(0, 3)), int(chance.choice([1, 1, 2, 3]))
+    looped = chance.random() < 0.5
+    limits = [int(chance.integers(1, one + 3)) if chance.random() < 0.4 else None for one in size]
+    axes = [np.arange(one) for one in size] + [
+        np.arange(start, start + rounds * step, step) if looped else np.zeros(1, int)
+    ]
+    *ids, k = (one.ravel() for one in np.meshgrid(*axes, indexing="ij"))
+    values = {f"g{d}": one for d, one in enumerate(ids)} | {"k": k}
+    for d, one in enumerate(ids):
+        values[f"l{d}"], values[f"w{d}"] = one % local[d], one // local[d]
+    inside = np.ones(len(k), bool)
+    for d, limit in enumerate(limits):
+        if limit is not None:
+            inside &= ids[d] < limit
+    groups = np.stack([values[f"w{d}"] for d in range(dimensions)], axis=1)
+    scalars = [int(chance.choice([*size, rounds, 1, 2, 3, 5, 7, 8, 16])) for _ in range(3)]
+
+    def index():
+        text, value = f"{(start_at := int(chance.integers(0, 4)))}", np.full(len(k), start_at)
+        chosen = [f"g{d}" for d in range(dimensions) if chance.random() < 0.85] + (["k"] if looped else [])
+        if chance.random() < 0.2:
+            d = int(chance.integers(dimensions))
+            chosen = [one for one in chosen if one != f"g{d}"] + [f"w{d}", f"l{d}"]
+        for one in chosen:
+            factor = int(chance.choice([1, 1, 2, 3, 4, *size, rounds, np.prod(size), rounds * size[0]]))
+            inner, term = one, values[one]
+            way = chance.random()
+            if way < 0.06:
+                by = int(chance.choice([2, 3, 4, 8]))
+                inner, term = f"({one} / {by})", term // by
+            elif way < 0.12:
+                by = int(chance.choice([2, 3, 4, 8]))
+                inner, term = f"({one} % {by})", term % by
+            elif way < 0.16:
+                inner, term = f"({one} ^ 1)", term ^ 1
+            elif way < 0.2:
+                inner, term = f"(uchar)({one} * 40)", (term * 40) % 256
+            if chance.random() < 0.3:
+                which = int(chance.integers(3))
+                text, value = f"{text} + {inner} * n{which}", value + term * scalars[which]
+            elif chance.random() < 0.15:
+                text, value = (
+                    f"{text} - {inner} * {factor} + {factor * int(term.max())}",
+                    value - term * factor + factor * int(term.max()),
+                )
+            else:
+                text, value = f"{text} + {inner} * {factor}", value + term * factor
+        return text, value
+
+    stores = [index() for _ in range(1 if chance.random() < 0.7 else 2)]
+    loads = []
+    way = chance.random()
+    if way < 0.15:
+        loads = [index()]
+    elif way < 0.35:
+        loads = [stores[0]]
+    top = max(int(value[inside].max(initial=0)) for _, value in [*stores, *loads]) + 1
+    elements = max(1, top - int(chance.random() < 0.1))
+    kind = str(chance.choice(["int", "uint", "size_t", "long"]))
+    lines = [
+        f"{kind} g{d} = get_global_id({d}), l{d} = get_local_id({d}), w{d} = get_group_id({d});"
+        for d in range(dimensions)
+    ]
+    guard = " && ".join(f"g{d} < {limit}" for d, limit in enumerate(limits) if limit is not None) or "1"
+    body = " ".join(
+        f"b[{text}] = {' + '.join([str(number + 1), *(f'b[{one}]' for one, _ in loads)])};"
+        for number, (text, _) in enumerate(stores)
+    )
+    loop = f"for ({kind} k = {start}; k < {start + rounds * step}; k += {step})" if looped else ""
+    source = f"__kernel void {name}(__global int* b, int n0, int n1, int n2) {{ {' '.join(lines)} if ({guard}) {loop} {{ {body} }} }}"
+    return RandomKernel(
+        source,
+        Range((0,) * dimensions, size, local),
+        ("b", *scalars),
+        {"b": 4 * elements},
+        [(value[inside], groups[inside]) for _, value in stores],
+        [(value[inside], groups[inside]) for _, value in loads],
+    )
