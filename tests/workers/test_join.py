@@ -18,6 +18,7 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.errors import Conflict, NotPermitted, Unreachable
 from gpuq.home import Home
+from gpuq.settings import load
 from tests.adapters.store.samples import launched
 from tests.api.hosts.conftest import Main, main, redis_server
 
@@ -67,6 +68,24 @@ async def test_a_server_with_another_certificate_gets_no_secret(main: Main, home
         await asyncio.to_thread(join, home, other)
     assert joined(home) is None
     await asyncio.to_thread(join, home, given)  # the secret was not used
+
+
+async def test_jobs_run_there_as_whom_they_run_at_the_main_host(main: Main, home: Home) -> None:
+    status, answer = await main.invited("GET", "/invitation", "node2", joining.invite(main.store, "node2", time.time())[1])
+    assert (status, answer) == (200, {"run_as": "submitter"})
+    await asyncio.to_thread(join, home, msgspec.structs.replace(invitation(main), run_as="submitter"))
+    assert load({"GPUQ_HOME": str(home.root)}).worker.run_as == "submitter"
+
+
+async def test_a_home_whose_settings_run_jobs_as_another_user_does_not_use_its_invitation(main: Main, home: Home) -> None:
+    home.create()
+    home.settings_file.write_text('[worker]\nhost = "node2"\n')
+    given = msgspec.structs.replace(invitation(main), run_as="submitter")
+    with pytest.raises(Conflict, match="run_as"):
+        await asyncio.to_thread(join, home, given)
+    home.settings_file.write_text('[worker]\nhost = "node2"\nrun_as = "submitter"\n')
+    await asyncio.to_thread(join, home, given)
+    assert joined(home) is not None
 
 
 @pytest.mark.parametrize("file", ["order.key", "joined.json"])

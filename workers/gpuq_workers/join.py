@@ -10,7 +10,7 @@ import hashlib
 import http.client
 import ssl
 import sys
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -20,17 +20,20 @@ from gpuq.adapters.main_host import Joined, joined, problem_in
 from gpuq.errors import BadInput, Conflict, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home, write_private
 from gpuq.logs import report
+from gpuq.settings import Settings, load
 
 _ANSWER_WITHIN_S = 10.0
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """What the printed command has. `main` is `name:port`, `fingerprint` the SHA-256 of the server's certificate in hex."""
+    """What the printed command has, and as whom the main host says that jobs run. `main` is `name:port`, `fingerprint` the SHA-256
+    of the server's certificate in hex."""
 
     main: str
     fingerprint: str
     host: str
     secret: str
+    run_as: Literal["service", "submitter"] = "service"
 
 
 def main() -> int:
@@ -46,7 +49,7 @@ def main() -> int:
 
 
 def join(home: Home, invitation: Invitation) -> None:
-    """Make this home that of a host of the main host. Raises Conflict, NotPermitted, Unreachable."""
+    """Make this home that of a host of the main host. Raises BadSettings, Conflict, NotPermitted, Unreachable."""
     home.create()
     home.tls.mkdir(mode=0o700, exist_ok=True)
     found = joined(home)
@@ -60,6 +63,11 @@ def join(home: Home, invitation: Invitation) -> None:
             f"{home.root} is the home of a main host: it has {home.order_key_file.name}.",
             fix="Set GPUQ_HOME to an empty folder.",
         )
+    if home.settings_file.exists() and _settings(home).worker.run_as != invitation.run_as:
+        raise Conflict(
+            f"{home.settings_file} has another `run_as` than the main host.",
+            fix=f'Set `run_as = "{invitation.run_as}"` under [worker] there, and run the command again.',
+        )
     key, request = new_request(invitation.host)
     answer = _ask(invitation, request)
     write_private(home.authority_file, answer["authority"].encode())
@@ -67,10 +75,15 @@ def join(home: Home, invitation: Invitation) -> None:
     write_private(home.host_key_file, answer["host_key"].encode())
     write_private(home.root / "dispatcher.pub", answer["dispatcher"].encode())
     if not home.settings_file.exists():
-        write_private(home.settings_file, f'[worker]\nhost = "{invitation.host}"\n'.encode())
+        lines = ("[worker]", f'host = "{invitation.host}"', f'run_as = "{invitation.run_as}"', "")
+        write_private(home.settings_file, "\n".join(lines).encode())
     # The last one: with it this is the home of a host that joined.
     where = Joined(invitation.host, tuple(answer["main"]))
     write_private(home.joined_file, msgspec.json.encode(where))
+
+
+def _settings(home: Home) -> Settings:
+    return load({"GPUQ_HOME": str(home.root)}, warn=lambda _: None)
 
 
 def _ask(invitation: Invitation, request: str) -> dict[str, Any]:

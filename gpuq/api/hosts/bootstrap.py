@@ -30,16 +30,28 @@ UNITS = PREFIX / "share" / "units"
 def main() -> None:
     """Each step is done once, so the command may be run again if it was interrupted before the host joined."""
     began = time.monotonic()
-    ask("/invitation").read()
+    run_as = json.loads(ask("/invitation").read())["run_as"]
+    if run_as == "submitter":
+        check_for_submitters()
     if not (PREFIX / "bin" / "gpuq").exists():
         install()
     if AS_SERVICE:
         prepare_system()
-    join()
+    join(run_as)
+    if run_as == "submitter":
+        run("systemctl", "enable", "--now", "gpuq-broker.socket")
     if AS_SERVICE:
         run("systemctl", "enable", "--now", "gpuq.target", "gpuq-worker")
     how = "" if AS_SERVICE else f" Start its worker service: {PREFIX}/bin/python -m gpuq_workers"
     print(f"Host {NAME} joined {ADDRESS} in {time.monotonic() - began:.0f} s.{how}")
+
+
+def check_for_submitters() -> None:
+    """End unless jobs can run here as their submitters: systemd starts them, and is asked to over its bus."""
+    if not AS_SERVICE:
+        sys.exit("gpuq: jobs of that main host run as their submitters: run this as root, under systemd, without GPUQ_HOME.")
+    if not Path("/run/dbus/system_bus_socket").exists():
+        sys.exit("gpuq: jobs of that main host run as their submitters, which needs a system bus: apt-get install dbus")
 
 
 def install() -> None:
@@ -72,11 +84,14 @@ def prepare_system() -> None:
     run("systemd-sysusers", str(out / "sysusers.d" / "gpuq.conf"))
     run("systemd-tmpfiles", "--create", str(out / "tmpfiles.d" / "gpuq.conf"))
     run("systemctl", "daemon-reload")
+    if not Path("/etc/pam.d/gpuq").exists():  # a site may have its own
+        shutil.copy(out / "pam.d" / "gpuq", "/etc/pam.d/gpuq")
+        Path("/etc/pam.d/gpuq").chmod(0o644)
 
 
-def join() -> None:
+def join(run_as: str) -> None:
     """Make the key of this host, and get its certificate."""
-    given = {"main": ADDRESS, "fingerprint": FINGERPRINT, "host": NAME, "secret": SECRET}
+    given = {"main": ADDRESS, "fingerprint": FINGERPRINT, "host": NAME, "secret": SECRET, "run_as": run_as}
     options: dict[str, Any] = {}
     environ = dict(os.environ)
     if AS_SERVICE:

@@ -37,13 +37,15 @@ _PING_S = 5.0
 CONTEXT = web.AppKey("host_context", HostContext)
 HOME = web.AppKey("home", Home)
 ADDRESSES = web.AppKey("addresses", tuple)
+RUN_AS = web.AppKey("run_as", str)
 PACKING = web.AppKey("packing", asyncio.Lock)
 
 
-def make_app(context: HostContext, home: Home, addresses: tuple[str, ...]) -> web.Application:
-    """The application."""
+def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_as: str) -> web.Application:
+    """The application. `run_as` is as whom jobs run on all hosts."""
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY)
     app[CONTEXT], app[HOME], app[ADDRESSES], app[PACKING] = context, home, addresses, asyncio.Lock()
+    app[RUN_AS] = run_as
     app.router.add_get("/join.py", bootstrap)
     app.router.add_get("/invitation", invitation)
     app.router.add_get("/package", packaged)
@@ -85,9 +87,10 @@ async def bootstrap(_: web.Request) -> web.StreamResponse:
 
 
 async def invitation(request: web.Request) -> web.Response:
-    """Whether the invitation is valid, so that a host that may not join is refused before it installs anything."""
+    """Whether the invitation is valid, so that a host that may not join is refused before it installs anything; and as whom jobs
+    are to run there."""
     await _invited(request)
-    return web.Response()
+    return web.json_response({"run_as": request.app[RUN_AS]})
 
 
 async def packaged(request: web.Request) -> web.StreamResponse:
@@ -160,7 +163,7 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
     (settings.home.run / "package.tar").unlink(missing_ok=True)  # of another release, perhaps
     tls = tls_context(context.authority, addresses)
     # A call that a host gave up must not take its next order.
-    app = make_app(context, settings.home, addresses)
+    app = make_app(context, settings.home, addresses, settings.worker.run_as)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=75, handler_cancellation=True)
     await runner.setup()
     refreshing = asyncio.create_task(_refresh(tls, context.authority, addresses))

@@ -102,7 +102,7 @@ async def main(tmp_path: Path, redis_server: ThrowawayRedis, monkeypatch: pytest
     store, url = MemoryStore(), redis_server.url
     stream, client = RedisStream(url), async_client(url)
     context = HostContext(store, stream, client, url, Authority(home.tls, time.time), run_blocking)
-    app = make_app(context, home, ("127.0.0.1:1",))
+    app = make_app(context, home, ("127.0.0.1:1",), "submitter")
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls_context(context.authority, ("127.0.0.1:1",)))
