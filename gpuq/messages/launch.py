@@ -24,6 +24,9 @@ VALID_S = 600.0
 JOB_FOLDER = "/run/gpuq-job"
 """Where a job that runs as its submitter sees its own folder of `Home.jobs`."""
 SOCKET = "/run/gpuq-broker.sock"
+LEASE_FILE = "/run/gpuq-lease"
+"""The lease of the jobs of this host that run as their submitters. Its folder is root's, so the services can renew it and put no
+other file in its place, which every user could then look at."""
 
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
 
@@ -74,7 +77,7 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What a unit is to run, and within which limits. Time in seconds, memory in bytes, None for no limit.
 
     `submitted` is the `SubmittedCommand.text` that the credential was signed for; `env` the job's whole environment: its own
-    variables and those of the host.
+    variables and those of the host. The job runs on for `lease_s` after the last renewal of `LEASE_FILE`, None: for ever.
     """
 
     submitted: str
@@ -87,6 +90,7 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     save_grace_s: Annotated[float, Meta(ge=0, le=1e6)]
     checkpoint_signal: Annotated[int, Meta(gt=0, lt=32)]
     log_limit_bytes: Annotated[int, Meta(gt=0)]
+    lease_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
 
 
 class StartUnit(msgspec.Struct, frozen=True, tag="start"):

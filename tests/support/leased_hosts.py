@@ -123,7 +123,7 @@ class LeasedHost:
         self.home = Home(folder)
         self.home.create()
         worker = Worker(host=name, grace_s=0.3, hook=False)
-        settings = Settings(home=self.home, redis_url=None, database_url="sqlite://", worker=worker)
+        settings = self.settings = Settings(home=self.home, redis_url=None, database_url="sqlite://", worker=worker)
         key, store = host_key(KEY, name), hosts.harness.store
         shims = ServiceLauncher(settings, self)  # type: ignore[arg-type]
         self.orders = run_job.OrderContext(settings, key, store, self, shims, name, hosts.clock)  # type: ignore[arg-type]
@@ -136,7 +136,8 @@ class LeasedHost:
         self.residents = residents.Residents(self.home.attempts, self.spool, self.measure, 0.3, self.name, clock, clock)
         epoch = SeenEpoch(self.home.epoch_file)
         self.delivery = Delivery(self.spool, self.link, self.name, host_key(KEY, self.name), epoch, clock)  # type: ignore[arg-type]
-        self.delivery.on_answer = lambda at: renew(lease_file(self.home.run), at)
+        lease = lease_file(self.settings)
+        self.delivery.on_answer = lambda at: renew(lease, at)
 
     async def measure(self, _folder: AttemptFolder) -> Measurement:
         return Measurement()

@@ -41,7 +41,9 @@ class Host:
         self.settings, self.pid1, self.socket = settings, pid1, folder / "broker.sock"
         self.ann = pwd.struct_passwd((ME.pw_name, "x", 1001, 1001, "", ME.pw_dir, "/bin/sh"))
         self.broker = served.broker(folder, pid1, home=settings.home, account={ME.pw_name: self.ann}.get)
-        self.launcher = SubmitterLauncher(settings, str(self.socket))
+        self.lease = folder / "lease"
+        self.lease.touch()
+        self.launcher = SubmitterLauncher(settings, str(self.socket), lease=str(self.lease))
         self.folder = AttemptFolder(settings.home.attempt(1, 1), attempt_id())
 
     def follow(self, verb: wire.Verb, *specs: Any, credential: launch.SignedCredential | None = None) -> None:
@@ -106,13 +108,16 @@ def test_an_order_without_a_credential_starts_nothing(host: Host) -> None:
     assert "no credential" in end.reason
 
 
-def test_a_job_whose_lease_its_shim_could_not_see_is_refused(host: Host) -> None:
-    """It would run on after the dispatcher has started it elsewhere."""
+def test_the_shim_of_a_job_with_a_lease_gets_its_length_and_the_file_that_root_keeps(host: Host) -> None:
     host.launch("true", lease_s=10.0)
-    end = host.folder.ended()
-    assert end is not None
-    assert (end.ending, end.exit_code, host.pid1.started) == ("exited", 126, {})
-    assert "--requeue" in end.reason
+    assert "10.0 /run/gpuq-lease" in host.pid1.orders[UNIT].decode().split("\0")
+
+
+def test_without_a_lease_that_it_can_renew_the_worker_says_what_to_do(host: Host) -> None:
+    host.lease.unlink()
+    with pytest.raises(BadSettings, match="lease") as raised:
+        host.launcher.warm()
+    assert "systemd-tmpfiles" in raised.value.fix
 
 
 def test_what_pid_1_does_not_start_never_started(host: Host) -> None:
@@ -141,7 +146,7 @@ def test_a_broker_that_does_not_answer_is_noticed_at_the_start(host: Host) -> No
     stranger = replace(host.broker, service=pwd.struct_passwd(("x", "x", os.getuid() + 1, 1, "", "/", "")))
     path = host.socket.with_name("other.sock")
     with served.listening(stranger, path), pytest.raises(BadSettings, match="does not answer"):
-        SubmitterLauncher(host.settings, str(path)).warm()
+        SubmitterLauncher(host.settings, str(path), lease=str(host.lease)).warm()
 
 
 def test_the_boot_is_part_of_the_instance(settings: Settings) -> None:

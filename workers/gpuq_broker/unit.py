@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from gpuq.home import Home
-from gpuq.messages.launch import JOB_FOLDER, LaunchCredential, SubmittedCommand, UnitOrder
+from gpuq.messages.launch import JOB_FOLDER, LEASE_FILE, LaunchCredential, SubmittedCommand, UnitOrder
 from gpuq_broker.pid1 import Property
 
 _SHIM = Path(__file__).resolve().parents[1] / "gpuq_workers" / "shim"
@@ -105,6 +105,7 @@ def order_for_shim(command: SubmittedCommand, order: UnitOrder) -> bytes:
         ",".join(map(str, order.cores or ())),
         command.cwd,
         "" if command.stdin is None else f"={command.stdin}",
+        "" if order.lease_s is None else f"{order.lease_s!r} {LEASE_FILE}",
         str(len(command.command)),
         str(len(order.env)),
         *command.command,

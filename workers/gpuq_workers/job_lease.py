@@ -6,18 +6,31 @@ import os
 from pathlib import Path
 
 from gpuq.adapters.process import boot_id
+from gpuq.errors import BadSettings
 from gpuq.home import open_regular
+from gpuq.messages.launch import LEASE_FILE
+from gpuq.settings import Settings
 
 
-def lease_file(folder: Path) -> Path:
-    """The file of the lease on this boot: its times mean nothing on another one."""
-    return folder / f"lease-{boot_id()}"
+def lease_file(settings: Settings) -> Path:
+    """The file of the lease on this boot: its times mean nothing on another one. /run is empty after each boot."""
+    if settings.worker.run_as == "submitter":
+        return Path(LEASE_FILE)
+    return settings.home.run / f"lease-{boot_id()}"
 
 
-def remove_former(path: Path) -> None:
+def check(path: Path) -> None:
+    """Raises BadSettings if the services cannot renew this lease, which is where they cannot make its file themselves."""
+    if not os.access(path, os.W_OK):
+        raise BadSettings(
+            f"The lease of jobs, {path}, cannot be written.", fix="systemd-tmpfiles --create makes it; docs/operations.md has all of it."
+        )
+
+
+def remove_former(folder: Path) -> None:
     """Remove the files of earlier boots. Raises OSError."""
-    for former in path.parent.glob("lease-*"):
-        if former != path:
+    for former in folder.glob("lease-*"):
+        if former.name != f"lease-{boot_id()}":
             former.unlink()
 
 

@@ -27,6 +27,7 @@ from gpuq.errors import BadSettings, Failure
 from gpuq.messages import launch
 from gpuq.messages.submission import JobRecord, command_of
 from gpuq.settings import Settings
+from gpuq_workers import job_lease
 from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
 from gpuq_workers.order_file import environment, order_file
 from gpuq_workers.shim_pool import ShimPool
@@ -120,8 +121,14 @@ class ServiceLauncher:
 class SubmitterLauncher:
     """Each job runs as the user who submitted it, in a systemd unit that the broker has PID 1 start."""
 
-    def __init__(self, settings: Settings, broker: str = launch.SOCKET, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._broker, self._clock = settings, broker, clock
+    def __init__(
+        self,
+        settings: Settings,
+        broker: str = launch.SOCKET,
+        clock: Callable[[], float] = time.time,
+        lease: str = launch.LEASE_FILE,
+    ) -> None:
+        self._settings, self._broker, self._clock, self._lease = settings, broker, clock, lease
 
     def warm(self) -> None:
         """See Launcher. The first request makes systemd start the broker, which takes longer than all else of a start."""
@@ -130,6 +137,7 @@ class SubmitterLauncher:
                 f'Jobs cannot run as their submitters (`run_as = "submitter"` under [worker]): {self._broker} is not there.',
                 fix="systemctl enable --now gpuq-broker.socket; docs/operations.md says what it needs.",
             )
+        job_lease.check(Path(self._lease))
         answer = None
         with suppress(OSError):
             answer = self._ask(launch.StopUnit(job=1, attempt=2**52))  # no such attempt
@@ -146,9 +154,6 @@ class SubmitterLauncher:
                 "The dispatcher has signed no credential for it.",
                 fix='Set `run_as = "submitter"` under [worker] on the main host too, and restart gpuqd.',
             )
-        if claimed.attempt.lease_s is not None:
-            # Its shim belongs to the user and cannot see the lease, which the services keep: it would run on when it must not.
-            raise LaunchRefused("Jobs with `--requeue` cannot run as their submitters yet.", fix="Submit it without.")
         order = self._order(claimed)
         folder.write_order(order)
         with _memfd(msgspec.json.encode(self._unit_order(order, claimed))) as file:
@@ -198,6 +203,7 @@ class SubmitterLauncher:
             save_grace_s=order.save_grace_s,
             checkpoint_signal=order.checkpoint_signal,
             log_limit_bytes=order.log_limit_bytes,
+            lease_s=order.lease_s,
         )
 
     def _ask(self, request: launch.Request, *files: int) -> launch.Answer | None:

@@ -50,7 +50,7 @@ def order_file(
         stdin="/dev/null" if command.stdin is None else str(own.stdin_path),
         umask=command.umask,
         lease_s=attempt.lease_s,
-        lease=str(lease_file(settings.home.run)),
+        lease=str(lease_file(settings)),
     )
 
 

@@ -84,7 +84,7 @@ class WorkerService:
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
         key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key, SeenEpoch(settings.home.epoch_file))
-        self._delivery.on_answer = partial(renew, lease_file(settings.home.run))
+        self._delivery.on_answer = partial(renew, lease_file(settings))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
@@ -125,7 +125,7 @@ class WorkerService:
         await asyncio.to_thread(ended.prune, self._settings.worker.keep_attempts_days, time.time())
         await asyncio.to_thread(ended.save)
         self._spool.prune(_KEEP_EVENTS_S)
-        remove_former(lease_file(self._settings.home.run))
+        remove_former(self._settings.home.run)
         await asyncio.to_thread(shorten, self._settings.home.logs / "shims.log")
 
     async def _sample(self) -> None:

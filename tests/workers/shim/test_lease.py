@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from gpuq_workers.job_lease import lease_file, remove_former, renew
+from gpuq_workers.job_lease import remove_former, renew
 from gpuq_workers.shim.lease import JobLease, uptime
 
+from gpuq.adapters.process import boot_id
 from tests.workers.conftest import Attempt, gone, python, quick_shim, wait_for
 
 STUBBORN = python(
@@ -92,6 +93,7 @@ def test_a_renewal_in_the_future_is_of_another_clock_and_does_not_count(tmp_path
 def test_only_the_lease_of_this_boot_is_kept(tmp_path: Path) -> None:
     for name in ("lease-of-an-earlier-boot", "api.sock"):
         (tmp_path / name).touch()
-    renew(lease_file(tmp_path), 5.0)
-    remove_former(lease_file(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["api.sock", lease_file(tmp_path).name]
+    current = tmp_path / f"lease-{boot_id()}"
+    renew(current, 5.0)
+    remove_former(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["api.sock", current.name]

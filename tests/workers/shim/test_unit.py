@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from gpuq_broker.unit import order_for_shim
+from gpuq_workers.job_lease import renew
 from gpuq_workers.shim import unit as shim_unit
+from gpuq_workers.shim.lease import uptime
 
 from gpuq.adapters import process
 from gpuq.messages import launch
-from gpuq.messages.launch import SubmittedCommand
+from gpuq.messages.launch import LEASE_FILE, SubmittedCommand
 from tests.support.broker import unit_order
 from tests.workers.conftest import SHIM, gone, wait_for
 
@@ -35,9 +37,10 @@ class Job:
         submitted = SubmittedCommand(
             command=command, cwd="/", env={}, stdin=stdin, umask=0o027, time_limit_s=changes.pop("limit", None)
         )
-        order = unit_order(env={"PATH": os.environ["PATH"], "A": "1=2"}, **{"grace_s": 0.5, **changes})
+        lease_s, lease = changes.pop("lease", (None, None))
+        order = unit_order(lease_s=lease_s, env={"PATH": os.environ["PATH"], "A": "1=2"}, **{"grace_s": 0.5, **changes})
         path = self.folder.parent / "order"
-        path.write_bytes(order_for_shim(submitted, order))
+        path.write_bytes(order_for_shim(submitted, order).replace(LEASE_FILE.encode(), os.fsencode(lease or "")))
         with path.open("rb") as file:
             self.shim = subprocess.Popen([sys.executable, "-I", "-S", str(UNIT), str(self.folder)], stdin=file)
         return self
@@ -138,3 +141,25 @@ def test_the_job_starts_before_the_rest_of_the_shim_is_loaded(job: Job) -> None:
 
 def test_both_sides_name_one_folder() -> None:
     assert shim_unit.FOLDER == launch.JOB_FOLDER
+
+
+def test_a_job_whose_lease_was_not_renewed_is_not_started_and_counts_as_lost(job: Job, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    code, end = job.start("touch", str(ran), lease=(0.5, tmp_path / "lease")).end()
+    assert (code, end["ending"], end["exit_code"], ran.exists()) == (125, "lost", 125, False)
+    assert "not connected" in end["reason"]
+
+
+def test_a_job_runs_as_long_as_its_lease_is_renewed_and_is_ended_then(job: Job, tmp_path: Path) -> None:
+    lease = tmp_path / "lease"
+    renew(lease, uptime())
+    job.start("sh", "-c", "echo up; exec sleep 60", lease=(1.0, lease))
+    job.logged("up")
+    began = uptime()
+    while uptime() < began + 1.5:
+        renew(lease, uptime())
+        assert job.shim is not None
+        with pytest.raises(subprocess.TimeoutExpired):
+            job.shim.wait(0.1)
+    code, end = job.end()
+    assert (code, end["ending"]) == (143, "lost")

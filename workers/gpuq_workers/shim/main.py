@@ -28,7 +28,7 @@ from gpuq_workers.shim.log import BoundedLog
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
-_NOT_STARTED = 125
+NOT_STARTED = 125
 
 
 def main(arguments: list[str]) -> int:
@@ -78,10 +78,10 @@ class Shim:
         """Run the command to its end and record it; its exit code, 125 if it was not started."""
         if self._stop_order() is not None:
             self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
-            return _NOT_STARTED
-        if not self._lease.has_begun():
+            return NOT_STARTED
+        if not self._may_begin():
             self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, self._lease.reason))
-            return _NOT_STARTED
+            return NOT_STARTED
         started = OnceFile(self._folder, "started.json")
         tree.adopt_orphans()
         self._listen()
@@ -97,9 +97,12 @@ class Shim:
         self._watch()
         end = self._classify()
         self._write_end(end)
-        return _NOT_STARTED if end.exit_code is None else end.exit_code
+        return NOT_STARTED if end.exit_code is None else end.exit_code
 
     # --- start ---
+
+    def _may_begin(self) -> bool:
+        return self._lease.has_begun()
 
     def _start(self) -> None:
         """Start the job's process. Raises child.StartFailed."""

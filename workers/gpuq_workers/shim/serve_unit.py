@@ -10,15 +10,16 @@ import signal
 from types import FrameType
 from typing import Any
 
-from gpuq_workers.shim import child, tree
-from gpuq_workers.shim.main import Shim
+from gpuq_workers.shim import child, classify, tree
+from gpuq_workers.shim import error_patterns as endings
+from gpuq_workers.shim.main import NOT_STARTED, Shim
 from gpuq_workers.shim.record import OnceFile
 
 
 class UnitShim(Shim):
     """The account of the services cannot write where the job can, so no order comes as a file.
 
-    `begun` is the pid of the job's process, or why there is none; `output` the pipe that it writes to; `strangers` are the
+    `begun` is the pid of the job's process, why there is none, or None if its lease does not let it start; `output` the pipe that it writes to; `strangers` are the
     children that we had before.
     """
 
@@ -26,7 +27,7 @@ class UnitShim(Shim):
         self,
         folder: str,
         order: dict[str, Any],
-        begun: int | child.StartFailed,
+        begun: int | child.StartFailed | None,
         output: int,
         strangers: frozenset[bytes] | None,
     ) -> None:
@@ -34,7 +35,18 @@ class UnitShim(Shim):
         self._begun, self._output, self._strangers = begun, output, strangers
         self._save_asked = False
 
+    def serve(self) -> int:
+        """See Shim. A job that its lease does not let start is lost, as one whose lease ends: so it starts elsewhere."""
+        if self._begun is None:
+            self._write_end(classify.JobEnd(endings.LOST, NOT_STARTED, self._lease.reason))
+            return NOT_STARTED
+        return super().serve()
+
+    def _may_begin(self) -> bool:
+        return True  # it has begun
+
     def _start(self) -> None:
+        assert self._begun is not None
         if isinstance(self._begun, child.StartFailed):
             raise self._begun
         self._main = self._begun

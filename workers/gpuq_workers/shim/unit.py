@@ -7,7 +7,7 @@ job is started first, with what a bare interpreter has, and the rest is loaded w
 
 The order comes on stdin: text that the broker wrote, fields that end with a NUL, then JSON for the rest of the shim. The fields
 are the umask (octal), the cores with commas between (empty: all), the working directory, `=` and the standard input (or nothing),
-the number of arguments, that of variables, the arguments, the variables as NAME=value.
+seconds and path of the lease (or nothing), the number of arguments, that of variables, the arguments, the variables as NAME=value.
 
 The shim writes into the one folder of gpuq that the job can write to. It exits with the job's exit code, which PID 1 passes on to
 `unit_end.py`; what the shim writes itself is only believed as far as that goes. SIGTERM comes from PID 1, to every process of the
@@ -37,11 +37,12 @@ def main(arguments: list[str]) -> int:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     output, theirs = child.pipe()
-    begun: int | child.StartFailed
-    try:
-        begun = child.start(order, theirs)
-    except child.StartFailed as failure:
-        begun = failure
+    begun: int | child.StartFailed | None = None
+    if _may_begin(order):
+        try:
+            begun = child.start(order, theirs)
+        except child.StartFailed as failure:
+            begun = failure
     os.close(theirs)
 
     import json
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
 def _read_order(folder: str) -> tuple[dict[str, Any], str]:
     """The part of the order that a process is started from, and the JSON of the rest."""
     text = os.fsdecode(os.pread(0, _MOST_BYTES, 0))
-    umask, cores, cwd, stdin, arguments, variables, rest = text.split("\0", 6)
+    umask, cores, cwd, stdin, lease, arguments, variables, rest = text.split("\0", 7)
     fields = rest.split("\0", int(arguments) + int(variables))
     order: dict[str, Any] = {
         "umask": int(umask, 8),
@@ -70,4 +71,15 @@ def _read_order(folder: str) -> tuple[dict[str, Any], str]:
         while content:
             content = content[os.write(file, content) :]
         os.close(file)
+    if lease:
+        seconds, _, order["lease"] = lease.partition(" ")
+        order["lease_s"] = float(seconds)
     return order, fields[-1]
+
+
+def _may_begin(order: dict[str, Any]) -> bool:
+    if "lease" not in order:
+        return True
+    from gpuq_workers.shim.lease import JobLease
+
+    return JobLease(order).has_begun()
