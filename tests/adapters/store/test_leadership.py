@@ -6,12 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import time
+from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
 from gpuq.adapters.store.contract import Commit, Store
-from gpuq.adapters.store.leadership import renew
+from gpuq.adapters.store.leadership import release, renew, take
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.sql import SqlStore
@@ -107,23 +108,36 @@ def test_a_record_that_was_led_before_takes_no_commit_without_an_epoch(store: St
     assert store.last_seq() == 0
 
 
+@pytest.mark.parametrize("does", ["renew", "take", "release"])
 def test_a_leader_suspended_in_the_middle_of_a_commit_does_not_keep_the_leadership(
-    postgresql_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+    postgresql_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    """It holds the lock of the row, until the server ends its transaction."""
+    """It holds the lock of the row from its first statement on, until the server ends its transaction."""
     monkeypatch.setattr("gpuq.adapters.store.leadership.SUSPENDED_S", 0.2)
     suspended, other = store_of(postgresql_url), store_of(postgresql_url)
     assert isinstance(suspended, SqlStore)
     epoch = lead(suspended, "one", EXPIRED)
+    statements = []
 
-    def suspend_while_the_other_takes_over() -> None:
-        with suspended._database.writing() as connection:
-            renew(connection, epoch)
+    def suspended_after_the_first_statement(*_: Any) -> None:
+        statements.append(does)
+        if len(statements) == 1:
             assert lead(other, "two", EXPIRED) == epoch + 1
+
+    def work() -> None:
+        with suspended._database.writing() as connection:
+            event.listen(connection, "after_cursor_execute", suspended_after_the_first_statement)
+            match does:
+                case "renew":
+                    renew(connection, epoch)
+                case "take":
+                    take(connection, "one", EXPIRED)
+                case "release":
+                    release(connection, epoch)
             connection.execute(select(leadership))
 
     with pytest.raises(Unreachable):
-        suspend_while_the_other_takes_over()
+        work()
     with pytest.raises(Conflict):
         suspended.commit(Commit(epoch=epoch))
 
