@@ -42,6 +42,7 @@ class JobOptions(TypedDict, total=False):
     max_slowdown: float | str
     gpu_mem: str
     gpus: int | str
+    hosts: int
     time: int | str
     hold: bool
     requeue: bool

@@ -27,7 +27,6 @@ _NEEDED = {
     "array": "gpuq has no arrays",
     "dependency": "gpuq has no dependencies",
     "begin": "gpuq has no delayed start",
-    "nodes": "gpuq runs a job on one host",
 }
 
 
@@ -79,7 +78,7 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
     """(words for gpuq's parser, words without effect) of one line of `#SBATCH`. Raises BadInput."""
     values, unknown = _slurms_options().parse_known_args(words)
     for name, why in _NEEDED.items():
-        if getattr(values, name) not in {None, "1", "1-1"}:
+        if getattr(values, name) is not None:
             raise BadInput(
                 f"`--{name}` is more than gpuq can do: {why}.", fix="Take the line out, or submit with Slurm."
             )
@@ -90,6 +89,9 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
             unknown.append(f"--gres={values.gres}")
         else:
             gpus = wanted[1] or "1"
+    hosts = _hosts(values.nodes)
+    if hosts is not None and gpus and not values.gpus:  # the others count those of one host
+        gpus = str(int(gpus.rpartition(":")[2]) * int(hosts)) if gpus.rpartition(":")[2].isdecimal() else gpus
     found = []
     for option, value in (
         ("--name", values.job_name),
@@ -97,10 +99,19 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
         ("--chdir", values.chdir),
         ("--project", values.account),
         ("--gpus", gpus and gpus.rpartition(":")[2]),
+        ("--hosts", hosts),
         ("--priority", None if values.nice is None else str(-values.nice)),
     ):
         found += [] if value is None else [f"{option}={value}"]
     return found + [f"--{name}" for name in ("hold", "requeue", "exclusive") if getattr(values, name)], unknown
+
+
+def _hosts(nodes: str | None) -> str | None:
+    """How many hosts `--nodes` asks for; None for one. Raises BadInput for a range, which leaves it open."""
+    least, _, most = (nodes or "1").partition("-")
+    if most not in {"", least}:
+        raise BadInput(f"`--nodes={nodes}` leaves open on how many hosts it runs.", fix="Write one number.")
+    return None if least == "1" else least
 
 
 class _SlurmsOptions(argparse.ArgumentParser):

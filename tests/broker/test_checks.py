@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from gpuq_broker import checks
 from gpuq_broker.checks import HOOK_FOLDER, StartRefused
+from gpuq_workers.rendezvous import rendezvous_environment
 
+from gpuq.core.state.attempt import Attempt, AttemptId, Gang
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.job import JobId, KindId
 from gpuq.messages.launch import JOB_FOLDER
 from tests.support.broker import ANN, COMMAND, INSTANCE, NOW, credential, unit_order
 
@@ -82,6 +86,17 @@ def test_what_the_worker_service_adds_itself_passes() -> None:
         "GPUQ_SHARED": "1",
     }
     checks.check_order(unit_order(env={**unit_order().env, **added}), credential(), ANN)
+
+
+@pytest.mark.parametrize("address", ["node1.example.org", "10.0.0.1", "fe80::1%eth0"])
+def test_what_lets_the_processes_of_several_hosts_meet_passes(address: str) -> None:
+    gang = Gang(3, (HostId("a"), HostId("b")), address, 23_456)
+    attempt = Attempt(AttemptId(JobId(7), 4), KindId("k"), HostId("b"), (DeviceId("g"),), (1,), False, 0.0, gang=gang)
+    added = rendezvous_environment(gang, attempt)
+    checks.check_order(unit_order(env={**unit_order().env, **added}), credential(), ANN)
+    assert (added["RANK"], added["WORLD_SIZE"], added["MASTER_ADDR"]) == ("1", "2", address)
+    with pytest.raises(StartRefused, match="MASTER_ADDR"):
+        checks.check_order(unit_order(env={**unit_order().env, "MASTER_ADDR": "$(id)"}), credential(), ANN)
 
 
 @pytest.mark.parametrize("node", ["/dev/sda", "/dev/mem", "/dev/nvidia0/../sda", "char-*", "/dev/nvidia0 rwm"])

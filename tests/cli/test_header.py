@@ -60,7 +60,7 @@ python train.py
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
         ("#SBATCH --array=0-9", "job.sh, line 2: `--array` is more than gpuq can do: gpuq has no arrays."),
         ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
-        ("#SBATCH -N 2", "job.sh, line 2: `--nodes` is more than gpuq can do"),
+        ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),
         ("#SBATCH --nice=low", "job.sh, line 2: --nice: invalid int value: 'low'."),
     ],
 )
@@ -86,6 +86,9 @@ def test_after_two_dashes_no_head_is_read(gpuq: Command, api: FakeApi) -> None:
         (["-G", "a100:4"], ["--gpus=4"]),
         (["--gpus-per-node=2", "-N1"], ["--gpus=2"]),
         (["--gres=gpu"], ["--gpus=1"]),
+        (["--gpus-per-node=4", "-N2"], ["--gpus=8", "--hosts=2"]),
+        (["--gres=gpu:a100:2", "--nodes=3-3"], ["--gpus=6", "--hosts=3"]),
+        (["--gpus=4", "--nodes=2"], ["--gpus=4", "--hosts=2"]),
         (["-D", "/data", "-H"], ["--chdir=/data", "--hold"]),
         (["--nice"], ["--priority=-100"]),
     ],

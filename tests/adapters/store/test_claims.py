@@ -67,6 +67,16 @@ def test_a_claim_of_an_older_or_unknown_attempt_is_dropped(store: Store) -> None
     assert store.claim(AttemptId(first.job, 2), "host", "home", "boot", 215.0) is not None
 
 
+def test_each_host_of_a_gang_claims_its_own_attempt(store: Store) -> None:
+    (job,) = store.add_jobs([a_record(gpus=4, hosts=2)])
+    start = [an_attempt(job, 3, host="a"), an_attempt(job, 4, host="b")]
+    store.commit(Commit(jobs=[a_change(job, JobState.STARTING, 3)], launched=start))
+    assert store.claim(AttemptId(job, 4), "a", "home", "boot", 215.0) is None
+    assert store.claim(AttemptId(job, 4), "b", "home", "boot", 215.0) is not None
+    assert store.claim(AttemptId(job, 4), "b", "home", "boot", 216.0) is None
+    assert store.claim(AttemptId(job, 3), "a", "home", "boot", 217.0) is not None
+
+
 def test_of_many_claims_at_once_one_wins(open_record: Callable[[], Store]) -> None:
     stores = [open_record() for _ in range(6)]
     for _ in range(10):
