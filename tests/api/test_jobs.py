@@ -10,10 +10,22 @@ from typing import Any
 import pytest
 
 from gpuq.api.contract.schema import ForecastView
+from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
-from tests.api.support import GIB, afternoon, live_device, live_resident, picture, record, row, submission
+from tests.api.support import (
+    GIB,
+    afternoon,
+    attempt,
+    forecast,
+    live_device,
+    live_resident,
+    picture,
+    record,
+    row,
+    submission,
+)
 
 SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices", "host", "exit_code", "log_path"}
 SHOW |= {"forecast", "verdict", "actual"}
@@ -339,3 +351,69 @@ async def test_a_request_about_many_jobs_must_say_which(endpoint: Endpoint, body
     status, reply = await endpoint.post("/api/v1/jobs/cancel", body)
     assert (status, reply["exit_code"]) == (422, 2)
     assert endpoint.store.requests(100) == []
+
+
+async def test_a_job_over_two_hosts_is_shown_with_both_and_with_the_end_that_explains_it(endpoint: Endpoint) -> None:
+    now = time.time()
+    made = record(now - 100, gpus=2, hosts=2)
+    ends = {"started_at": now - 60, "ended_at": now}
+    endpoint.store.job_rows[JobId(90)] = row(90, made, JobState.FAILED, attempt=3)
+    endpoint.store.set_attempts(
+        attempt(
+            90,
+            "a/0",
+            now - 99,
+            forecast(50.0, 4.0),
+            number=1,
+            host="a",
+            ending="never started",
+            started_at=None,
+            ended_at=now - 80,
+        ),
+        attempt(
+            90,
+            "b/0",
+            now - 99,
+            forecast(50.0, 4.0),
+            number=2,
+            host="b",
+            ending="never started",
+            started_at=None,
+            ended_at=now - 80,
+        ),
+        attempt(
+            90,
+            "a/0",
+            now - 70,
+            forecast(50.0, 4.0),
+            number=3,
+            host="a",
+            ending="stopped",
+            stop_reason=StopReason.GANG,
+            **ends,
+        ),
+        attempt(
+            90,
+            "b/0",
+            now - 70,
+            forecast(50.0, 4.0),
+            number=4,
+            host="b",
+            ending="exited",
+            exit_code=3,
+            reason="boom",
+            **ends,
+        ),
+    )
+    shown = await show(endpoint, 90)
+    (listed,) = (await endpoint.get("/api/v1/jobs?ids=90"))[1]["jobs"]
+    for found in (shown, listed):
+        assert (found["attempt"], found["host"], found["hosts"], found["devices"]) == (
+            3,
+            "a",
+            ["a", "b"],
+            ["a/0", "b/0"],
+        )
+        assert (found["exit_code"], found["reason"]) == (3, "boom")
+    assert [one["number"] for one in shown["attempts"]] == [1, 2, 3, 4]
+    assert (shown["gpus"], shown["wanted_hosts"]) == (2, 2)

@@ -212,6 +212,24 @@ async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_pre
         assert (await endpoint.post(JOBS, submission(gpus=wrong)))[0] == 422
 
 
+async def test_a_job_over_several_hosts_is_refused_with_the_hosts_that_are_missing(endpoint: Endpoint) -> None:
+    places = [("a", 2), ("b", 2), ("c", 1)]
+    devices = (Device(f"{host}/{n}", host, "nvml", "A", GIB) for host, size in places for n in range(size))  # type: ignore[arg-type]
+    endpoint.store.set_devices(*devices)
+    assert (await endpoint.post(JOBS, submission(gpus=4, hosts=2)))[0] == 201
+    assert (await endpoint.post(JOBS, submission(gpus=3, hosts=3)))[0] == 201
+    status, body = await endpoint.post(JOBS, submission(gpus=6, hosts=3))
+    assert (status, body["exit_code"]) == (409, 7)
+    assert "3 hosts with 2 devices each; 2 have so many, so 1 is missing" in body["detail"]
+    assert "so 1 is missing" in (await endpoint.post(JOBS, submission(gpus=4, hosts=4)))[1]["detail"]
+    assert "of 2 hosts" in (await endpoint.post(JOBS, submission(gpus=2, hosts=2, gpu_memory=2 * GIB)))[1]["detail"]
+    for asked, words in (({"gpus": 3}, "divided evenly"), ({"gpus": 2, "most_gpus": 4}, "not a range")):
+        status, body = await endpoint.post(JOBS, submission(hosts=2, **asked))
+        assert (status, body["exit_code"]) == (422, 2)
+        assert words in body["detail"]
+    assert len(endpoint.store.job_rows) == 2
+
+
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission(gpu_memory=500 * GIB)))[0] == 201
 
