@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuq.split.access import Access, Argument, Range, Refused, accesses
@@ -21,7 +21,9 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`dimension`: along which to cut, None if refused. `written`: names of the buffers with a store.
+    """`dimension`: along which to cut, None if refused.
+
+    `written`: the buffers with a store, each with the bytes of its widest one, at most 8. `loaded`: those of them with a load.
 
     `slices`: of each written buffer (first byte, end byte, bytes per group) of what group 0 stores to, where that is one
     piece which no other group's piece overlaps.
@@ -30,7 +32,8 @@ class Verdict:
     answer: Answer
     reason: str
     dimension: int | None = None
-    written: tuple[str, ...] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
+    loaded: frozenset[str] = frozenset()
     slices: Mapping[str, tuple[int, int, int]] | None = None
 
 
@@ -43,7 +46,10 @@ def judge(module: Module, kernel: str, arguments: list[Argument], sizes: Mapping
         found = accesses(module, kernel, arguments, launch)
     except Refused as refused:
         return Verdict(Answer.REFUSED, str(refused))
-    written = tuple(sorted({one.buffer for one in found if one.stores}))
+    written: dict[str, int] = {}
+    for one in found:
+        if one.stores:
+            written[one.buffer] = max(written.get(one.buffer, 1), min(8, one.width))
     if not written:
         return Verdict(Answer.REFUSED, "it stores to no buffer")
     verdicts = [
@@ -54,7 +60,7 @@ def judge(module: Module, kernel: str, arguments: list[Argument], sizes: Mapping
     return min(verdicts, key=lambda one: list(Answer).index(one.answer))
 
 
-def _along(d: int, found: list[Access], written: tuple[str, ...], sizes: Mapping[str, int], launch: Range) -> Verdict:
+def _along(d: int, found: list[Access], written: Mapping[str, int], sizes: Mapping[str, int], launch: Range) -> Verdict:
     doubts: list[str] = []
     stores = [one for one in found if one.stores]
     # A group that loads what another group stores depends on their order, along whichever dimension they differ.
@@ -78,10 +84,11 @@ def _along(d: int, found: list[Access], written: tuple[str, ...], sizes: Mapping
         for one in found
         if not _within(one, sizes[one.buffer])
     ]
+    loaded = frozenset(one.buffer for one in found if not one.stores and one.buffer in written)
     if doubts:
-        return Verdict(Answer.CHECK, doubts[0], d, written)
+        return Verdict(Answer.CHECK, doubts[0], d, written, loaded)
     reason = f"each group along dimension {d} stores to elements of its own, and loads none that another one stores to"
-    return Verdict(Answer.PROVEN, reason, d, written, _slices(stores, d, launch))
+    return Verdict(Answer.PROVEN, reason, d, written, loaded, _slices(stores, d, launch))
 
 
 def _split_symbol(form: Form, d: int) -> Symbol | None:

@@ -1,0 +1,129 @@
+"""`gpuq split check | predict | run | search LAUNCH.toml`: the process that the verb becomes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from gpuq.errors import BadInput, GpuqError
+from gpuq.home import Home
+from gpuq.split import decide
+from gpuq.split.history import History
+from gpuq.split.launch import Launch, load
+from gpuq.split.predict import predict
+from gpuq.split.run import run_parts
+from gpuq.split.verdict import Answer
+
+Facts = dict[str, object]
+
+
+def main(words: list[str] | None = None) -> int:
+    """Do what the first word says. Gives the exit code; errors are one sentence and the fix."""
+    parser = argparse.ArgumentParser(prog="gpuq split")
+    parser.add_argument("what", choices=["check", "predict", "run", "search"])
+    parser.add_argument("launch", type=Path)
+    parser.add_argument("--limit-s", type=float, default=600.0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(words)
+    try:
+        launch = load(options.launch)
+        if len(launch.devices) < 2:
+            raise BadInput(
+                f"{options.launch} names {len(launch.devices)} devices.", fix="Name two in [[devices]]: docs/split.md."
+            )
+        history = History(Home.from_environment().root / "split")
+        facts = {"check": _check, "predict": _predict, "run": _run, "search": _search}[options.what](
+            launch, history, options.limit_s
+        )
+    except GpuqError as error:
+        print(f"gpuq: {error.message}\n  {error.fix}", file=sys.stderr)
+        return error.exit_code
+    if options.json:
+        print(json.dumps(facts))
+    else:
+        width = max(map(len, facts))
+        print("\n".join(f"{name:<{width}}  {'–' if value is None else value}" for name, value in facts.items()))
+    return 0
+
+
+def _check(launch: Launch, history: History, limit_s: float) -> Facts:
+    verdict = decide.verdict_of(launch, launch.devices, history)
+    if verdict.answer is not Answer.CHECK:
+        return {"verdict": str(verdict.answer), "reason": verdict.reason, "dimension": verdict.dimension}
+    wrong = decide.checked(launch, verdict, launch.devices, history, limit_s)
+    return {
+        "verdict": "refused" if wrong else "checked",
+        "reason": wrong or verdict.reason,
+        "dimension": verdict.dimension,
+    }
+
+
+def _predict(launch: Launch, history: History, limit_s: float) -> Facts:
+    verdict = decide.verdict_of(launch, launch.devices, history)
+    if verdict.answer is Answer.REFUSED:
+        return {"verdict": "refused", "reason": verdict.reason}
+    told = predict(launch, verdict, launch.devices, history, limit_s=limit_s)
+    return {
+        "share": _percent(told.share),
+        "interval": " to ".join(_percent(one) for one in told.interval),
+        "time / best": f"{told.over_best:.2f}",
+        "evidence": told.evidence,
+    }
+
+
+def _run(launch: Launch, history: History, limit_s: float) -> Facts:
+    outcome = decide.run(launch, launch.devices, history, limit_s=limit_s)
+    for name, path in launch.outputs.items():
+        np.save(path, outcome.result.buffers[name])
+    return {
+        "run": outcome.how,
+        "reason": outcome.why,
+        "seconds": round(outcome.result.seconds, 4),
+        "share": " ".join(_percent(one) for one in outcome.result.share),
+        "chunks": " ".join(map(str, outcome.result.chunks)),
+    }
+
+
+def _search(launch: Launch, history: History, limit_s: float) -> Facts:
+    """The best static share: every 5 points, then every point around the best; each the shortest of three runs."""
+    verdict = decide.verdict_of(launch, launch.devices, history)
+    if verdict.answer is not Answer.PROVEN:
+        raise BadInput(
+            f"only a proven launch is searched: {verdict.reason}.", fix="`gpuq split check` tells the verdict."
+        )
+
+    def seconds(points: int) -> float:
+        static = (points / 100, 1 - points / 100)
+        return min(
+            run_parts(launch, verdict, launch.devices[:2], limit_s=limit_s, static=static).seconds for _ in range(3)
+        )
+
+    measured = {points: seconds(points) for points in range(0, 101, 5)}
+    centre = min(measured, key=measured.__getitem__)
+    measured |= {
+        points: seconds(points)
+        for points in range(max(0, centre - 4), min(100, centre + 4) + 1)
+        if points not in measured
+    }
+    best = min(measured, key=measured.__getitem__)
+    guided = min(run_parts(launch, verdict, launch.devices[:2], limit_s=limit_s).seconds for _ in range(3))
+    return {
+        "best share": _percent(best / 100),
+        "seconds": round(measured[best], 4),
+        "first device alone": round(measured[100], 4),
+        "second device alone": round(measured[0], 4),
+        "guided chunks": round(guided, 4),
+        "guided / best": f"{guided / measured[best]:.3f}",
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,316 @@
+"""Runs a launch: each device in a process of its own on shared memory, then one result. Also the check of a split by its results."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuq.errors import BadInput, Failure
+from gpuq.split.chunks import Chunks
+from gpuq.split.device import GUARD_BYTES
+from gpuq.split.launch import Device, Launch, Local
+from gpuq.split.verdict import Answer, Verdict
+
+_GUARD = 0xA5
+Bytes = NDArray[np.uint8]
+
+
+class DeviceFailed(Failure):
+    """A device's process crashed or took too long."""
+
+
+class WritesMeet(Failure):
+    """Two devices stored to the same element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device."""
+
+    buffers: Mapping[str, NDArray[Any]]
+    seconds: float
+    share: tuple[float, ...]
+    speeds: tuple[float | None, ...]
+    chunks: tuple[int, ...]
+
+
+class DeviceProcess:
+    """One device's process, from its start to its end."""
+
+    def __init__(self, device: Device, launch: Launch, dimension: int, files: Mapping[str, Path]) -> None:
+        self.device = device
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gpuq.split.device"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._send(
+            {
+                "device": asdict(device),
+                "source": launch.source,
+                "kernel": launch.kernel,
+                "options": launch.options,
+                "offset": launch.range.offset,
+                "size": launch.range.size,
+                "local": launch.range.local,
+                "dimension": dimension,
+                "buffers": {name: str(path) for name, path in files.items()},
+                "arguments": [_as_json(one) for one in launch.arguments],
+            }
+        )
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def _send(self, value: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(value).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # its last words, or none, are read next
+
+    def answer(self, limit_s: float) -> dict[str, Any]:
+        """The next answer. Raises DeviceFailed, or BadInput where the device cannot take the launch."""
+        try:
+            line = self._lines.get(timeout=max(0.0, limit_s))
+        except queue.Empty:
+            self.end()
+            raise DeviceFailed(
+                "the kernel did not end within its time limit; its process was stopped.",
+                fix="Look for a loop without an end, or give a longer limit with --limit.",
+            ) from None
+        if not line:
+            code = self._process.wait()
+            what = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise DeviceFailed(
+                f"the OpenCL driver ended its process ({what}): the kernel may load or store outside of its buffers.",
+                fix="Check the kernel's indices against the sizes of its buffers.",
+            )
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BadInput(answer["error"], fix=answer["fix"])
+        return answer
+
+    def run(self, first: int, end: int, limit_s: float) -> float:
+        """Run groups and wait; gives seconds. A negative range collects what the device wrote."""
+        self._send((first, end))
+        return float(self.answer(limit_s)["seconds"])
+
+    def end(self) -> None:
+        """Stop the process at once."""
+        self._process.kill()
+        self._process.wait()
+
+
+def _as_json(one: str | np.generic | Local) -> dict[str, Any]:
+    if isinstance(one, str):
+        return {"buffer": one}
+    return {"local": one.bytes} if isinstance(one, Local) else {"bytes": one.tobytes().hex(), "type": one.dtype.str}
+
+
+class Memory:
+    """Buffers in shared memory, each between two guards."""
+
+    def __init__(self) -> None:
+        shared = Path("/dev/shm")  # noqa: S108
+        self.folder = Path(tempfile.mkdtemp(prefix="gpuq-split-", dir=shared if shared.is_dir() else None))
+        self._mapped: dict[Path, Bytes] = {}
+
+    def place(self, name: str, content: NDArray[Any]) -> Path:
+        """A new shared buffer with this content."""
+        path = self.folder / f"{len(self._mapped)}"
+        mapped = np.memmap(path, np.uint8, "w+", shape=(content.nbytes + 2 * GUARD_BYTES,))
+        mapped[:GUARD_BYTES] = mapped[-GUARD_BYTES:] = _GUARD
+        mapped[GUARD_BYTES:-GUARD_BYTES] = content.reshape(-1).view(np.uint8)
+        self._mapped[path] = mapped
+        return path
+
+    def inside(self, path: Path) -> Bytes:
+        """A buffer's bytes without its guards. Raises Failure if a kernel changed a guard."""
+        mapped = self._mapped[path]
+        if not ((mapped[:GUARD_BYTES] == _GUARD).all() and (mapped[-GUARD_BYTES:] == _GUARD).all()):
+            raise Failure(
+                "the kernel stored outside of a buffer.", fix="Check its indices against the sizes of its buffers."
+            )
+        return mapped[GUARD_BYTES:-GUARD_BYTES]
+
+    def end(self) -> None:
+        """Remove all of it."""
+        self._mapped.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run_parts(
+    launch: Launch,
+    verdict: Verdict,
+    devices: Sequence[Device],
+    *,
+    limit_s: float,
+    speeds: Sequence[float | None] | None = None,
+    static: Sequence[float] | None = None,
+    fill: int | None = None,
+) -> Result:
+    """Run a launch on the devices, or whole on one. Raises Failure and BadInput.
+
+    `static`: each device's share in one piece, instead of guided chunks. `fill`: a seed of what buffers that the kernel only stores
+    to hold at first on each device, so that every store shows; they get their own content again where nothing is stored.
+    """
+    memory = Memory()
+    processes: list[DeviceProcess] = []
+    try:
+        dimension = verdict.dimension or 0
+        common = {name: memory.place(name, one) for name, one in launch.buffers.items()}
+        files, fills = _own_copies(launch, verdict, devices, memory, common, fill)
+        deadline = time.monotonic() + limit_s
+        processes = [DeviceProcess(one, launch, dimension, paths) for one, paths in zip(devices, files, strict=True)]
+        for process in processes:
+            process.answer(deadline - time.monotonic())
+        groups = launch.range.groups(dimension)
+        chunks = Chunks(groups, list(speeds or [None] * len(devices)))
+        _serve(processes, lambda number: _first_group(processes[number], number, chunks, deadline))
+        started = time.perf_counter()
+        _serve(processes, lambda number: _rest(processes[number], number, chunks, deadline, static))
+        if any(paths is not common for paths in files):
+            merged = _merged(launch, verdict, memory, common, files, fills)
+        else:
+            merged = {name: memory.inside(path) for name, path in common.items()}
+        seconds = time.perf_counter() - started
+        buffers = {name: merged[name].view(one.dtype).reshape(one.shape).copy() for name, one in launch.buffers.items()}
+        return Result(
+            buffers,
+            seconds,
+            tuple(chunks.share(number) for number in range(len(devices))),
+            chunks.rates(),
+            tuple(len(one) for one in chunks.done),
+        )
+    finally:
+        for process in processes:
+            process.end()
+        memory.end()
+
+
+def _own_copies(
+    launch: Launch,
+    verdict: Verdict,
+    devices: Sequence[Device],
+    memory: Memory,
+    common: dict[str, Path],
+    fill: int | None,
+) -> tuple[list[dict[str, Path]], dict[str, Bytes]]:
+    """Each device's files, and what its own copies of stored-to buffers held at first.
+
+    All devices work in the same memory where the split is proven. Otherwise each has its own copy of what the kernel stores to.
+    """
+    if len(devices) == 1 or (
+        verdict.answer is Answer.PROVEN and fill is None and all(one.in_host_memory for one in devices)
+    ):
+        return [common] * len(devices), {}
+    chance = np.random.default_rng(fill)
+    fills = {
+        name: launch.buffers[name].reshape(-1).view(np.uint8).copy()
+        if name in verdict.loaded
+        else chance.integers(0, 256, launch.buffers[name].nbytes, np.uint8)
+        for name in verdict.written
+    }
+    return [{**common, **{name: memory.place(name, one) for name, one in fills.items()}} for _ in devices], fills
+
+
+def _merged(
+    launch: Launch,
+    verdict: Verdict,
+    memory: Memory,
+    common: dict[str, Path],
+    files: list[dict[str, Path]],
+    fills: dict[str, Bytes],
+) -> dict[str, Bytes]:
+    """All that any device changed in its own copy, over the launch's own content. Raises WritesMeet."""
+    merged = {name: memory.inside(path) for name, path in common.items()}
+    for name, granule in verdict.written.items():
+        whole = len(fills[name]) - len(fills[name]) % granule
+        stored = np.zeros(len(fills[name]), bool)
+        for paths in files:
+            own = memory.inside(paths[name])
+            changed = own != fills[name]
+            changed[:whole] = changed[:whole].reshape(-1, granule).any(axis=1).repeat(granule)
+            if (changed & stored).any():
+                raise WritesMeet(
+                    f"two devices stored to the same elements of `{name}`.",
+                    fix="This launch has to run whole on one device.",
+                )
+            stored |= changed
+            merged[name][changed] = own[changed]
+    return merged
+
+
+def _first_group(process: DeviceProcess, number: int, chunks: Chunks, deadline: float) -> None:
+    if number < chunks.first_groups:
+        process.run(number, number + 1, deadline - time.monotonic())
+
+
+def _rest(process: DeviceProcess, number: int, chunks: Chunks, deadline: float, static: Sequence[float] | None) -> None:
+    """All that one device does after its first group: its static share, or chunks until none is left."""
+    if static is not None:
+        rest = chunks.groups - chunks.first_groups
+        first, end = (chunks.first_groups + round(rest * sum(static[:until])) for until in (number, number + 1))
+        if first < end:
+            chunks.finished(number, first, end, process.run(first, end, deadline - time.monotonic()))
+    else:
+        while (chunk := chunks.take(number)) is not None:
+            chunks.finished(number, *chunk, process.run(*chunk, deadline - time.monotonic()))
+    if not process.device.in_host_memory:
+        process.run(-1, -1, deadline - time.monotonic())
+
+
+def _serve(processes: list[DeviceProcess], work: Callable[[int], None]) -> None:
+    """Do the work of each device in a thread of its own; after a failure the others are stopped and it is raised."""
+    failures: list[BaseException] = []
+
+    def serve(number: int) -> None:
+        try:
+            work(number)
+        except Exception as error:  # noqa: BLE001  raised again below, in the thread that asked
+            failures.append(error)
+            for process in processes:
+                process.end()
+
+    threads = [threading.Thread(target=serve, args=(number,)) for number in range(len(processes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def check(launch: Launch, verdict: Verdict, devices: Sequence[Device], *, limit_s: float) -> str | None:
+    """Run whole and split on copies, under two fills; None if all results are equal, else what differs. Raises Failure."""
+    whole = run_parts(launch, verdict, devices[:1], limit_s=limit_s)
+    for fill in (1, 2):
+        try:
+            split = run_parts(launch, verdict, devices, limit_s=limit_s, fill=fill)
+        except WritesMeet as error:
+            return error.message
+        for name in launch.buffers:
+            if not np.array_equal(whole.buffers[name].view(np.uint8), split.buffers[name].view(np.uint8)):
+                return f"`{name}` differs between the whole run and the split one."
+    return None

@@ -1,0 +1,52 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq.split.chunks import Chunks
+
+
+def play(groups, seconds_per_group, speeds):
+    """Devices of constant or varying speed in virtual time; gives (chunks, when each device ended)."""
+    chunks = Chunks(groups, list(speeds))
+    clock = [0.0] * len(speeds)
+    waiting = set(range(len(speeds)))
+    while waiting:
+        device = min(waiting, key=lambda one: clock[one])
+        taken = chunks.take(device)
+        if taken is None:
+            waiting.remove(device)
+            continue
+        took = 0.0003 + sum(seconds_per_group(device, group) for group in range(*taken))
+        clock[device] += took
+        chunks.finished(device, *taken, took)
+    return chunks, clock
+
+
+@given(st.integers(1, 3000), st.lists(st.floats(1e-5, 1e-2), min_size=1, max_size=3), st.booleans())
+def test_every_group_is_run_exactly_once(groups, seconds, known):
+    speeds = [1 / one if known else None for one in seconds]
+    chunks, _ = play(groups, lambda device, _: seconds[device], speeds)
+    run = sorted((first, end) for done in chunks.done for first, end, _ in done)
+    covered = [group for first, end in run for group in range(first, end)]
+    assert covered == list(range(chunks.first_groups, groups))
+
+
+def test_unequal_devices_end_together():
+    chunks, clock = play(20_000, lambda device, _: (1e-4, 7e-4)[device], (None, None))
+    ideal = 20_000 / (1 / 1e-4 + 1 / 7e-4)
+    assert max(clock) / ideal < 1.03
+    assert abs(chunks.share(0) - 7 / 8) < 0.03
+
+
+def test_an_irregular_launch_ends_within_a_tenth_of_the_best():
+    def cost(device, group):
+        return (1e-4, 3e-4)[device] * (1 + 4 * group / 20_000)
+
+    _, clock = play(20_000, cost, (None, None))
+    ideal = sum(cost(0, group) for group in range(20_000)) * 0.75
+    assert max(clock) / ideal < 1.1
+
+
+def test_a_device_that_would_end_late_takes_nothing():
+    chunks = Chunks(10, [1000.0, 0.1])
+    assert chunks.take(1) is None
+    assert chunks.take(0) is not None

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from gpuq.errors import BadInput, Failure
+from gpuq.split.decide import run
+from gpuq.split.history import History
+from gpuq.split.launch import Device, Launch, judged
+from gpuq.split.run import run_parts
+from gpuq.split.verdict import Answer
+from tests.split.corpus import CASES, data
+
+pytest.importorskip("pyopencl", reason="the extra `split` is not installed: make test-split")
+pytest.importorskip("llvmlite", reason="the extra `split` is not installed: make test-split")
+pytestmark = pytest.mark.opencl
+
+DEVICES = (Device(cores=(0,)), Device(cores=(1,)))
+LIMIT_S = 200
+
+
+def launch_of(name):
+    case = next(one for one in CASES if one.name == name)
+    arguments = tuple(one[0] if isinstance(one, tuple) else one for one in case.arguments)
+    return Launch(case.source, "k", "", case.range, arguments, data(case))
+
+
+def same(one, other):
+    return all(np.array_equal(one[name].view(np.uint8), other[name].view(np.uint8)) for name in one)
+
+
+@pytest.mark.parametrize(
+    "name", ["saxpy_in_place", "group_id", "global_size_stride", "tile_transpose", "volume", "matmul"]
+)
+def test_a_proven_split_is_bit_identical_to_the_whole_run(name):
+    launch = launch_of(name)
+    verdict = judged(launch)
+    assert verdict.answer is Answer.PROVEN
+    whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
+    split = run_parts(launch, verdict, DEVICES, limit_s=LIMIT_S, static=(0.4, 0.6))
+    assert min(split.share) > 0.2
+    assert same(whole.buffers, split.buffers)
+
+
+def test_devices_with_copies_of_their_own_are_merged():
+    launch = launch_of("saxpy_in_place")
+    verdict = judged(launch)
+    whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
+    apart = (DEVICES[0], Device(cores=(1,), in_host_memory=False))
+    split = run_parts(launch, verdict, apart, limit_s=LIMIT_S, static=(0.5, 0.5))
+    assert same(whole.buffers, split.buffers)
+
+
+def test_a_permutation_is_split_after_a_check(tmp_path):
+    launch = launch_of("scatter")
+    outcome = run(launch, DEVICES, History(tmp_path), limit_s=LIMIT_S)
+    assert outcome.how == "split, checked"
+    assert np.array_equal(outcome.result.buffers["b"][launch.buffers["p"]], launch.buffers["a"])
+    assert History(tmp_path).find(launch, DEVICES).checked_at == 0
+
+
+def test_other_data_whose_stores_meet_are_run_whole_and_never_split_again(tmp_path):
+    history = History(tmp_path)
+    launch = launch_of("scatter")
+    run(launch, DEVICES, history, limit_s=LIMIT_S)
+    launch.buffers["p"][:] = 0
+    outcome = run(launch, DEVICES, history, limit_s=LIMIT_S)
+    assert outcome.how == "whole"
+    assert "stored to the same elements" in outcome.why
+    assert "an earlier split" in run(launch, DEVICES, history, limit_s=LIMIT_S).why
+
+
+@pytest.mark.parametrize("name", ["colliding_scatter", "halved", "overlapping_windows"])
+def test_a_trap_that_is_not_proven_fails_its_check(tmp_path, name):
+    outcome = run(launch_of(name), DEVICES, History(tmp_path), limit_s=LIMIT_S)
+    assert outcome.how == "whole"
+
+
+def small(body, **changed):
+    source = f"__kernel void k(__global int* b, int n) {{ int x = get_global_id(0); {body} }}"
+    launch = launch_of("copy")
+    return Launch(source, "k", "", launch.range, ("b", np.int32(4096)), {"b": np.zeros(4096, np.int32)}, **changed)
+
+
+def test_a_kernel_that_crashes_its_driver_ends_only_its_process(tmp_path):
+    with pytest.raises(Failure, match=r"ended its process \(signal") as caught:
+        run(small("b[x * 100000000L] = 1;"), DEVICES, History(tmp_path), limit_s=LIMIT_S)
+    assert "indices" in caught.value.fix
+
+
+def test_a_kernel_that_never_ends_is_stopped():
+    launch = small("volatile int y = n; while (y) ; b[x] = y;")
+    with pytest.raises(Failure, match="did not end within its time limit"):
+        run_parts(launch, judged(launch), DEVICES[:1], limit_s=10)
+
+
+def test_a_store_outside_of_a_buffer_is_noticed():
+    launch = small("b[x + 1] = x;")
+    with pytest.raises(Failure, match="stored outside of a buffer"):
+        run_parts(launch, judged(launch), DEVICES[:1], limit_s=LIMIT_S)
+
+
+def test_a_device_that_is_not_there_is_one_sentence():
+    launch = small("b[x] = x;")
+    with pytest.raises(BadInput, match="there is no OpenCL device 7") as caught:
+        run_parts(launch, judged(launch), (Device(index=7),), limit_s=LIMIT_S)
+    assert "pip install" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("b",), "takes 2 arguments, the launch has 1"),
+        (("b", "b"), "argument 2 of `k` is a scalar of type int, the launch gives a buffer"),
+        (("b", np.float64(1)), "argument 2 of `k` is a int, the launch gives float64"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments, sentence):
+    launch = small("b[x] = x;")
+    with pytest.raises(BadInput, match=sentence):
+        judged(Launch(launch.source, "k", "", launch.range, arguments, launch.buffers))
