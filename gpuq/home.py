@@ -150,6 +150,11 @@ class Home:
         return self.root / "attempts"
 
     @property
+    def series(self) -> Path:
+        """What attempts used over time, one file each, for people to look at."""
+        return self.root / "series"
+
+    @property
     def spool(self) -> Path:
         """Worker events that are not known to be committed."""
         return self.root / "spool"

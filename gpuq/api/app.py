@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
@@ -57,12 +58,15 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     context = app[CONTEXT]
     committing = asyncio.create_task(context.committer.run())
     waking = asyncio.create_task(context.ringer.run())
+    copying = asyncio.create_task(series.record(context))
     yield
     context.stopping.set()
     context.committer.close()
     await committing
+    copying.cancel()
     waking.cancel()
-    with suppress(asyncio.CancelledError):
-        await waking
+    for ended in (copying, waking):
+        with suppress(asyncio.CancelledError):
+            await ended
     for threads in (context.readers, context.analysts):
         threads.shutdown(wait=False, cancel_futures=True)

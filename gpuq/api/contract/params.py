@@ -107,6 +107,12 @@ class LogsQuery(msgspec.Struct, frozen=True):
     ) = UNSET
 
 
+class SeriesQuery(msgspec.Struct, frozen=True):
+    """Of which attempt."""
+
+    attempt: Number | UnsetType = UNSET
+
+
 class EventsQuery(msgspec.Struct, frozen=True):
     """Where the stream of events begins, and which it carries."""
 

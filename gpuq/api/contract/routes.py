@@ -14,10 +14,11 @@ import msgspec
 from aiohttp import web
 
 from gpuq.api.contract import params, schema
-from gpuq.api.contract.schema_predict import Prediction, ShadowReport, UsageReport
+from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
 from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
+from gpuq.api.handlers.series import series
 from gpuq.api.handlers.shadow import shadow
 from gpuq.api.handlers.usage import usage
 from gpuq.api.identity import LOGIN, Role
@@ -101,6 +102,7 @@ ROUTES: tuple[Route, ...] = (
     *_control("release", "Let go on, after a hold,"),
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
+    _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
     _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),
     _get(f"{API}/gpus", system.devices, "Devices and their residents.", list[schema.DeviceView]),
     _get(f"{API}/queue", system.queue, "Waiting jobs in order.", schema.Queue),

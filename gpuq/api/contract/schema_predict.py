@@ -173,3 +173,24 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     price_per_kwh: float
     total: UsageGroup
     groups: list[UsageGroup]
+
+
+class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt at one moment, or the means since the point before. `power_watts` is of its whole devices, partners included."""
+
+    at: str
+    at_unix: float
+    utilization_pct: float | None
+    memory_bytes: int | None
+    rate: float | None
+    power_watts: float | None
+    partners: list[int]
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt used over time, oldest first: a point every ten seconds, fewer of a long attempt. `attempt` is null for a
+    job that never had one."""
+
+    id: int
+    attempt: int | None
+    points: list[SeriesPoint]

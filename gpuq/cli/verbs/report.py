@@ -84,8 +84,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser = Parser(
         "report",
         "Reports of what has run.\n"
-        "use: hours requested, held, used, saved, lost     waste: idle, failed, cancelled\n"
-        "energy: kilowatt-hours and their cost             sharing: what it saved and cost\n"
+        "use: hours requested, held, used, saved, lost\n"
+        "waste: hours idle, and held by what failed or was cancelled\n"
+        "energy: kilowatt-hours and their cost\n"
+        "sharing: what it saved and what it cost\n"
         "shadow: what sharing would have saved, while every job ran alone",
     )
     add = parser.add_argument

@@ -11,6 +11,8 @@ from gpuq import format as fmt
 from gpuq.cli import console, job_ids, job_labels, messages
 from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.quantities import whole
+from gpuq.errors import BadInput
 
 _BASES = {
     "within attempt": "against its time alone",
@@ -23,10 +25,27 @@ def run(words: list[str]) -> int:
     """Show one job."""
     parser = Parser("show", "All facts about one job: what was expected of it and what really happened.")
     add_id(parser)
+    parser.add_argument("--plot", action="store_true", help="also its utilisation, memory, rate and power over time")
+    parser.add_argument("--attempt", metavar="N", help="with --plot: of this attempt; default: the last")
     options = parser.parse_args(words)
+    if options.attempt is not None and not options.plot:
+        raise BadInput("--attempt goes with --plot.", fix="Add --plot, or leave --attempt out.")
+    attempt = whole("--attempt", options.attempt, 1, 10**9) if options.attempt is not None else None
     client = HttpClient.of(options)
-    job: Record = client.get(f"/api/v1/jobs/{job_ids.one(client, options.id)}")
-    console.show(options, job, screen)
+    address = f"/api/v1/jobs/{job_ids.one(client, options.id)}"
+    job: Record = client.get(address)
+    if not options.plot:
+        console.show(options, job, screen)
+        return 0
+    from gpuq.cli import plot
+
+    series: Record = client.get(f"{address}/series", attempt=attempt)
+    job["series"] = series["points"]
+
+    def with_plot(shown: Record, width: int, colour: bool) -> list[str]:
+        return [*screen(shown, width, colour), *console.section("over time", list(plot.screen(series, width)), colour)]
+
+    console.show(options, job, with_plot)
     return 0
 
 
