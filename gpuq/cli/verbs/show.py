@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq import format as fmt
-from gpuq.cli import console, job_ids, job_labels, messages
+from gpuq.cli import console, job_ids, job_labels, messages, tracking
 from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
@@ -34,6 +34,8 @@ def run(words: list[str]) -> int:
     client = HttpClient.of(options)
     address = f"/api/v1/jobs/{job_ids.one(client, options.id)}"
     job: Record = client.get(address)
+    if runs := tracking.runs_of(client, job):
+        job["tracking"] = runs
     if not options.plot:
         console.show(options, job, screen)
         return 0
@@ -63,6 +65,7 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
         *console.section("why", why, colour),
         *console.section("forecast and actual", list(_comparison(job, width)), colour),
         *console.section("run again", again, colour),
+        *console.section("tracking", list(_tracking(job.get("tracking") or [])), colour),
         *console.section("attempts", _attempts(job, width), colour),
     ]
 
@@ -269,6 +272,23 @@ def _bounds(actual: Record) -> Iterator[str]:
 
 def _watt_hours(joules: float) -> str:
     return f"{joules / 3600:.3g} Wh" if joules < 3.6e6 else f"{joules / 3.6e6:.3g} kWh"
+
+
+_TOOLS = {"wandb": "W&B", "mlflow": "MLflow", "tensorboard": "TensorBoard"}
+
+
+def _tracking(runs: list[Record]) -> Iterator[str]:
+    """A line per run, and what opens or uploads it."""
+    from shlex import quote
+
+    for run in runs:
+        name = f" {fmt.clean(run['id'])}" if run["id"] else ""
+        doubt = "  (by its time)" if run["found_in"] == "time" else ""
+        yield f"  {_TOOLS[run['tool']]}{name}  {fmt.clean(run['url'] or run['folder'])}{doubt}"
+        if run["tool"] == "tensorboard":
+            yield f"    tensorboard --logdir {fmt.clean(quote(run['folder']))}"
+        elif run["offline"] and run["folder"]:
+            yield f"    wandb sync {fmt.clean(quote(run['folder']))}"
 
 
 def _attempts(job: Record, width: int) -> list[str]:
