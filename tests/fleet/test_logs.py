@@ -1,4 +1,4 @@
-"""Logs of every host, read and followed through the API of another host, with a host that is away in the middle."""
+"""Logs of every host, read, followed and searched through the API of another host, with a host that is away in the middle."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def test_a_log_is_read_and_followed_from_any_host(fleet: Fleet, host: str, api: 
     expected = [f"{host} {number}" for number in range(1, LINES + 1)]
     assert followed[0].splitlines() == expected
     assert fleet.gpuq("logs", str(job), "--json", host=api)["log"].splitlines() == expected
+    found = fleet.gpuq("logs", str(job), "--grep", f"{host} 4", "--json", host=api)
+    assert found["log"].splitlines() == [f"{host} 4", f"{host} 40"]
 
 
 def test_the_log_of_a_host_that_is_away_names_the_place_and_is_whole_afterwards(fleet: Fleet) -> None:
