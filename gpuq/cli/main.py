@@ -42,7 +42,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "quota": ("quota", "how much users and projects may have, and what they use"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
-    "split": ("split", "one OpenCL kernel on several devices at once: check, predict, run, search"),
+    "split": ("split", "one OpenCL kernel on several devices: check, predict, run, search"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
     "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
     "version": ("version", "the version of this command and of the daemon"),
