@@ -141,10 +141,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             msgspec.structs.force_setattr(self, "preemptible", True)
         if self.umask == USUAL_UMASK:
             msgspec.structs.force_setattr(self, "umask", None)
-        if self.gpus % self.hosts:
-            raise ValueError(f"{self.gpus} devices cannot be divided evenly among {self.hosts} hosts")
-        if self.hosts > 1 and self.most_gpus is not None:
-            raise ValueError("a job over several hosts has a fixed number of devices, not a range")
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -223,11 +223,20 @@ async def test_a_job_over_several_hosts_is_refused_with_the_hosts_that_are_missi
     assert "3 hosts with 2 devices each; 2 have so many, so 1 is missing" in body["detail"]
     assert "so 1 is missing" in (await endpoint.post(JOBS, submission(gpus=4, hosts=4)))[1]["detail"]
     assert "of 2 hosts" in (await endpoint.post(JOBS, submission(gpus=2, hosts=2, gpu_memory=2 * GIB)))[1]["detail"]
-    for asked, words in (({"gpus": 3}, "divided evenly"), ({"gpus": 2, "most_gpus": 4}, "not a range")):
-        status, body = await endpoint.post(JOBS, submission(hosts=2, **asked))
-        assert (status, body["exit_code"]) == (422, 2)
-        assert words in body["detail"]
     assert len(endpoint.store.job_rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({}, "divided evenly"), ({"gpus": 3}, "divided evenly"), ({"gpus": 2, "most_gpus": 4}, "a fixed number")],
+)
+async def test_devices_that_several_hosts_cannot_share_evenly_are_refused(
+    endpoint: Endpoint, asked: dict[str, int], words: str
+) -> None:
+    status, body = await endpoint.post(JOBS, submission(hosts=2, **asked))
+    assert (status, body["exit_code"]) == (409, 7)
+    assert words in body["detail"]
+    assert not endpoint.store.job_rows
 
 
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:

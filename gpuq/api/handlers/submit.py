@@ -37,7 +37,7 @@ async def submit(request: web.Request) -> web.Response:
     if context.settings.worker.run_as == "submitter":
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
-    if any(one.gpu_memory is not None or one.gpus > 1 for one in wanted):
+    if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 for one in wanted):
         devices = await context.read(context.devices)
         for one in wanted:
             check_fits(one, devices)
@@ -93,8 +93,18 @@ def check_account(caller: Caller) -> None:
 def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
     """Raises NeverFits, with the number that is missing, if no set of these devices could ever run this.
 
-    While no device is known, everything is accepted.
+    While no device is known, everything is accepted that could run on some devices.
     """
+    if submission.gpus % submission.hosts:
+        raise NeverFits(
+            f"The job asks for {submission.gpus} devices of {submission.hosts} hosts, which cannot be divided evenly.",
+            fix=f"Ask for a multiple of {submission.hosts} with `--gpus`, which counts the devices of all hosts.",
+        )
+    if submission.hosts > 1 and submission.most_gpus is not None:
+        raise NeverFits(
+            "The job asks for a range of devices; over several hosts it has a fixed number.",
+            fix="Ask for one number with `--gpus`.",
+        )
     verdict = fits_ever(submission.gpu_memory, submission.gpus, devices, submission.hosts)
     if verdict is None:
         return
