@@ -55,6 +55,7 @@ class JobOptions(TypedDict, total=False):
     python: Word
     env: Mapping[str, str]
     pass_env: Sequence[str]
+    slurm_env: bool
     snapshot: bool
     from_snapshot: str
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 64 * 1024
 _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
-_GRES = re.compile(r"gpu(?::[A-Za-z0-9_.-]+)?(?::([0-9]+))?")
+_GRES = re.compile(r"gpu(?::(?![0-9]+$)[A-Za-z0-9_.-]+)?(?::([0-9]+))?")
 # A job that ignored these would be another one.
 _NEEDED = {
     "array": "gpuq has no arrays",

@@ -95,6 +95,7 @@ def add_job_options(parser: Parser) -> None:
     add("--notify", action="append", default=[], metavar="RULE", help=notify)
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
+    add("--slurm-env", action="store_true", help="the job gets the SLURM_* variables that scripts read")
     add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
     add("--from-snapshot", metavar="KEY", help="run the copy that an earlier --snapshot made; `gpuq show` has its key")
     variable = "set a variable; NAME alone passes yours"
@@ -123,6 +124,13 @@ def submission(
             taken.environment(env, command.words[0], here),
         )
         commit, dirty = taken.commit, taken.changed
+    if options.slurm_env:
+        env = {
+            **env,
+            "SLURM_SUBMIT_DIR": str(here),
+            "SLURM_JOB_ID": "",
+            "SLURM_JOB_NAME": options.name or Path(words[0]).name,
+        }
     script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 
 from gpuq.errors import BadInput, GpuqError
 
@@ -45,9 +47,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "split": ("split", "one OpenCL kernel on several devices: check, predict, run, search"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
     "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
+    "slurm-commands": ("slurm_commands", "write sbatch, squeue, scancel and sinfo into a folder"),
     "version": ("version", "the version of this command and of the daemon"),
 }
 ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
+# Verbs that need what `gpuq-client`, the installation without the daemon, does not have.
+OF_THE_DAEMON = {"up", "db", "policy", "profile", "simulate", "characterize", "doctor", "mcp"}
 # Options that may precede the verb and are passed to it. True: the option takes a value.
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
 
@@ -59,18 +64,23 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             # Names and paths may hold bytes that the terminal's encoding cannot show: show them escaped.
             stream.reconfigure(errors="backslashreplace")
+    return guarded(lambda: _run(words))
+
+
+def guarded(run: Callable[[], int], program: str = "gpuq") -> int:
+    """What `run` returns; errors become a sentence of `program` and their exit code. Never raises."""
     try:
-        code = _run(words)
+        code = run()
         sys.stdout.flush()
     except GpuqError as error:
-        return _print_error(error)
+        return _print_error(error, program)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         return _output_closed()
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _print_error(GpuqError(f"{where}{error.strerror or error}."))
+        return _print_error(GpuqError(f"{where}{error.strerror or error}."), program)
     except Exception as error:  # noqa: BLE001  a user gets a sentence and no traceback
         if os.environ.get("GPUQ_DEBUG"):
             from traceback import print_exception
@@ -78,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
             print_exception(error)
             return 1
         _write_error(
-            f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
+            f"{program}: something unexpected went wrong ({type(error).__name__}: {error}).\n"
             "  Please report this; set GPUQ_DEBUG=1 for the traceback."
         )
         return 1
@@ -105,6 +115,11 @@ def _run(words: list[str]) -> int:
         near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
         meant = f" Did you mean `{near[0]}`?" if near else ""
         raise BadInput(f"there is no verb `{verb}`.{meant}", fix="`gpuq --help` lists the verbs.")
+    if name in OF_THE_DAEMON and find_spec("gpuq.settings") is None:
+        raise BadInput(
+            f"`gpuq {name}` is not in gpuq-client, which only submits to a gpuq elsewhere and watches its jobs.",
+            fix="Install gpuq-daemon in its place: pip uninstall gpuq-client, then pip install gpuq-daemon",
+        )
     module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
     code: int = module.run([*leading, *rest])
     return code
@@ -143,8 +158,8 @@ exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
 the job's own, 124 time limit, 125 not the job's doing."""
 
 
-def _print_error(error: GpuqError) -> int:
-    _write_error(f"gpuq: {error.message}\n  {error.fix}")
+def _print_error(error: GpuqError, program: str) -> int:
+    _write_error(f"{program}: {error.message}\n  {error.fix}")
     return error.exit_code
 
 

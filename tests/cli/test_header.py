@@ -89,6 +89,8 @@ def test_after_two_dashes_no_head_is_read(gpuq: Command, api: FakeApi) -> None:
         (["--gpus-per-node=4", "-N2"], ["--gpus=8", "--hosts=2"]),
         (["--gres=gpu:a100:2", "--nodes=3-3"], ["--gpus=6", "--hosts=3"]),
         (["--gpus=4", "--nodes=2"], ["--gpus=4", "--hosts=2"]),
+        (["--gres=gpu:2"], ["--gpus=2"]),
+        (["--gres=gpu:2g.10gb:3"], ["--gpus=3"]),
         (["-D", "/data", "-H"], ["--chdir=/data", "--hold"]),
         (["--nice"], ["--priority=-100"]),
     ],

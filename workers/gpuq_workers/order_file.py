@@ -87,6 +87,8 @@ def environment(
     )
     if attempt.gang is not None:
         env.update(rendezvous_environment(attempt.gang, attempt))
+    if submitted.get("SLURM_JOB_ID") == "":  # as `--slurm-env` leaves it, to be filled in here
+        env.update(_slurm_variables(attempt))
     if settings.worker.hook:
         env.update(hook_environment(env, progress_file))
     env.update(placement.env)
@@ -95,3 +97,20 @@ def environment(
         limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(attempt.promised)]
         env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return env
+
+
+def _slurm_variables(attempt: Attempt) -> dict[str, str]:
+    """What scripts written for Slurm read of a job on one host with one task."""
+    ones = ("NNODES", "JOB_NUM_NODES", "NTASKS", "NPROCS")
+    zeros = ("PROCID", "LOCALID", "NODEID")
+    return {
+        "SLURM_JOB_ID": str(attempt.id.job),
+        "SLURM_JOBID": str(attempt.id.job),
+        "SLURM_JOB_NODELIST": attempt.host,
+        "SLURM_NODELIST": attempt.host,
+        "SLURMD_NODENAME": attempt.host,
+        "SLURM_GPUS_ON_NODE": str(len(attempt.devices)),
+        "SLURM_RESTART_COUNT": str(attempt.id.number - 1),
+        **{f"SLURM_{name}": "1" for name in ones},
+        **{f"SLURM_{name}": "0" for name in zeros},
+    }

@@ -1,0 +1,134 @@
+"""`sbatch`, `squeue`, `scancel` and `sinfo` of gpuq: what scripts say to them, and what they print."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpuq.cli.slurm import sinfo, squeue
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply
+
+Slurm = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(api: FakeApi, gpuq: Command) -> Slurm:
+    api.on("POST", "/api/v1/jobs", Reply({"id": 42}, 201))
+    assert gpuq("slurm-commands", "slurm").code == 0
+
+    def call(name: str, *words: str) -> tuple[int, str, str]:
+        program = str(gpuq.cwd / "slurm" / name)
+        done = subprocess.run(
+            [program, *words], cwd=gpuq.cwd, env=gpuq.env, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+@pytest.fixture
+def script(gpuq: Command) -> str:
+    (gpuq.cwd / "job.sh").write_text("#!/bin/bash\n#SBATCH --job-name=old\n#SBATCH --gres=gpu:2\n#SBATCH -t 5\necho\n")
+    return "job.sh"
+
+
+def body(api: FakeApi) -> dict[str, Any]:
+    found: dict[str, Any] = api.asked("POST", "/api/v1/jobs")[-1].body
+    return found
+
+
+def test_sbatch_takes_a_script_with_its_lines_and_says_the_id_as_slurm_does(
+    run: Slurm, api: FakeApi, script: str
+) -> None:
+    done = run("sbatch", "--job-name", "new", "--cpus-per-task=4", "-p", "gpu", script, "--time", "7")
+    assert done[:2] == (0, "Submitted batch job 42\n")
+    assert "sbatch: without effect in gpuq: --cpus-per-task=4 -p gpu" in done[2]
+    sent = body(api)
+    assert (sent["name"], sent["gpus"], sent["time_limit_s"]) == ("new", 2, 300)
+    assert sent["command"][-2:] == ["--time", "7"], "what follows the script is its own"
+    assert sent["env"]["SLURM_SUBMIT_DIR"] == sent["cwd"]
+    assert run("sbatch", "--parsable", script)[1] == "42\n"
+
+
+def test_sbatch_wraps_a_command(run: Slurm, api: FakeApi) -> None:
+    assert run("sbatch", "--wrap=echo $HOME; exit 3")[0] == 0
+    assert body(api)["command"][-2:] == ["-c", "echo $HOME; exit 3"]
+    assert body(api)["name"] == "wrap"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "sentence"),
+    [
+        ("sbatch", ("--array=1-9", "job.sh"), "gpuq has no arrays"),
+        ("sbatch", ("--wrap=ls", "job.sh"), "--wrap takes the place of the script"),
+        ("sbatch", ("missing.sh",), "missing.sh"),
+        ("squeue", ("-o", "%Z"), "has no field `%Z`"),
+        ("squeue", ("-j", "12_3"), "are no job ids"),
+        ("scancel", ("12_3",), "is no job id"),
+        ("scancel", (), "nothing to cancel"),
+        ("sinfo", ("--bad",), "unrecognized arguments: --bad"),
+    ],
+)
+def test_what_gpuq_cannot_do_is_refused(
+    run: Slurm, api: FakeApi, script: str, name: str, words: tuple[str, ...], sentence: str
+) -> None:
+    api.on("GET", "/api/v1/jobs", Reply({"jobs": [samples.running(42)], "next": None}))
+    code, _, err = run(name, *words)
+    assert code == 2
+    assert err.startswith(f"{name}: ")
+    assert sentence in err
+    assert not api.asked("POST", "/api/v1/jobs")
+
+
+def test_squeue_prints_slurms_columns_or_those_asked_for(run: Slurm, api: FakeApi) -> None:
+    jobs = [
+        samples.running(42, host="box", owner="ana"),
+        samples.job(43, state="HELD", name="a long name", owner="ana"),
+    ]
+    api.on("GET", "/api/v1/jobs", Reply({"jobs": jobs, "next": None}))
+    lines = run("squeue", "-u", "ana")[1].splitlines()
+    assert lines[0].split() == ["JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)"]
+    assert lines[1].split()[:5] == ["42", "gpu", "resnet", "ana", "R"]
+    assert lines[2].split()[-1] == "(JobHeldUser)"
+    assert api.asked("GET", "/api/v1/jobs")[0].query["owner"] == "ana"
+    assert run("squeue", "-h", "-o", "%i|%T", "--me")[1] == "42|RUNNING\n43|PENDING\n"
+
+
+def test_scancel_ends_jobs_silently_and_names_one_that_is_not_there(run: Slurm, api: FakeApi) -> None:
+    done = {"jobs": {"RUNNING": [42]}, "now": {}, "refused": [{"ids": [43], "state": "COMPLETED", "why": "ended"}]}
+    api.on("POST", "/api/v1/jobs/cancel", Reply({**done, "missing": []}), Reply({**done, "missing": [[99, 99]]}))
+    assert run("scancel", "42", "43") == (0, "", "")
+    assert api.asked("POST", "/api/v1/jobs/cancel")[0].body["where"] == {"ids": [42, 43]}
+    code, _, err = run("scancel", "99")
+    assert (code, "no job 99" in err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (65, "1:05"), (7200, "2:00:00"), (3 * 86400 + 4 * 3600, "3-04:00:00")]
+)
+def test_durations_are_slurms(seconds: int, text: str) -> None:
+    assert squeue.duration(seconds) == text
+
+
+def test_sinfo_says_what_the_devices_of_a_host_do() -> None:
+    def device(host: str, *, jobs: int = 0, drained: str | None = None, read: bool = True) -> dict[str, Any]:
+        return {"host": host, "residents": [{}] * jobs, "drained": drained, "read_at": "now" if read else None}
+
+    rows = sinfo.rows([device("a", jobs=1), device("a"), device("b"), device("c"), device("d", read=False)])
+    assert [row.split()[3:] for row in rows] == [["1", "down", "d"], ["2", "idle", "b,c"], ["1", "mix", "a"]]
+    assert sinfo.state([device("a", jobs=1, drained="driver")]) == "drng"
+
+
+def test_they_are_written_to_a_folder_and_replace_no_other_programs(gpuq: Command) -> None:
+    done = gpuq("slurm-commands", "slurm")
+    assert done.code == 0
+    assert sorted(path.name for path in (gpuq.cwd / "slurm").iterdir()) == ["sbatch", "scancel", "sinfo", "squeue"]
+    assert gpuq("slurm-commands", "slurm").code == 0, "again, after an upgrade"
+    (gpuq.cwd / "slurm" / "sbatch").write_text("#!/bin/sh\n")
+    done = gpuq("slurm-commands", "slurm")
+    assert done.code == 2
+    assert "is there, and not gpuq's" in done.err

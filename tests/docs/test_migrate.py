@@ -1,0 +1,95 @@
+"""docs/migrate: every command of the column "here" does what it says, on a real gpuq."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import forked
+from tests.support.site import Site
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "migrate"
+ROW = re.compile(r"^\| (?!there|command|---)(.+?) \| (.+) \|$", re.MULTILINE)
+COMMAND = re.compile(r"^`(gpuq [^`]+)`")
+# Started and ended by the site itself.
+OF_THE_SITE = {"up", "down"}
+
+
+def commands_of(document: Path) -> list[str]:
+    table = document.read_text().partition("\n## ")[0]
+    found = [COMMAND.match(here) for _, here in ROW.findall(table)]
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+COMMANDS = [(path.stem, command) for path in sorted(FOLDER.glob("*.md")) for command in commands_of(path)]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with Site(devices_cpu_count=2, admission_memory_headroom=0.95) as site:
+        (site.home / "bin").mkdir()
+        work = site.home / "work"
+        work.mkdir()
+        (work / "train.py").write_text("print('trained')\n")
+        (work / "train.sh").write_text("#!/bin/sh\necho trained\n")
+        (work / "job.sh").write_text("#!/bin/sh\n#SBATCH --time=10\necho job $SLURM_JOB_ID\n")
+        (work / "commands.txt").write_text("train.py --lr 0.1\ntrain.py --lr 0.01\n")
+        yield site
+
+
+def gpuq(site: Site, *words: str, stdin: bytes | None = None) -> str:
+    done = forked.gpuq(*words, env=site.env, cwd=site.home / "work", stdin=stdin)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout.decode()
+
+
+def prepared(site: Site, verb: str) -> str:
+    """The id of a job to which the verb applies."""
+    if verb in {"logs", "wait", "show", "queue"}:
+        job = gpuq(site, "submit", "train.py").strip()
+        site.wait(int(job))
+        return job
+    job = gpuq(site, "submit", "--hold", "train.py").strip()
+    if verb == "hold":  # waits, because it wants more devices than are free
+        long = gpuq(site, "submit", "--exclusive", "--", "sleep", "600").strip()
+        site.wait(int(long), "RUNNING")
+        return gpuq(site, "submit", "--gpus", "2", "train.py").strip()
+    return job
+
+
+@pytest.mark.parametrize(("document", "command"), COMMANDS, ids=lambda text: str(text).replace("/", "|"))
+def test_the_command_here_does_what_the_one_there_did(site: Site, document: str, command: str) -> None:
+    words = shlex.split(command.partition(" < ")[0])[1:]
+    if words[0] in OF_THE_SITE:
+        return
+    if "12" in words:
+        job = prepared(site, words[0])
+        words = [job if word == "12" else word for word in words]
+    source = command.partition(" < ")[2]
+    said = gpuq(site, *words, stdin=(site.home / "work" / source).read_bytes() if source else None)
+    if words[0] in {"submit", "run"} and "--dry-run" not in words:
+        for job in re.findall(r"^(\d+)$", said, re.MULTILINE):
+            if "--hold" in words:
+                gpuq(site, "cancel", job)
+            else:
+                assert site.wait(int(job))["state"] == "COMPLETED"
+    elif words[0] == "logs":
+        assert said == "trained\n"
+    for left in site.get("/api/v1/jobs?state=waiting&state=active")[1]["jobs"]:
+        site.request("POST", f"/api/v1/jobs/{left['id']}/cancel")
+
+
+def test_a_script_for_slurm_finds_its_variables(site: Site) -> None:
+    job = gpuq(site, "submit", "--slurm-env", "job.sh").strip()
+    assert Path(site.wait(int(job))["log_path"]).read_text() == f"job {job}\n"
+    plain = gpuq(site, "submit", "job.sh").strip()
+    assert Path(site.wait(int(plain))["log_path"]).read_text() == "job\n"
+
+
+def test_the_tables_are_found() -> None:
+    assert {document for document, _ in COMMANDS} == {"task-spooler", "gflow", "jobd", "slurm"}
+    assert len(COMMANDS) > 50
