@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo demo-gpu test test-fleet test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
+.PHONY: setup demo demo-gpu packages package-test test test-fleet test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -26,7 +26,7 @@ demo-gpu: setup
 test: setup
 	@mkdir -p build
 	@make --no-print-directory lint >build/lint.txt 2>&1 & \
-	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet" --numprocesses 3 --dist worksteal; tested=$$?; \
+	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet and not packages" --numprocesses 3 --dist worksteal; tested=$$?; \
 	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 
@@ -49,6 +49,13 @@ build/frameworks/%/.done: tests/frameworks/requirements/%.txt
 	$(PYTHON) -m venv build/frameworks/$*
 	build/frameworks/$*/bin/python -m pip install --quiet --requirement $<
 	touch $@
+
+# Wheels and Debian packages, to `dist`; and: installed on a clean Debian (root, debootstrap), by pipx and by uv, to run a job each.
+packages: setup
+	$(BIN)/python packages/build.py --out dist
+
+package-test: setup
+	$(BIN)/python -m pytest -m packages tests/packages -s
 
 lint: setup
 	$(BIN)/ruff check .

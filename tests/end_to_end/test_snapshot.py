@@ -23,7 +23,7 @@ def test_a_job_runs_the_submitted_files_after_edits_and_the_printed_command_runs
     for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
         subprocess.run(["git", *who, *words], cwd=tree, check=True)
     (tree / "width").write_text("128\n")
-    with Site(devices_cpu_count=1) as site:
+    with Site(devices_cpu_count=1, admission_memory_headroom=0.95) as site:
         done = forked.gpuq("submit", "--snapshot", "--hold", "train.sh", env=site.env, cwd=tree, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         (tree / "width").write_text("256\n")
