@@ -100,17 +100,19 @@ def environment(
 
 
 def _slurm_variables(attempt: Attempt) -> dict[str, str]:
-    """What scripts written for Slurm read of a job on one host with one task."""
-    ones = ("NNODES", "JOB_NUM_NODES", "NTASKS", "NPROCS")
-    zeros = ("PROCID", "LOCALID", "NODEID")
+    """What scripts written for Slurm read of a job with one task on each of its hosts."""
+    gang, number = attempt.gang, attempt.id.number
+    hosts = [attempt.host] if gang is None else list(gang.hosts)
+    rank, restarts = (0, number - 1) if gang is None else (number - gang.first, (gang.first - 1) // len(hosts))
     return {
         "SLURM_JOB_ID": str(attempt.id.job),
         "SLURM_JOBID": str(attempt.id.job),
-        "SLURM_JOB_NODELIST": attempt.host,
-        "SLURM_NODELIST": attempt.host,
+        "SLURM_JOB_NODELIST": ",".join(hosts),
+        "SLURM_NODELIST": ",".join(hosts),
         "SLURMD_NODENAME": attempt.host,
         "SLURM_GPUS_ON_NODE": str(len(attempt.devices)),
-        "SLURM_RESTART_COUNT": str(attempt.id.number - 1),
-        **{f"SLURM_{name}": "1" for name in ones},
-        **{f"SLURM_{name}": "0" for name in zeros},
+        "SLURM_RESTART_COUNT": str(restarts),
+        "SLURM_LOCALID": "0",
+        **{f"SLURM_{name}": str(rank) for name in ("PROCID", "NODEID")},
+        **{f"SLURM_{name}": str(len(hosts)) for name in ("NNODES", "JOB_NUM_NODES", "NTASKS", "NPROCS")},
     }
