@@ -238,28 +238,6 @@ def test_a_job_outlives_a_restart_of_the_worker_service_and_can_still_be_stopped
     assert host.end(job)["state"] == "CANCELLED"
 
 
-def test_a_job_with_requeue_ends_when_its_lease_is_not_renewed_and_starts_again(host: Host) -> None:
-    """The dispatcher is away, so it answers no report of the worker service."""
-    job = host.submit("ann", "/bin/sh", "-c", "echo up; exec sleep 300", options=["--requeue"])
-    wait_for(lambda: "up" in host.gpuq("ann", "logs", str(job), check=False), 30)
-    time.sleep(1.5 * LEASE_S)  # it is renewed, so nothing happens
-    assert host.is_up(job)
-    ended = f"{HOME}/attempts/{job}-1/exit.json"
-    host.shell("systemctl stop gpuqd")
-    began = time.monotonic()
-    wait_for(lambda: host.lab.run("one", "test", "-e", ended, check=False).returncode == 0, 30)
-    took_s = time.monotonic() - began
-    end = json.loads(host.shell(f"cat {ended}"))
-    host.shell("systemctl start gpuqd")
-    print(f"the job ended {took_s:.1f} s after the dispatcher, with a lease of {LEASE_S:g} s")
-    assert (end["ending"], end["exit_code"]) == ("lost", 143)
-    assert "not connected" in end["reason"]
-    again = f"/var/lib/gpuq-jobs/{job}-2/started.json"
-    wait_for(lambda: host.lab.run("one", "test", "-e", again, check=False).returncode == 0, 60)
-    host.gpuq("ann", "cancel", str(job))
-    assert host.end(job)["state"] == "CANCELLED"
-
-
 def test_a_job_can_save_its_work_when_it_is_preempted(host: Host) -> None:
     """By the order itself: which job makes room for which is the policies' matter."""
     code = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(print('saved')))\nprint('up', flush=True)\n"

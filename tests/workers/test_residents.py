@@ -593,3 +593,26 @@ def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit
         assert in_unit.host.settle(2)[1].exit_code == 3
         assert ours.poll() is None
         ours.kill()
+
+
+def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bus of PID 1 is away, so each order ends at once, and the dispatcher would give the next one to the same device."""
+    monkeypatch.setattr(residents_module.units, "is_active", lambda _: False)
+    monkeypatch.setattr(residents_module.units, "is_in", lambda *_: True)
+    (tmp_path / "home").mkdir()
+    host, now, waits = Host(tmp_path / "home"), [100.0], []
+    host.residents.monotonic = lambda: now[0]
+
+    def unstarted(number: int) -> None:
+        made = host.attempt(number).order("train", shim=None, unit={"name": "u", "at": 1000.0, "uptime": 0.0})
+        end = {"ending": "never started", "exit_code": None, "reason": "PID 1 did not do it", "at": 1001.0}
+        (made.folder / "exit.json").write_text(json.dumps(end))
+        host.look()
+
+    for number in range(1, 8):
+        unstarted(number)
+        began = now[0]
+        while host.residents.held():
+            now[0] += 1
+        waits.append(now[0] - began)
+    assert waits == [2, 4, 8, 16, 32, 60, 60]

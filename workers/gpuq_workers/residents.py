@@ -59,6 +59,8 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
+# A unit that PID 1 did not start would be ordered again at once. Its devices take no new jobs for this long, twice as long each time.
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 
 
@@ -110,6 +112,7 @@ class Residents:
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
+    _unstarted_in_a_row: int = 0
     _stamp: int = -1
     _stamp_since: float = 0.0
 
@@ -200,6 +203,8 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
+            if live.unit is not None:
+                self._unstarted_in_a_row = 0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so the order to stop it closed a new one.
@@ -241,6 +246,8 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
+        elif live.unit is not None and live.order is not None and end.ending is Ending.NEVER_STARTED:
+            self._wait_before_next(live.order, end.reason)
         at = end.at
         if live.start is not None and end.lasted_s is not None:
             # The wall clock may have been set while it ran, and the record takes the difference for its duration.
@@ -271,6 +278,13 @@ class Residents:
         log.error("%s held for %g minutes: job %s: %s", which, _HELD_FOR_S / 60, order.job, reason)
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
+
+    def _wait_before_next(self, order: OrderFile, reason: str) -> None:
+        pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
+        self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
+        log.warning("the devices of job %s take no new job for %g s: %s", order.job, pause_s, reason)
+        waits = (self.monotonic() + pause_s, "PID 1 or its bus did not start the unit of a job")
+        self._held.update({DeviceId(device): waits for device in order.devices})
 
     def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)
