@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import statistics
+import subprocess
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import lab as labs
 from tests.support.site import wait_for
 from workloads.demo import emulated
 from workloads.demo.gpuq import DemoFailed
@@ -117,6 +119,8 @@ class Host:
                 "GPUQ_DEVICES_BACKEND=nvml\nLD_LIBRARY_PATH=/srv/nvml\nMOCK_NVML_CONFIG=/srv/nvml/config.yaml\n"
             )
             self.gpus = re.findall(r'uuid: "(GPU-[^"]+)"', config)
+        # As pip does with what it installs; the hosts cannot write into the checkout.
+        subprocess.run(["/usr/bin/python3.11", "-m", "compileall", "-q", labs.CHECKOUT / "workers"], check=True)
         self.shell(SET_UP)
         self.shell(
             "cat >>/etc/gpuq/environment; systemctl start gpuq-broker.socket gpuq-worker gpuq-api", stdin=environment
@@ -166,7 +170,6 @@ class Host:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    labs = pytest.importorskip("tests.support.lab")
     if reason := labs.why_not():
         pytest.skip(reason)
     with labs.Lab() as lab:

@@ -71,13 +71,17 @@ async def test_a_server_with_another_certificate_gets_no_secret(main: Main, home
 
 
 async def test_jobs_run_there_as_whom_they_run_at_the_main_host(main: Main, home: Home) -> None:
-    status, answer = await main.invited("GET", "/invitation", "node2", joining.invite(main.store, "node2", time.time())[1])
+    status, answer = await main.invited(
+        "GET", "/invitation", "node2", joining.invite(main.store, "node2", time.time())[1]
+    )
     assert (status, answer) == (200, {"run_as": "submitter"})
     await asyncio.to_thread(join, home, msgspec.structs.replace(invitation(main), run_as="submitter"))
     assert load({"GPUQ_HOME": str(home.root)}).worker.run_as == "submitter"
 
 
-async def test_a_home_whose_settings_run_jobs_as_another_user_does_not_use_its_invitation(main: Main, home: Home) -> None:
+async def test_a_home_whose_settings_run_jobs_as_another_user_does_not_use_its_invitation(
+    main: Main, home: Home
+) -> None:
     home.create()
     home.settings_file.write_text('[worker]\nhost = "node2"\n')
     given = msgspec.structs.replace(invitation(main), run_as="submitter")

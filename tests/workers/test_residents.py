@@ -595,7 +595,9 @@ def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit
         ours.kill()
 
 
-def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bus of PID 1 is away, so each order ends at once, and the dispatcher would give the next one to the same device."""
     monkeypatch.setattr(residents_module.units, "is_active", lambda _: False)
     monkeypatch.setattr(residents_module.units, "is_in", lambda *_: True)

@@ -23,7 +23,8 @@ def check(path: Path) -> None:
     """Raises BadSettings if the services cannot renew this lease, which is where they cannot make its file themselves."""
     if not os.access(path, os.W_OK):
         raise BadSettings(
-            f"The lease of jobs, {path}, cannot be written.", fix="systemd-tmpfiles --create makes it; docs/operations.md has all of it."
+            f"The lease of jobs, {path}, cannot be written.",
+            fix="systemd-tmpfiles --create makes it; docs/operations.md has all of it.",
         )
 
 

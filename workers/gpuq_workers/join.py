@@ -26,8 +26,8 @@ _ANSWER_WITHIN_S = 10.0
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """What the printed command has, and as whom the main host says that jobs run. `main` is `name:port`, `fingerprint` the SHA-256
-    of the server's certificate in hex."""
+    """What the printed command has, and as whom jobs run. `main` is `name:port`, `fingerprint` the SHA-256 of the server's
+    certificate in hex."""
 
     main: str
     fingerprint: str

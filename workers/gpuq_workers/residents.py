@@ -59,7 +59,7 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# A unit that PID 1 did not start would be ordered again at once. Its devices take no new jobs for this long, twice as long each time.
+# A unit that PID 1 did not start would be ordered again at once. Its devices take no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 

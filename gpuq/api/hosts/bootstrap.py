@@ -49,7 +49,9 @@ def main() -> None:
 def check_for_submitters() -> None:
     """End unless jobs can run here as their submitters: systemd starts them, and is asked to over its bus."""
     if not AS_SERVICE:
-        sys.exit("gpuq: jobs of that main host run as their submitters: run this as root, under systemd, without GPUQ_HOME.")
+        sys.exit(
+            "gpuq: jobs of that main host run as their submitters: run this as root, under systemd, without GPUQ_HOME."
+        )
     if not Path("/run/dbus/system_bus_socket").exists():
         sys.exit("gpuq: jobs of that main host run as their submitters, which needs a system bus: apt-get install dbus")
 

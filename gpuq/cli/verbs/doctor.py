@@ -32,7 +32,9 @@ _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
-_FOR_SUBMITTERS = tuple(map(Path, ("/run/gpuq-broker.sock", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq")))
+_FOR_SUBMITTERS = tuple(
+    map(Path, ("/run/gpuq-broker.sock", "/run/gpuq-lease", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq"))
+)
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
 
 

@@ -19,8 +19,8 @@ from gpuq_workers.shim.record import OnceFile
 class UnitShim(Shim):
     """The account of the services cannot write where the job can, so no order comes as a file.
 
-    `begun` is the pid of the job's process, why there is none, or None if its lease does not let it start; `output` the pipe that it writes to; `strangers` are the
-    children that we had before.
+    `begun` is the pid of the job's process, why there is none, or None if its lease does not let it start; `output` the pipe that
+    it writes to; `strangers` are the children that we had before.
     """
 
     def __init__(

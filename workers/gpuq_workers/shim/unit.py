@@ -7,7 +7,7 @@ job is started first, with what a bare interpreter has, and the rest is loaded w
 
 The order comes on stdin: text that the broker wrote, fields that end with a NUL, then JSON for the rest of the shim. The fields
 are the umask (octal), the cores with commas between (empty: all), the working directory, `=` and the standard input (or nothing),
-seconds and path of the lease (or nothing), the number of arguments, that of variables, the arguments, the variables as NAME=value.
+seconds and path of the lease (or nothing), the numbers of arguments and of variables, the arguments, the variables as NAME=value.
 
 The shim writes into the one folder of gpuq that the job can write to. It exits with the job's exit code, which PID 1 passes on to
 `unit_end.py`; what the shim writes itself is only believed as far as that goes. SIGTERM comes from PID 1, to every process of the
