@@ -52,7 +52,7 @@ build/frameworks/%/.done: tests/frameworks/requirements/%.txt
 
 # Wheels and Debian packages, to `dist`; and: installed on a clean Debian (root, debootstrap), by pipx and by uv, to run a job each.
 packages: setup
-	$(BIN)/python packages/build.py --out dist
+	$(BIN)/python .ci/packages/build.py --out dist
 
 package-test: setup
 	$(BIN)/python -m pytest -m packages tests/packages -s

@@ -20,7 +20,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The content of the wheel alone; the interpreter gets no other packages."""
     folder = tmp_path_factory.mktemp("client")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
+    subprocess.run(command, cwd=ROOT / ".ci/packages/client", check=True, capture_output=True)
     (wheel,) = folder.glob("gpuq_client-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "site")

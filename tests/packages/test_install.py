@@ -42,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the packages."""
     out = tmp_path_factory.mktemp("packages")
     which = [] if why_no_root() is None else ["--only", "wheels"]
-    command = [sys.executable, str(ROOT / "packages" / "build.py"), "--out", str(out), *which]
+    command = [sys.executable, str(ROOT / ".ci/packages/build.py"), "--out", str(out), *which]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "No matching distribution" in done.stderr or "NewConnectionError" in done.stderr:
         pytest.skip("the package index cannot be reached")

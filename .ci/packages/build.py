@@ -1,4 +1,4 @@
-"""Builds what gpuq is installed from, two wheels and two Debian packages: `python packages/build.py --out dist`.
+"""Builds what gpuq is installed from, two wheels and two Debian packages: `python .ci/packages/build.py --out dist`.
 
 `gpuq` (.deb) is a virtual environment in /opt/gpuq for Debian's own Python, with the versions of requirements.lock, and the
 systemd units, which the installation does not start. `gpuq-client` is the command alone, and takes nothing but Python.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PREFIX = Path("/opt/gpuq")
 DEBIANS_PYTHON = Path("/usr/bin/python3")
 # Same sources, same bytes: the date of everything in a package whose sources carry none.
@@ -100,7 +100,7 @@ def no_debs() -> str | None:
 def wheels(out: Path) -> tuple[Path, Path]:
     """(gpuq_daemon, gpuq_client)."""
     made = []
-    for folder in (ROOT, ROOT / "packages" / "client"):
+    for folder in (ROOT, ROOT / ".ci/packages/client"):
         with tempfile.TemporaryDirectory() as built:
             command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", built]
             subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
