@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo demo-gpu packages package-test test test-fleet test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
+.PHONY: setup demo demo-gpu packages package-test test test-fleet test-frameworks test-split lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -56,6 +56,16 @@ packages: setup
 
 package-test: setup
 	$(BIN)/python -m pytest -m packages tests/packages -s
+
+# Kernels that are compiled and run by OpenCL on CPU cores, in an environment with the extra `split` (some 330 MB).
+test-split: build/split/.done
+	build/split/bin/python -m pytest -m "opencl and not soak" tests/split
+
+build/split/.done: requirements.lock pyproject.toml
+	$(PYTHON) -m venv build/split
+	build/split/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements.lock
+	build/split/bin/python -m pip install --quiet --no-build-isolation --editable '.[split]'
+	touch $@
 
 lint: setup
 	$(BIN)/ruff check .

@@ -12,11 +12,11 @@ import numpy as np
 from gpuq.errors import BadInput, GpuqError
 from gpuq.home import Home
 from gpuq.split import decide
-from gpuq.split.history import History
-from gpuq.split.launch import Launch, load
+from gpuq.split.history import LaunchHistory
+from gpuq.split.launch import KernelLaunch, load
 from gpuq.split.predict import predict
 from gpuq.split.run import run_parts
-from gpuq.split.verdict import Answer
+from gpuq.split.verdict import Correctness
 
 Facts = dict[str, object]
 
@@ -35,7 +35,7 @@ def main(words: list[str] | None = None) -> int:
             raise BadInput(
                 f"{options.launch} names {len(launch.devices)} devices.", fix="Name two in [[devices]]: docs/split.md."
             )
-        history = History(Home.from_environment().root / "split")
+        history = LaunchHistory(Home.from_environment().root / "split")
         facts = {"check": _check, "predict": _predict, "run": _run, "search": _search}[options.what](
             launch, history, options.limit_s
         )
@@ -50,9 +50,9 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def _check(launch: Launch, history: History, limit_s: float) -> Facts:
+def _check(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     verdict = decide.verdict_of(launch, launch.devices, history)
-    if verdict.answer is not Answer.CHECK:
+    if verdict.answer is not Correctness.CHECK:
         return {"verdict": str(verdict.answer), "reason": verdict.reason, "dimension": verdict.dimension}
     wrong = decide.checked(launch, verdict, launch.devices, history, limit_s)
     return {
@@ -62,20 +62,20 @@ def _check(launch: Launch, history: History, limit_s: float) -> Facts:
     }
 
 
-def _predict(launch: Launch, history: History, limit_s: float) -> Facts:
+def _predict(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     verdict = decide.verdict_of(launch, launch.devices, history)
-    if verdict.answer is Answer.REFUSED:
+    if verdict.answer is Correctness.REFUSED:
         return {"verdict": "refused", "reason": verdict.reason}
-    told = predict(launch, verdict, launch.devices, history, limit_s=limit_s)
+    expected = predict(launch, verdict, launch.devices, history, limit_s=limit_s)
     return {
-        "share": _percent(told.share),
-        "interval": " to ".join(_percent(one) for one in told.interval),
-        "time / best": f"{told.over_best:.2f}",
-        "evidence": told.evidence,
+        "share": _percent(expected.share),
+        "interval": " to ".join(_percent(one) for one in expected.interval),
+        "time / best": f"{expected.over_best:.2f}",
+        "evidence": expected.evidence,
     }
 
 
-def _run(launch: Launch, history: History, limit_s: float) -> Facts:
+def _run(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     outcome = decide.run(launch, launch.devices, history, limit_s=limit_s)
     for name, path in launch.outputs.items():
         np.save(path, outcome.result.buffers[name])
@@ -88,10 +88,10 @@ def _run(launch: Launch, history: History, limit_s: float) -> Facts:
     }
 
 
-def _search(launch: Launch, history: History, limit_s: float) -> Facts:
+def _search(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     """The best static share: every 5 points, then every point around the best; each the shortest of three runs."""
     verdict = decide.verdict_of(launch, launch.devices, history)
-    if verdict.answer is not Answer.PROVEN:
+    if verdict.answer is not Correctness.PROVEN:
         raise BadInput(
             f"only a proven launch is searched: {verdict.reason}.", fix="`gpuq split check` tells the verdict."
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gpuq.split.linear import Facts, Form, Symbol
+from gpuq.split.linear import Facts, LinearForm, Symbol
 from gpuq.split.llvm_text import Block, Function, Instruction, Module, split_list, typed, without_flags
 
 _NO_LIMIT = 1 << 62
@@ -19,12 +19,12 @@ _ELEMENT_BYTES = {"c": 1, "h": 1, "a": 1, "s": 2, "t": 2, "i": 4, "j": 4, "f": 4
 _SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
 
 
-class Refused(Exception):
+class NotSplittable(Exception):
     """The kernel does something that the analysis does not follow, or that a split cannot do. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class IndexSpace:
     """The index space of a launch, by dimension: offset of the ids, work-items, and work-items of a group."""
 
     offset: tuple[int, ...]
@@ -42,7 +42,7 @@ class Access:
 
     buffer: str
     stores: bool
-    offset: Form | None
+    offset: LinearForm | None
     width: int
     facts: Facts
 
@@ -51,13 +51,13 @@ class Access:
 class Ids:
     """The symbols of the ids of one launch: group and local id, or the global id alone where those are not used apart."""
 
-    range: Range
+    range: IndexSpace
     group: tuple[Symbol, ...]
     local: tuple[Symbol, ...]
     whole: tuple[Symbol | None, ...]
 
     @classmethod
-    def of(cls, launch: Range, apart: frozenset[int]) -> Ids:
+    def of(cls, launch: IndexSpace, apart: frozenset[int]) -> Ids:
         """`apart`: the dimensions in which a group's and a local id are used besides the global id."""
         group = tuple(Symbol(f"group{d}", 0, launch.groups(d) - 1, exact=True) for d in range(len(launch.size)))
         local = tuple(Symbol(f"local{d}", 0, size - 1, exact=True) for d, size in enumerate(launch.local))
@@ -67,26 +67,30 @@ class Ids:
         )
         return cls(launch, group, local, whole)
 
-    def value(self, name: str, d: int) -> Form | None:
+    def value(self, name: str, d: int) -> LinearForm | None:
         """What a work-item function gives, or None if it is none of those."""
         inside = d < len(self.range.size)
         if name == "get_global_id":
             if not inside:
-                return Form(0)
+                return LinearForm(0)
             if (whole := self.whole[d]) is not None:
-                return Form.of(whole)
-            start = Form(self.range.offset[d])
-            return start + Form.of(self.group[d]) * self.range.local[d] + Form.of(self.local[d])
+                return LinearForm.of(whole)
+            start = LinearForm(self.range.offset[d])
+            return start + LinearForm.of(self.group[d]) * self.range.local[d] + LinearForm.of(self.local[d])
         if name in ("get_group_id", "get_local_id"):
-            return Form(0) if not inside else Form.of((self.group if name == "get_group_id" else self.local)[d])
+            return (
+                LinearForm(0)
+                if not inside
+                else LinearForm.of((self.group if name == "get_group_id" else self.local)[d])
+            )
         if name == "get_global_offset":
-            return Form(self.range.offset[d] if inside else 0)
+            return LinearForm(self.range.offset[d] if inside else 0)
         if name == "get_work_dim":
-            return Form(len(self.range.size))
+            return LinearForm(len(self.range.size))
         sizes = {"get_global_size": self.range.size, "get_local_size": self.range.local}
         if name == "get_num_groups":
-            return Form(self.range.groups(d) if inside else 1)
-        return Form(sizes[name][d] if inside else 1) if name in sizes else None
+            return LinearForm(self.range.groups(d) if inside else 1)
+        return LinearForm(sizes[name][d] if inside else 1) if name in sizes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class Pointer:
     """An address: `base` is a buffer's name, "private" for memory of a group or work-item, or "" for an unknown origin."""
 
     base: str
-    offset: Form | None
+    offset: LinearForm | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +106,15 @@ class Whole:
     """A whole number of `bits` bits, as its signed value."""
 
     bits: int
-    form: Form
+    form: LinearForm
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A comparison: facts that hold if it is true, and if it is false. Each form is at least 0."""
 
-    true: tuple[Form, ...]
-    false: tuple[Form, ...]
+    true: tuple[LinearForm, ...]
+    false: tuple[LinearForm, ...]
 
 
 Value = Pointer | Whole | Condition | None
@@ -118,8 +122,8 @@ Argument = int | str | None
 """What a kernel's argument is: a whole number, the name of a buffer ("" for local memory), or None for other scalars."""
 
 
-def accesses(module: Module, kernel: str, arguments: list[Argument], launch: Range) -> list[Access]:
-    """All stores to and loads from buffers. Raises Refused."""
+def accesses(module: Module, kernel: str, arguments: list[Argument], launch: IndexSpace) -> list[Access]:
+    """All stores to and loads from buffers. Raises NotSplittable."""
     function = module.functions[kernel]
     apart = frozenset(
         int(match[1]) if (match := re.search(r"\(i32 (?:noundef )?(\d+)\)", one.text)) else -1
@@ -221,7 +225,7 @@ class _Interpreter:
             facts = facts.adding(form)
         return facts
 
-    def _edge(self, label: str, following: str) -> tuple[Form, ...]:
+    def _edge(self, label: str, following: str) -> tuple[LinearForm, ...]:
         block = self.function.blocks[label]
         if len(block.successors) != 2 or block.successors[0] == block.successors[1]:
             return ()
@@ -253,13 +257,13 @@ class _Interpreter:
             return self._unknown(kind)
         return self._counted(label, first[0], step)
 
-    def _step(self, label: str, name: str, value: str, kind: str) -> Form | None:
+    def _step(self, label: str, name: str, value: str, kind: str) -> LinearForm | None:
         """What the value adds to the name in each round, if that is one number; bytes for a pointer."""
         loop = {one for one in self.order if self._dominates(label, one)}
         total = 0
         for _ in range(64):
             if value == name:
-                return Form(total)
+                return LinearForm(total)
             made = next(
                 (one for part in loop for one in self.function.blocks[part].instructions if one.result == value), None
             )
@@ -288,13 +292,13 @@ class _Interpreter:
             value = following
         return None
 
-    def _counted(self, label: str, first: Value, step: Form) -> Value:
+    def _counted(self, label: str, first: Value, step: LinearForm) -> Value:
         form = first.form if isinstance(first, Whole) else first.offset if isinstance(first, Pointer) else None
         if form is None:
             return first if isinstance(first, Pointer) else self._unknown("i64")
         if label not in self.counts:
             self.counts[label] = Symbol(f"rounds of {label}", 0, self._rounds(label))
-        form = form + Form.of(self.counts[label]) * step.constant
+        form = form + LinearForm.of(self.counts[label]) * step.constant
         if isinstance(first, Pointer):
             return Pointer(first.base, form)
         assert isinstance(first, Whole)
@@ -359,7 +363,7 @@ class _Interpreter:
             return max(0, (-low - (predicate == "sgt")) // -step + 1)
         return _NO_LIMIT
 
-    def _in_rounds(self, label: str, name: str, kind: str) -> tuple[Form, int] | None:
+    def _in_rounds(self, label: str, name: str, kind: str) -> tuple[LinearForm, int] | None:
         """(value in the first round, what each round adds) of a value that the loop at `label` counts."""
         for one in self.function.blocks[label].instructions:
             if one.opcode != "phi":
@@ -394,9 +398,9 @@ class _Interpreter:
             return self.values[text]
         bits = int(kind[1:]) if re.fullmatch(r"i\d+", kind) else 0
         if bits and re.fullmatch(r"-?\d+", text):
-            return Whole(bits, Form(int(text)))
+            return Whole(bits, LinearForm(int(text)))
         if bits and text in ("true", "false"):
-            return Whole(bits, Form(int(text == "true")))
+            return Whole(bits, LinearForm(int(text == "true")))
         if kind == "ptr" and (variable := re.search(r"@\"?([\w.$-]+)", text)):
             # A variable that the kernel declares in local memory is named after the kernel.
             return Pointer("private" if variable[1].startswith(self.function.name + ".") else "", None)
@@ -407,10 +411,10 @@ class _Interpreter:
             bits = int(kind[1:])
             least = -(1 << (bits - 1)) if low is None else low
             most = (1 << (bits - 1)) - 1 if high is None else high
-            return Whole(bits, Form(least) if least == most else Form.of(Symbol("unknown", least, most)))
+            return Whole(bits, LinearForm(least) if least == most else LinearForm.of(Symbol("unknown", least, most)))
         return Pointer("", None) if kind == "ptr" else None
 
-    def _fitted(self, bits: int, form: Form, facts: Facts) -> Whole:
+    def _fitted(self, bits: int, form: LinearForm, facts: Facts) -> Whole:
         """The form as a number of so many bits, or an unknown one if it may not fit."""
         low, high = form.bounds(facts)
         if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
@@ -481,7 +485,7 @@ class _Interpreter:
                 self._atomic(operand.split("ptr ")[-1])
                 return self._unknown("")
             case "not understood" | "va_arg" | "indirectbr" | "invoke" | "callbr" | "resume":
-                raise Refused(f"it has an instruction that the analysis does not follow: {one.text[:60]}")
+                raise NotSplittable(f"it has an instruction that the analysis does not follow: {one.text[:60]}")
             case "inttoptr":
                 return Pointer("", None)
             case "ptrtoint" | "fptosi" | "fptoui" | "bitcast":
@@ -494,7 +498,7 @@ class _Interpreter:
             case _ if one.result:  # arithmetic of floating-point numbers and vectors: it touches no memory
                 return None
             case _:
-                raise Refused(f"it has an instruction that the analysis does not follow: {one.opcode}")
+                raise NotSplittable(f"it has an instruction that the analysis does not follow: {one.opcode}")
 
     def _arithmetic(self, one: Instruction, text: str, facts: Facts) -> Value:
         kind, _ = typed(text)
@@ -513,8 +517,8 @@ class _Interpreter:
         return self._unknown(kind) if form is None else self._fitted(bits, form, facts)
 
     def _combined(  # noqa: C901, PLR0912  the table of operations
-        self, opcode: str, left: Form, right: Form, facts: Facts
-    ) -> Form | tuple[int, int] | None:
+        self, opcode: str, left: LinearForm, right: LinearForm, facts: Facts
+    ) -> LinearForm | tuple[int, int] | None:
         """The form of an operation's result, its bounds where it is not linear, or None where nothing is known of it."""
         low, high = left.bounds(facts)
         if opcode in ("add", "sub"):
@@ -555,7 +559,7 @@ class _Interpreter:
                 return None
             exact = left.divided(by)
             if exact is not None and (low >= 0 or opcode in ("ashr", "sdiv")):
-                return Form() if opcode in ("urem", "srem") else exact
+                return LinearForm() if opcode in ("urem", "srem") else exact
             if low < 0:
                 return (low // by, high // by) if opcode == "ashr" else (-by + 1, by - 1) if opcode == "srem" else None
             if opcode in ("urem", "srem"):
@@ -564,20 +568,20 @@ class _Interpreter:
                     if high < by
                     else left - self._quotient(left, by, low, high) * by
                     if left.terms
-                    else Form(left.constant % by)
+                    else LinearForm(left.constant % by)
                 )
             return self._quotient(left, by, low, high)
         return None
 
-    def _quotient(self, form: Form, by: int, low: int, high: int) -> Form:
+    def _quotient(self, form: LinearForm, by: int, low: int, high: int) -> LinearForm:
         """One symbol for the same quotient wherever it is taken, so that q * n + rest is the number again."""
         always_low, always_high = form.bounds()
         if always_low < 0:
-            return Form.of(Symbol("quotient", low // by, high // by))
+            return LinearForm.of(Symbol("quotient", low // by, high // by))
         key = (frozenset(form.terms.items()), form.constant, by)
         if key not in self.quotients:
             self.quotients[key] = Symbol("quotient", always_low // by, always_high // by)
-        return Form.of(self.quotients[key])
+        return LinearForm.of(self.quotients[key])
 
     def _converted(self, opcode: str, text: str, facts: Facts) -> Value:
         source, target = text.split(" to ")
@@ -604,7 +608,7 @@ class _Interpreter:
         if not (isinstance(left, Whole) and isinstance(right, Whole)):
             return Condition((), ())
         a, b = left.form, right.form
-        one = Form(1)
+        one = LinearForm(1)
         if predicate[0] == "u" and (a.bounds(facts)[0] < 0 or b.bounds(facts)[0] < 0):
             # x < n as unsigned numbers, with n >= 0, also says that x >= 0.
             if predicate == "ult" and b.bounds(facts)[0] >= 0:
@@ -661,11 +665,11 @@ class _Interpreter:
             offset = offset + index.form * size[0]
         return Pointer(base.base, self._fitted(64, offset, facts).form)
 
-    def _inside(self, kind: str, index: Whole) -> tuple[str, Form | None]:
+    def _inside(self, kind: str, index: Whole) -> tuple[str, LinearForm | None]:
         """The type one level inside `kind`; for a field of a structure also its offset."""
         body = self.module.types.get(kind, kind).strip()
         if match := re.fullmatch(r"[\[<](\d+) x (.*)[\]>]", body, re.S):
-            return match[2], Form()
+            return match[2], LinearForm()
         fields = self.module.fields_of(kind)
         if fields is None or index.form.terms:
             return kind, None
@@ -673,12 +677,12 @@ class _Interpreter:
         for size, align in fields[: number + 1]:
             start = -(-end // align) * align
             end = start + size
-        return f"field {split_list(body[1:-1])[number]}", Form(start)
+        return f"field {split_list(body[1:-1])[number]}", LinearForm(start)
 
     def _width(self, kind: str) -> int:
         size = self.module.size_of(kind)
         if size is None:
-            raise Refused(f"it stores or loads a {kind}, whose size the analysis does not know")
+            raise NotSplittable(f"it stores or loads a {kind}, whose size the analysis does not know")
         return size[0]
 
     def _loaded(self, text: str, facts: Facts) -> Value:
@@ -696,7 +700,9 @@ class _Interpreter:
         if not base:
             if not stores and re.match(r"@|getelementptr", name):
                 return  # a constant table of the program
-            raise Refused(f"it {'stores through' if stores else 'loads through'} a pointer whose origin is not known")
+            raise NotSplittable(
+                f"it {'stores through' if stores else 'loads through'} a pointer whose origin is not known"
+            )
         assert isinstance(pointer, Pointer)
         offset = pointer.offset
         if offset is not None and any(max(abs(end) for end in facts.of(one)) >= 1 << 61 for one in offset.terms):
@@ -706,12 +712,12 @@ class _Interpreter:
     def _atomic(self, name: str) -> None:
         pointer = self._operand("ptr", name)
         if not (isinstance(pointer, Pointer) and pointer.base == "private"):
-            raise Refused("it uses atomic operations on global memory, whose order a split changes")
+            raise NotSplittable("it uses atomic operations on global memory, whose order a split changes")
 
     def _called(self, text: str, facts: Facts) -> Value:
         match = re.search(r"@(\"[^\"]+\"|[\w.$-]+)\((.*)\)", text)
         if match is None:
-            raise Refused("it calls through a pointer")
+            raise NotSplittable("it calls through a pointer")
         name, operands = match[1].strip('"'), [typed(part) for part in split_list(match[2])]
         kind = text[: match.start()].strip().split(" ")[-1]
         if name.startswith(("llvm.lifetime", "llvm.dbg", "llvm.assume", "llvm.experimental.noalias")):
@@ -721,12 +727,12 @@ class _Interpreter:
         ):
             return self._id(work_item[1], kind, operands, facts)
         if re.match(r"^_Z\d+get_(sub_group|num_sub|max_sub|enqueued|global_linear|local_linear)", name):
-            raise Refused(
+            raise NotSplittable(
                 f"it uses {re.sub(r'^_Z[0-9]+|[jv]$', '', name)}, which a part of a split launch would answer otherwise"
             )
         values = [self._operand(*one) for one in operands]
         if "printf" in name:
-            raise Refused("it prints")
+            raise NotSplittable("it prints")
         if match := _MATHS_WITH_POINTER.match(name):
             self._vector(match, name, values, facts)
             return None
@@ -734,19 +740,21 @@ class _Interpreter:
         if any(one.base != "private" for one in pointers):
             what = re.sub(r"^_Z\d+(_cl_)?", "", name)
             if "atom" in name:
-                raise Refused("it uses atomic operations on global memory, whose order a split changes")
+                raise NotSplittable("it uses atomic operations on global memory, whose order a split changes")
             if "image" in what:
-                raise Refused("it uses images")
-            raise Refused(f"it passes global memory to a function that the analysis does not follow ({what[:40]})")
+                raise NotSplittable("it uses images")
+            raise NotSplittable(
+                f"it passes global memory to a function that the analysis does not follow ({what[:40]})"
+            )
         if "image" in name:
-            raise Refused("it uses images")
+            raise NotSplittable("it uses images")
         self._must_be_pure(name, set())
         return self._ranged(name, kind, values, facts)
 
     def _id(self, name: str, kind: str, operands: list[tuple[str, str]], facts: Facts) -> Value:
-        dimension = self._operand(*operands[0]) if operands else Whole(32, Form())
+        dimension = self._operand(*operands[0]) if operands else Whole(32, LinearForm())
         if not isinstance(dimension, Whole) or dimension.form.terms or dimension.form.constant < 0:
-            raise Refused("it asks for an id of a dimension that is not a constant")
+            raise NotSplittable("it asks for an id of a dimension that is not a constant")
         form = self.ids.value(name, dimension.form.constant)
         return self._unknown(kind) if form is None else self._fitted(int(kind[1:]), form, facts)
 
@@ -756,24 +764,24 @@ class _Interpreter:
         lanes = int(match[2])
         offset, pointer = values[-2], values[-1]
         if element is None or "half" in name or not isinstance(pointer, Pointer):
-            raise Refused(f"it calls {name}, which the analysis does not follow")
+            raise NotSplittable(f"it calls {name}, which the analysis does not follow")
         if pointer.base == "private":
             return
         if not pointer.base:
-            raise Refused("it loads or stores through a pointer whose origin is not known")
+            raise NotSplittable("it loads or stores through a pointer whose origin is not known")
         at = None
         if isinstance(offset, Whole) and pointer.offset is not None:
             at = self._fitted(64, pointer.offset + offset.form * (lanes * element), facts).form
         self.found.append(Access(pointer.base, match[1] == "store", at, lanes * element, facts))
 
     def _must_be_pure(self, name: str, seen: set[str]) -> None:
-        """A called function may only compute: store to its own variables, and read tables. Raises Refused."""
+        """A called function may only compute: store to its own variables, and read tables. Raises NotSplittable."""
         if name in seen or name.startswith(("llvm.", "_Z9mem_fence")) or "barrier" in name:
             return
         seen.add(name)
         function = self.module.functions.get(name)
         if function is None:
-            raise Refused(f"it calls {name}, which the analysis does not follow")
+            raise NotSplittable(f"it calls {name}, which the analysis does not follow")
         own: set[str] = set()
         for block in function.blocks.values():
             for one in block.instructions:
@@ -787,13 +795,15 @@ class _Interpreter:
                 ):
                     parameters = {mine for kind, mine in function.parameters if kind == "ptr"}
                     if target not in parameters:
-                        raise Refused(f"it calls {name}, which writes memory that the analysis does not follow")
+                        raise NotSplittable(f"it calls {name}, which writes memory that the analysis does not follow")
                 if one.opcode == "call":
                     called = re.search(r"@(\"[^\"]+\"|[\w.$-]+)\(", one.text)
                     if called is None:
-                        raise Refused("it calls through a pointer")
+                        raise NotSplittable("it calls through a pointer")
                     if re.search(r"ptr [^,]*@", one.text[called.end() :]):
-                        raise Refused(f"it calls {name}, which passes on memory that the analysis does not follow")
+                        raise NotSplittable(
+                            f"it calls {name}, which passes on memory that the analysis does not follow"
+                        )
                     self._must_be_pure(called[1].strip('"'), seen)
 
     def _ranged(self, name: str, kind: str, values: list[Value], facts: Facts) -> Value:
@@ -815,7 +825,7 @@ class _Interpreter:
         return self._unknown(kind, max(lows[1], min(lows[0], lows[2])), min(highs[2], max(highs[0], highs[1])))
 
 
-def _fills_gap(upper: Form, lower: Form, facts: Facts) -> bool:
+def _fills_gap(upper: LinearForm, lower: LinearForm, facts: Facts) -> bool:
     """Whether `upper` has zero bits wherever `lower` may have ones, so that `or` adds them."""
     low, high = lower.bounds(facts)
     return low >= 0 and upper.divided(1 << high.bit_length()) is not None
@@ -823,11 +833,11 @@ def _fills_gap(upper: Form, lower: Form, facts: Facts) -> bool:
 
 def _argument(kind: str, value: Argument) -> Value:
     if isinstance(value, str):
-        return Pointer(value or "private", Form())
+        return Pointer(value or "private", LinearForm())
     if isinstance(value, int) and re.fullmatch(r"i\d+", kind):
         bits = int(kind[1:])
         value &= (1 << bits) - 1
-        return Whole(bits, Form(value - (1 << bits) if value >> (bits - 1) else value))
+        return Whole(bits, LinearForm(value - (1 << bits) if value >> (bits - 1) else value))
     return Pointer("", None) if kind == "ptr" else None
 
 

@@ -16,8 +16,8 @@ _LEAST_CHUNK_S = 0.004
 class Chunks:
     """The groups that are left, and what each device has done. Devices ask from threads of their own.
 
-    `speeds`: groups per second of each device, None until it is known; a device with a known speed is not probed. The first groups
-    (`first_groups`), one for each device, are not counted in speeds: a driver compiles during the first.
+    `speeds`: groups per second of each device, None until it is known; a device with a known speed is not probed. The
+    `first_groups`, one for each device, are run before and not counted: a driver compiles during the first.
     """
 
     groups: int

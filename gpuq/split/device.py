@@ -1,7 +1,7 @@
 """The process that runs a launch's chunks on one device: `python -m gpuq.split.device`, JSON lines on its standard streams.
 
-It is a process of its own so that a driver that crashes or never returns takes nothing with it. The first line describes the launch;
-each further line is a range of groups along the split dimension, answered with the seconds that it took.
+It is a process of its own so that a driver that crashes or never returns takes nothing with it. The first line describes
+the launch; each further line is a range of groups along the split dimension, answered with the seconds that it took.
 """
 
 from __future__ import annotations

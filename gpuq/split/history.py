@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from gpuq.split.launch import Device, Launch
+from gpuq.split.launch import KernelLaunch, OpenClDevice
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LaunchRecord:
     """`speeds`: groups per second of each device in the newest run. `checked_at`: the number of the run that was last checked.
 
     `quarantined`: why the launch runs whole from now on. `features`: see `features_of`; a program is known by its source's hash.
@@ -33,39 +33,39 @@ class Entry:
         return known[0] / sum(known) if len(known) == len(self.speeds) > 1 else None
 
 
-def features_of(launch: Launch, text_counts: Sequence[int] = ()) -> tuple[float, ...]:
-    """Numbers that tell launches apart before any run: work-items, group size, bytes, length of the source, and counts of its code."""
+def features_of(launch: KernelLaunch) -> tuple[float, ...]:
+    """What tells launches apart before any run: work-items, group size, bytes of buffers, letters of the source."""
     size = group = 1
     for whole, part in zip(launch.range.size, launch.range.local, strict=True):
         size, group = size * whole, group * part
     total = sum(one.nbytes for one in launch.buffers.values())
-    return tuple(float(one) for one in (size, group, total, len(launch.source), *text_counts))
+    return tuple(float(one) for one in (size, group, total, len(launch.source)))
 
 
-def device_names(devices: Sequence[Device]) -> str:
+def device_names(devices: Sequence[OpenClDevice]) -> str:
     """A name of a set of devices, in order. Shares hold for this set only."""
     return json.dumps([asdict(one) for one in devices], sort_keys=True)
 
 
-class History:
+class LaunchHistory:
     """The entries below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def _path(self, launch: Launch, devices: Sequence[Device]) -> Path:
+    def _path(self, launch: KernelLaunch, devices: Sequence[OpenClDevice]) -> Path:
         digest = hashlib.sha256(device_names(devices).encode()).hexdigest()[:12]
         return self.folder / f"{launch.signature()}-{digest}.json"
 
-    def find(self, launch: Launch, devices: Sequence[Device]) -> Entry:
+    def find(self, launch: KernelLaunch, devices: Sequence[OpenClDevice]) -> LaunchRecord:
         """The entry of a launch; a new one if there is none, or none that can be read."""
         try:
             return _read(self._path(launch, devices))
         except (OSError, ValueError, TypeError, KeyError):
             program = hashlib.sha256(launch.source.encode()).hexdigest()[:16]
-            return Entry(program, device_names(devices), features_of(launch))
+            return LaunchRecord(program, device_names(devices), features_of(launch))
 
-    def keep(self, launch: Launch, devices: Sequence[Device], **changes: object) -> Entry:
+    def keep(self, launch: KernelLaunch, devices: Sequence[OpenClDevice], **changes: object) -> LaunchRecord:
         """Change an entry. It is written whole, under another name first."""
         path = self._path(launch, devices)
         entry = replace(self.find(launch, devices), **changes)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ class History:
         draft.replace(path)
         return entry
 
-    def all(self, devices: Sequence[Device]) -> list[Entry]:
+    def all(self, devices: Sequence[OpenClDevice]) -> list[LaunchRecord]:
         """All entries of one set of devices that have a share."""
         entries = []
         for path in sorted(self.folder.glob("*.json")):
@@ -88,6 +88,6 @@ class History:
         return entries
 
 
-def _read(path: Path) -> Entry:
-    entry = Entry(**json.loads(path.read_text(encoding="utf-8")))
+def _read(path: Path) -> LaunchRecord:
+    entry = LaunchRecord(**json.loads(path.read_text(encoding="utf-8")))
     return replace(entry, features=tuple(entry.features), speeds=tuple(entry.speeds))

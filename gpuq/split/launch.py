@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from gpuq.errors import BadInput
 from gpuq.split import pocl
-from gpuq.split.access import Argument, Range
+from gpuq.split.access import Argument, IndexSpace
 from gpuq.split.llvm_text import Module, read
-from gpuq.split.verdict import Verdict, judge
+from gpuq.split.verdict import SplitVerdict, judge
 
 _FIX = "docs/split.md describes the file."
+_SOURCE = 0x1164
+"""CL_PROGRAM_SOURCE."""
 _SCALAR_BYTES = {
     "char": 1,
     "uchar": 1,
@@ -41,11 +43,11 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class OpenClDevice:
     """An OpenCL device, or a set of a CPU's cores that plays one.
 
-    `platform`: a part of the platform's name. `options` are the compiler's for this device. `cores`: those that its process may use.
-    `duty`: the part of the time that it works, below 1 to play a slower device in measurements.
+    `platform`: a part of the platform's name. `options` are the compiler's for this device. `cores`: those that its process
+    may use. `duty`: the part of the time that it works, below 1 to play a slower device in measurements.
     """
 
     platform: str = ""
@@ -58,17 +60,17 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class KernelLaunch:
     """`arguments` in the kernel's order: the name of a buffer, a NumPy scalar, or local memory."""
 
     source: str
     kernel: str
     options: str
-    range: Range
+    range: IndexSpace
     arguments: tuple[str | np.generic | Local, ...]
     buffers: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, Path] = field(default_factory=dict)
-    devices: tuple[Device, ...] = ()
+    devices: tuple[OpenClDevice, ...] = ()
 
     def signature(self) -> str:
         """A hash of all that a verdict depends on: source, options, sizes and scalars, not the contents of buffers."""
@@ -78,7 +80,7 @@ class Launch:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def judged(launch: Launch) -> Verdict:
+def judged(launch: KernelLaunch) -> SplitVerdict:
     """The verdict on a launch, by compiling its kernel. Raises BadInput where kernel and arguments do not agree."""
     module = read(pocl.llvm_text(launch.source, launch.options))
     if launch.kernel not in module.kernels():
@@ -99,7 +101,7 @@ def judged(launch: Launch) -> Verdict:
     return judge(module, launch.kernel, plain, {name: one.nbytes for name, one in launch.buffers.items()}, launch.range)
 
 
-def _check_arguments(module: Module, launch: Launch) -> None:
+def _check_arguments(module: Module, launch: KernelLaunch) -> None:
     function = module.functions[launch.kernel]
     spaces = module.argument_metadata(function, "kernel_arg_addr_space")
     types = module.argument_metadata(function, "kernel_arg_base_type")
@@ -118,7 +120,7 @@ def _check_arguments(module: Module, launch: Launch) -> None:
             )
 
 
-def index_space(size: Any, local: Any, offset: Any = None) -> Range:
+def index_space(size: Any, local: Any, offset: Any = None) -> IndexSpace:
     """The index space of checked sizes. Raises BadInput."""
     given = tuple(tuple(one) if isinstance(one, (list, tuple)) else (one,) for one in (size, local))
     start = tuple(offset) if offset else (0,) * len(given[0])
@@ -132,10 +134,10 @@ def index_space(size: Any, local: Any, offset: Any = None) -> Range:
             f"`global` {list(given[0])} is not a multiple of `local` {list(given[1])}.",
             fix="Round it up, and guard in the kernel.",
         )
-    return Range(tuple(map(int, start)), tuple(map(int, given[0])), tuple(map(int, given[1])))
+    return IndexSpace(tuple(map(int, start)), tuple(map(int, given[0])), tuple(map(int, given[1])))
 
 
-def load(path: Path) -> Launch:
+def load(path: Path) -> KernelLaunch:
     """Read a LAUNCH.toml. Raises BadInput."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -150,7 +152,7 @@ def load(path: Path) -> Launch:
         raise BadInput(f"{path}: {error}.", fix=_FIX) from None
 
 
-def _launch(table: dict[str, Any], folder: Path) -> Launch:
+def _launch(table: dict[str, Any], folder: Path) -> KernelLaunch:
     source = table["source"] if "source" in table else (folder / table["kernel"]).read_text(encoding="utf-8")
     buffers: dict[str, NDArray[Any]] = {}
     outputs: dict[str, Path] = {}
@@ -168,7 +170,7 @@ def _launch(table: dict[str, Any], folder: Path) -> Launch:
         else:
             arguments.append(np.dtype(one.get("type", "int32")).type(one["scalar"]))
     devices = tuple(_device(one) for one in table.get("devices", []))
-    return Launch(
+    return KernelLaunch(
         source,
         str(table["name"]),
         str(table.get("options", "")),
@@ -180,11 +182,54 @@ def _launch(table: dict[str, Any], folder: Path) -> Launch:
     )
 
 
-def _device(one: dict[str, Any]) -> Device:
+def from_arrays(
+    kernel: Any, size: Any, local: Any, arguments: Sequence[Any], devices: Sequence[Mapping[str, Any]], options: str
+) -> KernelLaunch:
+    """The launch that a program describes by objects of NumPy and pyopencl. Raises BadInput."""
+    source, name = kernel if isinstance(kernel, tuple) else (kernel.program.get_info(_SOURCE), kernel.function_name)
+    if not source:
+        raise BadInput(
+            "the kernel's program was not built from source.", fix="Give (source, name) instead of the kernel."
+        )
+    buffers: dict[str, NDArray[Any]] = {}
+    given: list[str | np.generic | Local] = []
+    for number, one in enumerate(arguments):
+        if isinstance(one, np.ndarray):
+            if not one.flags.c_contiguous:
+                raise BadInput(f"argument {number + 1} is not contiguous.", fix="Give numpy.ascontiguousarray of it.")
+            known = next(
+                (name for name, other in buffers.items() if np.shares_memory(one, other)), f"argument {number + 1}"
+            )
+            if known in buffers and buffers[known] is not one:
+                raise BadInput(
+                    f"argument {number + 1} overlaps another array.", fix="Give the same array, or one of its own."
+                )
+            buffers[known] = one
+            given.append(known)
+        elif isinstance(one, np.generic):
+            given.append(one)
+        elif hasattr(one, "size"):
+            given.append(Local(int(one.size)))
+        else:
+            raise BadInput(
+                f"argument {number + 1} is a {type(one).__name__}.", fix="Give a NumPy array or a NumPy scalar."
+            )
+    return KernelLaunch(
+        source,
+        name,
+        options,
+        index_space(size, local),
+        tuple(given),
+        buffers,
+        devices=tuple(_device(dict(one)) for one in devices),
+    )
+
+
+def _device(one: dict[str, Any]) -> OpenClDevice:
     known = {"platform": str, "index": int, "options": str, "cores": tuple, "duty": float, "in_host_memory": bool}
     if strange := one.keys() - known.keys():
         raise BadInput(f"a device has no `{sorted(strange)[0]}`; it has {', '.join(known)}.", fix=_FIX)
-    return Device(**{key: known[key](value) for key, value in one.items()})
+    return OpenClDevice(**{key: known[key](value) for key, value in one.items()})
 
 
 def _buffer(one: dict[str, Any], folder: Path) -> NDArray[Any]:

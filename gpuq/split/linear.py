@@ -26,36 +26,38 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LinearForm:
     """constant + sum of coefficient * symbol. No coefficient is 0."""
 
     constant: int = 0
     terms: Mapping[Symbol, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(symbol: Symbol) -> Form:
+    def of(symbol: Symbol) -> LinearForm:
         """The symbol itself."""
-        return Form(0, {symbol: 1})
+        return LinearForm(0, {symbol: 1})
 
-    def __add__(self, other: Form) -> Form:
+    def __add__(self, other: LinearForm) -> LinearForm:
         terms = dict(self.terms)
         for symbol, factor in other.terms.items():
             terms[symbol] = terms.get(symbol, 0) + factor
-        return Form(self.constant + other.constant, {symbol: factor for symbol, factor in terms.items() if factor})
+        return LinearForm(
+            self.constant + other.constant, {symbol: factor for symbol, factor in terms.items() if factor}
+        )
 
-    def __sub__(self, other: Form) -> Form:
+    def __sub__(self, other: LinearForm) -> LinearForm:
         return self + other * -1
 
-    def __mul__(self, factor: int) -> Form:
+    def __mul__(self, factor: int) -> LinearForm:
         if factor == 0:
-            return Form()
-        return Form(self.constant * factor, {symbol: one * factor for symbol, one in self.terms.items()})
+            return LinearForm()
+        return LinearForm(self.constant * factor, {symbol: one * factor for symbol, one in self.terms.items()})
 
-    def divided(self, by: int) -> Form | None:
+    def divided(self, by: int) -> LinearForm | None:
         """The form divided by a number, or None if that leaves a rest anywhere."""
         if self.constant % by or any(factor % by for factor in self.terms.values()):
             return None
-        return Form(self.constant // by, {symbol: factor // by for symbol, factor in self.terms.items()})
+        return LinearForm(self.constant // by, {symbol: factor // by for symbol, factor in self.terms.items()})
 
     def bounds(self, known: Facts | None = None) -> Bounds:
         """The least and the greatest value, given the facts."""
@@ -74,14 +76,14 @@ class Form:
 class Facts:
     """What is known where an instruction runs: each form of `positive` is at least 0, and symbols have closer bounds."""
 
-    positive: tuple[Form, ...] = ()
+    positive: tuple[LinearForm, ...] = ()
     closer: Mapping[Symbol, Bounds] = field(default_factory=dict)
 
     def of(self, symbol: Symbol) -> Bounds:
         """The bounds of a symbol. A place that is never reached has none, so bounds never cross."""
         return self.closer.get(symbol, (symbol.low, symbol.high))
 
-    def adding(self, form: Form) -> Facts:
+    def adding(self, form: LinearForm) -> Facts:
         """The facts with `form >= 0` added. A form of one symbol becomes bounds of it."""
         if len(form.terms) != 1:
             return Facts((*self.positive, form), self.closer) if form.terms else self
@@ -93,7 +95,7 @@ class Facts:
             high = min(high, form.constant // -factor)
         return Facts(self.positive, {**self.closer, symbol: (low, high)}) if low <= high else self
 
-    def least(self, form: Form) -> int:
+    def least(self, form: LinearForm) -> int:
         """A lower bound of a form by those facts that have it, or a multiple of it, on their left side."""
         best = -(1 << 200)
         for fact in self.positive:

@@ -1,7 +1,7 @@
-"""Which share of a launch the first device should take: by own history, else by a model of own history, else by a probe.
+"""Which share of a launch the first device should take: by own history, a probe, or a model.
 
-The order is by what is exact: a launch that ran here is known, a probe measures this launch, and trees guess from others that ran on
-the same devices. Shares of other devices are not used: in public data they are 19.5 points off.
+The order is by what is exact: a launch that ran here is known, a probe measures this launch, and trees guess from others
+that ran on the same devices. Shares of other devices are not used: in public data they are 19.5 points off.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuq.errors import Failure
-from gpuq.split.history import History
-from gpuq.split.launch import Device, Launch
+from gpuq.split.history import LaunchHistory
+from gpuq.split.launch import KernelLaunch, OpenClDevice
 from gpuq.split.run import run_parts
-from gpuq.split.verdict import Verdict
+from gpuq.split.verdict import SplitVerdict
 
 _LEAST_PROGRAMS = 20
 """Own programs below which trees say less than nothing."""
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class SharePrediction:
     """`share` of the first device, its 90% interval, the expected time relative to that of the best share, and the evidence."""
 
     share: float
@@ -37,8 +37,13 @@ class Prediction:
 
 
 def predict(
-    launch: Launch, verdict: Verdict, devices: Sequence[Device], history: History, *, limit_s: float
-) -> Prediction:
+    launch: KernelLaunch,
+    verdict: SplitVerdict,
+    devices: Sequence[OpenClDevice],
+    history: LaunchHistory,
+    *,
+    limit_s: float,
+) -> SharePrediction:
     """Predict by the best evidence there is. A probe runs the launch's first chunks on copies. Raises Failure and BadInput."""
     entry = history.find(launch, devices)
     if (known := entry.share()) is not None:
@@ -60,9 +65,9 @@ def predict(
     return _prediction(0.5, np.array([0.0, 0.5, 1.0]), "none")
 
 
-def _prediction(share: float, samples: Floats, evidence: str) -> Prediction:
+def _prediction(share: float, samples: Floats, evidence: str) -> SharePrediction:
     low, high = np.quantile(samples, [0.05, 0.95])
-    return Prediction(share, (float(low), float(high)), float(np.exp(log_loss(share, samples).mean())), evidence)
+    return SharePrediction(share, (float(low), float(high)), float(np.exp(log_loss(share, samples).mean())), evidence)
 
 
 def log_loss(share: float, best: Floats) -> Floats:
@@ -81,7 +86,7 @@ def best_share(samples: Floats) -> float:
 
 
 def leaf_shares(
-    features: Floats, shares: Floats, asked: Floats, *, trees: int = 300, least: int = 2, seed: int = 0
+    features: Floats, shares: Floats, asked: Floats, *, trees: int = 300, least: int = 3, seed: int = 0
 ) -> list[Floats]:
     """For each row asked, the training shares in the leaves that extra-trees bring it to: samples of its share."""
     from sklearn.ensemble import ExtraTreesRegressor

@@ -1,7 +1,8 @@
-"""Runs a launch: each device in a process of its own on shared memory, then one result. Also the check of a split by its results."""
+"""Runs a launch: each device in a process of its own on shared memory, then one result. Also checks a split by its results."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import shutil
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 from gpuq.errors import BadInput, Failure
 from gpuq.split.chunks import Chunks
 from gpuq.split.device import GUARD_BYTES
-from gpuq.split.launch import Device, Launch, Local
-from gpuq.split.verdict import Answer, Verdict
+from gpuq.split.launch import KernelLaunch, Local, OpenClDevice
+from gpuq.split.verdict import Correctness, SplitVerdict
 
 _GUARD = 0xA5
 Bytes = NDArray[np.uint8]
@@ -50,7 +51,7 @@ class Result:
 class DeviceProcess:
     """One device's process, from its start to its end."""
 
-    def __init__(self, device: Device, launch: Launch, dimension: int, files: Mapping[str, Path]) -> None:
+    def __init__(self, device: OpenClDevice, launch: KernelLaunch, dimension: int, files: Mapping[str, Path]) -> None:
         self.device = device
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuq.split.device"],
@@ -59,7 +60,8 @@ class DeviceProcess:
             stderr=subprocess.DEVNULL,
         )
         self._lines: queue.Queue[bytes] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._send(
             {
                 "device": asdict(device),
@@ -86,8 +88,8 @@ class DeviceProcess:
         try:
             self._process.stdin.write(json.dumps(value).encode() + b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its last words, or none, are read next
+        except (OSError, ValueError):
+            pass  # it has ended, or was ended; its last words, or none, are read next
 
     def answer(self, limit_s: float) -> dict[str, Any]:
         """The next answer. Raises DeviceFailed, or BadInput where the device cannot take the launch."""
@@ -120,6 +122,11 @@ class DeviceProcess:
         """Stop the process at once."""
         self._process.kill()
         self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
 def _as_json(one: str | np.generic | Local) -> dict[str, Any]:
@@ -136,7 +143,7 @@ class Memory:
         self.folder = Path(tempfile.mkdtemp(prefix="gpuq-split-", dir=shared if shared.is_dir() else None))
         self._mapped: dict[Path, Bytes] = {}
 
-    def place(self, name: str, content: NDArray[Any]) -> Path:
+    def place(self, content: NDArray[Any]) -> Path:
         """A new shared buffer with this content."""
         path = self.folder / f"{len(self._mapped)}"
         mapped = np.memmap(path, np.uint8, "w+", shape=(content.nbytes + 2 * GUARD_BYTES,))
@@ -160,10 +167,10 @@ class Memory:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run_parts(
-    launch: Launch,
-    verdict: Verdict,
-    devices: Sequence[Device],
+def run_parts(  # noqa: PLR0913  the ways in which a launch is run
+    launch: KernelLaunch,
+    verdict: SplitVerdict,
+    devices: Sequence[OpenClDevice],
     *,
     limit_s: float,
     speeds: Sequence[float | None] | None = None,
@@ -172,14 +179,14 @@ def run_parts(
 ) -> Result:
     """Run a launch on the devices, or whole on one. Raises Failure and BadInput.
 
-    `static`: each device's share in one piece, instead of guided chunks. `fill`: a seed of what buffers that the kernel only stores
-    to hold at first on each device, so that every store shows; they get their own content again where nothing is stored.
+    `static`: each device's share in one piece, instead of guided chunks. `fill`: a seed of what buffers that the kernel only
+    stores to hold at first on each device, so that every store shows; what is not stored to keeps its own content.
     """
     memory = Memory()
     processes: list[DeviceProcess] = []
     try:
         dimension = verdict.dimension or 0
-        common = {name: memory.place(name, one) for name, one in launch.buffers.items()}
+        common = {name: memory.place(one) for name, one in launch.buffers.items()}
         files, fills = _own_copies(launch, verdict, devices, memory, common, fill)
         deadline = time.monotonic() + limit_s
         processes = [DeviceProcess(one, launch, dimension, paths) for one, paths in zip(devices, files, strict=True)]
@@ -191,7 +198,7 @@ def run_parts(
         started = time.perf_counter()
         _serve(processes, lambda number: _rest(processes[number], number, chunks, deadline, static))
         if any(paths is not common for paths in files):
-            merged = _merged(launch, verdict, memory, common, files, fills)
+            merged = _merged(verdict, memory, common, files, fills)
         else:
             merged = {name: memory.inside(path) for name, path in common.items()}
         seconds = time.perf_counter() - started
@@ -210,9 +217,9 @@ def run_parts(
 
 
 def _own_copies(
-    launch: Launch,
-    verdict: Verdict,
-    devices: Sequence[Device],
+    launch: KernelLaunch,
+    verdict: SplitVerdict,
+    devices: Sequence[OpenClDevice],
     memory: Memory,
     common: dict[str, Path],
     fill: int | None,
@@ -222,7 +229,7 @@ def _own_copies(
     All devices work in the same memory where the split is proven. Otherwise each has its own copy of what the kernel stores to.
     """
     if len(devices) == 1 or (
-        verdict.answer is Answer.PROVEN and fill is None and all(one.in_host_memory for one in devices)
+        verdict.answer is Correctness.PROVEN and fill is None and all(one.in_host_memory for one in devices)
     ):
         return [common] * len(devices), {}
     chance = np.random.default_rng(fill)
@@ -232,12 +239,11 @@ def _own_copies(
         else chance.integers(0, 256, launch.buffers[name].nbytes, np.uint8)
         for name in verdict.written
     }
-    return [{**common, **{name: memory.place(name, one) for name, one in fills.items()}} for _ in devices], fills
+    return [{**common, **{name: memory.place(one) for name, one in fills.items()}} for _ in devices], fills
 
 
 def _merged(
-    launch: Launch,
-    verdict: Verdict,
+    verdict: SplitVerdict,
     memory: Memory,
     common: dict[str, Path],
     files: list[dict[str, Path]],
@@ -302,7 +308,9 @@ def _serve(processes: list[DeviceProcess], work: Callable[[int], None]) -> None:
         raise failures[0]
 
 
-def check(launch: Launch, verdict: Verdict, devices: Sequence[Device], *, limit_s: float) -> str | None:
+def check(
+    launch: KernelLaunch, verdict: SplitVerdict, devices: Sequence[OpenClDevice], *, limit_s: float
+) -> str | None:
     """Run whole and split on copies, under two fills; None if all results are equal, else what differs. Raises Failure."""
     whole = run_parts(launch, verdict, devices[:1], limit_s=limit_s)
     for fill in (1, 2):

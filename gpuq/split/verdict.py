@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpuq.split.access import Access, Argument, Range, Refused, accesses
-from gpuq.split.linear import Form, Symbol, can_meet
+from gpuq.split.access import Access, Argument, IndexSpace, NotSplittable, accesses
+from gpuq.split.linear import LinearForm, Symbol, can_meet
 from gpuq.split.llvm_text import Module
 
 
-class Answer(StrEnum):
+class Correctness(StrEnum):
     """What is known of the correctness of a split."""
 
     PROVEN = "proven"
@@ -20,7 +20,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SplitVerdict:
     """`dimension`: along which to cut, None if refused.
 
     `written`: the buffers with a store, each with the bytes of its widest one, at most 8. `loaded`: those of them with a load.
@@ -29,7 +29,7 @@ class Verdict:
     piece which no other group's piece overlaps.
     """
 
-    answer: Answer
+    answer: Correctness
     reason: str
     dimension: int | None = None
     written: Mapping[str, int] = field(default_factory=dict)
@@ -37,30 +37,34 @@ class Verdict:
     slices: Mapping[str, tuple[int, int, int]] | None = None
 
 
-def judge(module: Module, kernel: str, arguments: list[Argument], sizes: Mapping[str, int], launch: Range) -> Verdict:
+def judge(
+    module: Module, kernel: str, arguments: list[Argument], sizes: Mapping[str, int], launch: IndexSpace
+) -> SplitVerdict:
     """The verdict on one launch. `sizes`: bytes of each buffer that `arguments` names; one name twice is one buffer twice.
 
     The best dimension counts: one that is proven, else one that a check can settle; of several the outermost.
     """
     try:
         found = accesses(module, kernel, arguments, launch)
-    except Refused as refused:
-        return Verdict(Answer.REFUSED, str(refused))
+    except NotSplittable as refused:
+        return SplitVerdict(Correctness.REFUSED, str(refused))
     written: dict[str, int] = {}
     for one in found:
         if one.stores:
             written[one.buffer] = max(written.get(one.buffer, 1), min(8, one.width))
     if not written:
-        return Verdict(Answer.REFUSED, "it stores to no buffer")
+        return SplitVerdict(Correctness.REFUSED, "it stores to no buffer")
     verdicts = [
         _along(d, found, written, sizes, launch) for d in reversed(range(len(launch.size))) if launch.groups(d) > 1
     ]
     if not verdicts:
-        return Verdict(Answer.REFUSED, "it has one work-group, which cannot be cut")
-    return min(verdicts, key=lambda one: list(Answer).index(one.answer))
+        return SplitVerdict(Correctness.REFUSED, "it has one work-group, which cannot be cut")
+    return min(verdicts, key=lambda one: list(Correctness).index(one.answer))
 
 
-def _along(d: int, found: list[Access], written: Mapping[str, int], sizes: Mapping[str, int], launch: Range) -> Verdict:
+def _along(
+    d: int, found: list[Access], written: Mapping[str, int], sizes: Mapping[str, int], launch: IndexSpace
+) -> SplitVerdict:
     doubts: list[str] = []
     stores = [one for one in found if one.stores]
     # A group that loads what another group stores depends on their order, along whichever dimension they differ.
@@ -70,14 +74,16 @@ def _along(d: int, found: list[Access], written: Mapping[str, int], sizes: Mappi
             if other.buffer != store.buffer:
                 continue
             if not other.stores and any(_may_meet(store, other, one) for one in cut):
-                return Verdict(
-                    Answer.REFUSED,
+                return SplitVerdict(
+                    Correctness.REFUSED,
                     f"work-items of one group may load elements of `{store.buffer}` that another group stores to",
                 )
             if not other.stores or not _may_meet(store, other, d):
                 continue
             if _exact(store) and _exact(other):
-                return Verdict(Answer.REFUSED, f"different groups store to the same elements of `{store.buffer}`")
+                return SplitVerdict(
+                    Correctness.REFUSED, f"different groups store to the same elements of `{store.buffer}`"
+                )
             doubts.append(f"the analysis cannot show that groups store to different elements of `{store.buffer}`")
     doubts += [
         f"the analysis cannot show that all {'stores to' if one.stores else 'loads from'} `{one.buffer}` are within its bounds"
@@ -86,12 +92,12 @@ def _along(d: int, found: list[Access], written: Mapping[str, int], sizes: Mappi
     ]
     loaded = frozenset(one.buffer for one in found if not one.stores and one.buffer in written)
     if doubts:
-        return Verdict(Answer.CHECK, doubts[0], d, written, loaded)
+        return SplitVerdict(Correctness.CHECK, doubts[0], d, written, loaded)
     reason = f"each group along dimension {d} stores to elements of its own, and loads none that another one stores to"
-    return Verdict(Answer.PROVEN, reason, d, written, loaded, _slices(stores, d, launch))
+    return SplitVerdict(Correctness.PROVEN, reason, d, written, loaded, _slices(stores, d, launch))
 
 
-def _split_symbol(form: Form, d: int) -> Symbol | None:
+def _split_symbol(form: LinearForm, d: int) -> Symbol | None:
     return next((one for one in form.terms if one.name in (f"group{d}", f"global{d}")), None)
 
 
@@ -146,7 +152,7 @@ def _within(access: Access, size: int) -> bool:
     return low >= 0 and high + access.width <= size
 
 
-def _slices(stores: list[Access], d: int, launch: Range) -> dict[str, tuple[int, int, int]] | None:
+def _slices(stores: list[Access], d: int, launch: IndexSpace) -> dict[str, tuple[int, int, int]] | None:
     """Of each buffer the piece of group 0, if pieces move by the same step from group to group and do not overlap."""
     slices: dict[str, tuple[int, int, int]] = {}
     for one in stores:

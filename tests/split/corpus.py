@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.split.access import Range
+from gpuq.split.access import IndexSpace
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Case:
 
     @property
     def range(self):
-        return Range((0,) * len(self.size), self.size, self.local)
+        return IndexSpace((0,) * len(self.size), self.size, self.local)
 
 
 def f32(name, n, fill="random"):

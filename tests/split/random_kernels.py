@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.split.access import Range
+from gpuq.split.access import IndexSpace
 
 
 @dataclass(frozen=True)
 class RandomKernel:
     source: str
-    range: Range
+    range: IndexSpace
     arguments: tuple
     sizes: dict
     stores: list
@@ -113,7 +113,7 @@ def draw(chance, name):
     source = f"__kernel void {name}(__global int* b, int n0, int n1, int n2) {{ {' '.join(lines)} if ({guard}) {loop} {{ {body} }} }}"
     return RandomKernel(
         source,
-        Range((0,) * dimensions, size, local),
+        IndexSpace((0,) * dimensions, size, local),
         ("b", *scalars),
         {"b": 4 * elements},
         [(value[inside], groups[inside]) for _, value in stores],

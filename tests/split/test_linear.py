@@ -3,7 +3,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.split.linear import Facts, Form, Symbol, can_meet
+from gpuq.split.linear import Facts, LinearForm, Symbol, can_meet
 
 TERMS = st.lists(st.tuples(st.integers(-9, 9), st.integers(-4, 4), st.integers(-4, 4)), max_size=4)
 
@@ -22,18 +22,22 @@ def test_a_search_that_is_given_up_says_that_they_may_meet():
 
 def test_facts_bring_bounds_closer():
     x, y = Symbol("x", 0, 99), Symbol("y", 0, 99)
-    facts = Facts().adding(Form(9) - Form.of(x)).adding(Form(50) - Form.of(x) - Form.of(y) * 2)
-    assert Form.of(x).bounds(facts) == (0, 9)
-    assert (Form.of(x) * 3 + Form.of(y) * 6).bounds(facts) == (0, 150)
-    assert (Form.of(x) - Form.of(y)).bounds(facts) == (-99, 9)
+    facts = (
+        Facts()
+        .adding(LinearForm(9) - LinearForm.of(x))
+        .adding(LinearForm(50) - LinearForm.of(x) - LinearForm.of(y) * 2)
+    )
+    assert LinearForm.of(x).bounds(facts) == (0, 9)
+    assert (LinearForm.of(x) * 3 + LinearForm.of(y) * 6).bounds(facts) == (0, 150)
+    assert (LinearForm.of(x) - LinearForm.of(y)).bounds(facts) == (-99, 9)
 
 
 def test_a_fact_that_contradicts_the_bounds_changes_nothing():
     x = Symbol("x", 0, 9)
-    assert Form.of(x).bounds(Facts().adding(Form.of(x) - Form(20))) == (0, 9)
+    assert LinearForm.of(x).bounds(Facts().adding(LinearForm.of(x) - LinearForm(20))) == (0, 9)
 
 
 def test_a_form_is_divided_only_without_a_rest():
     x = Symbol("x", 0, 9)
-    assert (Form.of(x) * 4 + Form(8)).divided(4) == Form.of(x) + Form(2)
-    assert (Form.of(x) * 4 + Form(2)).divided(4) is None
+    assert (LinearForm.of(x) * 4 + LinearForm(8)).divided(4) == LinearForm.of(x) + LinearForm(2)
+    assert (LinearForm.of(x) * 4 + LinearForm(2)).divided(4) is None

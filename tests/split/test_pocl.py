@@ -3,7 +3,7 @@ import pytest
 
 from gpuq.errors import BadInput, Failure
 from gpuq.split import llvm_text, pocl
-from gpuq.split.verdict import Answer, judge
+from gpuq.split.verdict import Correctness, judge
 from tests.split.corpus import CASES
 from tests.split.random_kernels import draw
 from tests.split.store_llvm import STORED, program, shortened
@@ -31,7 +31,7 @@ def test_the_stored_text_is_what_the_compiler_makes():
 
 def test_no_random_kernel_is_proven_that_counting_finds_unsafe():
     judged = judge_random(np.random.default_rng(17), 200)
-    proven = [(kernel, verdict) for kernel, verdict in judged if verdict.answer is Answer.PROVEN]
+    proven = [(kernel, verdict) for kernel, verdict in judged if verdict.answer is Correctness.PROVEN]
     assert len(proven) > 20
     assert [kernel.source for kernel, verdict in proven if not kernel.safe_along(verdict.dimension)] == []
 
@@ -41,7 +41,7 @@ def test_no_kernel_of_ten_thousand_is_proven_that_counting_finds_unsafe():
     chance = np.random.default_rng()
     for _ in range(100):
         for kernel, verdict in judge_random(chance, 100):
-            assert verdict.answer is not Answer.PROVEN or kernel.safe_along(verdict.dimension), kernel.source
+            assert verdict.answer is not Correctness.PROVEN or kernel.safe_along(verdict.dimension), kernel.source
 
 
 def test_a_kernel_that_does_not_compile_is_one_sentence():

@@ -1,26 +1,32 @@
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from gpuq.errors import BadInput, Failure
 from gpuq.split.decide import run
-from gpuq.split.history import History
-from gpuq.split.launch import Device, Launch, judged
+from gpuq.split.history import LaunchHistory
+from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.run import run_parts
-from gpuq.split.verdict import Answer
+from gpuq.split.verdict import Correctness
 from tests.split.corpus import CASES, data
+from tests.split.test_launch import written
 
 pytest.importorskip("pyopencl", reason="the extra `split` is not installed: make test-split")
 pytest.importorskip("llvmlite", reason="the extra `split` is not installed: make test-split")
 pytestmark = pytest.mark.opencl
 
-DEVICES = (Device(cores=(0,)), Device(cores=(1,)))
+DEVICES = (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,)))
 LIMIT_S = 200
 
 
 def launch_of(name):
     case = next(one for one in CASES if one.name == name)
     arguments = tuple(one[0] if isinstance(one, tuple) else one for one in case.arguments)
-    return Launch(case.source, "k", "", case.range, arguments, data(case))
+    return KernelLaunch(case.source, "k", "", case.range, arguments, data(case))
 
 
 def same(one, other):
@@ -33,7 +39,7 @@ def same(one, other):
 def test_a_proven_split_is_bit_identical_to_the_whole_run(name):
     launch = launch_of(name)
     verdict = judged(launch)
-    assert verdict.answer is Answer.PROVEN
+    assert verdict.answer is Correctness.PROVEN
     whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
     split = run_parts(launch, verdict, DEVICES, limit_s=LIMIT_S, static=(0.4, 0.6))
     assert min(split.share) > 0.2
@@ -44,21 +50,21 @@ def test_devices_with_copies_of_their_own_are_merged():
     launch = launch_of("saxpy_in_place")
     verdict = judged(launch)
     whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
-    apart = (DEVICES[0], Device(cores=(1,), in_host_memory=False))
+    apart = (DEVICES[0], OpenClDevice(cores=(1,), in_host_memory=False))
     split = run_parts(launch, verdict, apart, limit_s=LIMIT_S, static=(0.5, 0.5))
     assert same(whole.buffers, split.buffers)
 
 
 def test_a_permutation_is_split_after_a_check(tmp_path):
     launch = launch_of("scatter")
-    outcome = run(launch, DEVICES, History(tmp_path), limit_s=LIMIT_S)
+    outcome = run(launch, DEVICES, LaunchHistory(tmp_path), limit_s=LIMIT_S)
     assert outcome.how == "split, checked"
     assert np.array_equal(outcome.result.buffers["b"][launch.buffers["p"]], launch.buffers["a"])
-    assert History(tmp_path).find(launch, DEVICES).checked_at == 0
+    assert LaunchHistory(tmp_path).find(launch, DEVICES).checked_at == 0
 
 
 def test_other_data_whose_stores_meet_are_run_whole_and_never_split_again(tmp_path):
-    history = History(tmp_path)
+    history = LaunchHistory(tmp_path)
     launch = launch_of("scatter")
     run(launch, DEVICES, history, limit_s=LIMIT_S)
     launch.buffers["p"][:] = 0
@@ -70,19 +76,21 @@ def test_other_data_whose_stores_meet_are_run_whole_and_never_split_again(tmp_pa
 
 @pytest.mark.parametrize("name", ["colliding_scatter", "halved", "overlapping_windows"])
 def test_a_trap_that_is_not_proven_fails_its_check(tmp_path, name):
-    outcome = run(launch_of(name), DEVICES, History(tmp_path), limit_s=LIMIT_S)
+    outcome = run(launch_of(name), DEVICES, LaunchHistory(tmp_path), limit_s=LIMIT_S)
     assert outcome.how == "whole"
 
 
 def small(body, **changed):
     source = f"__kernel void k(__global int* b, int n) {{ int x = get_global_id(0); {body} }}"
     launch = launch_of("copy")
-    return Launch(source, "k", "", launch.range, ("b", np.int32(4096)), {"b": np.zeros(4096, np.int32)}, **changed)
+    return KernelLaunch(
+        source, "k", "", launch.range, ("b", np.int32(4096)), {"b": np.zeros(4096, np.int32)}, **changed
+    )
 
 
 def test_a_kernel_that_crashes_its_driver_ends_only_its_process(tmp_path):
     with pytest.raises(Failure, match=r"ended its process \(signal") as caught:
-        run(small("b[x * 100000000L] = 1;"), DEVICES, History(tmp_path), limit_s=LIMIT_S)
+        run(small("b[x * 100000000L] = 1;"), DEVICES, LaunchHistory(tmp_path), limit_s=LIMIT_S)
     assert "indices" in caught.value.fix
 
 
@@ -101,7 +109,7 @@ def test_a_store_outside_of_a_buffer_is_noticed():
 def test_a_device_that_is_not_there_is_one_sentence():
     launch = small("b[x] = x;")
     with pytest.raises(BadInput, match="there is no OpenCL device 7") as caught:
-        run_parts(launch, judged(launch), (Device(index=7),), limit_s=LIMIT_S)
+        run_parts(launch, judged(launch), (OpenClDevice(index=7),), limit_s=LIMIT_S)
     assert "pip install" in caught.value.fix
 
 
@@ -116,4 +124,31 @@ def test_a_device_that_is_not_there_is_one_sentence():
 def test_wrong_arguments_are_one_sentence(arguments, sentence):
     launch = small("b[x] = x;")
     with pytest.raises(BadInput, match=sentence):
-        judged(Launch(launch.source, "k", "", launch.range, arguments, launch.buffers))
+        judged(KernelLaunch(launch.source, "k", "", launch.range, arguments, launch.buffers))
+
+
+def test_a_program_runs_its_kernel_by_its_arrays(tmp_path, monkeypatch):
+    import gpuq.split
+
+    monkeypatch.setenv("GPUQ_HOME", str(tmp_path))
+    source = (
+        "__kernel void k(__global const int* a, __global int* b, int n) { int x = get_global_id(0); b[x] = a[x] * n; }"
+    )
+    a, b = np.arange(1024, dtype=np.int32), np.zeros(1024, np.int32)
+    devices = [{"cores": [0]}, {"cores": [1]}]
+    outcome = gpuq.split.run((source, "k"), (1024,), (16,), a, b, np.int32(3), devices=devices)
+    assert outcome.how == "split, proven"
+    assert np.array_equal(b, a * 3)
+
+
+def test_the_command_checks_and_runs_a_launch(tmp_path):
+    path = written(tmp_path, 'size = 256\nfill = 2\noutput = "out.npy"', "[[devices]]\ncores = [1]")
+    environment = {**os.environ, "GPUQ_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "gpuq.split"]
+    done = subprocess.run(
+        [*command, "check", "--json", path], capture_output=True, text=True, env=environment, check=True
+    )
+    assert json.loads(done.stdout)["verdict"] == "proven"
+    done = subprocess.run([*command, "run", path], capture_output=True, text=True, env=environment, check=True)
+    assert "split, proven" in done.stdout
+    assert (np.load(tmp_path / "out.npy") == 3).all()

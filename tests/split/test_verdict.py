@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gpuq.split import llvm_text
-from gpuq.split.verdict import Answer, judge
+from gpuq.split.verdict import Correctness, judge
 from tests.split.corpus import CASES, plain_arguments, sizes
 from tests.split.store_llvm import STORED
 
@@ -28,7 +28,7 @@ def test_each_kernel_of_the_corpus_gets_its_verdict(module, case):
 
 
 def test_no_kernel_that_is_not_safe_is_proven(module):
-    assert [case.name for case in CASES if not case.safe and verdict(module, case).answer is Answer.PROVEN] == []
+    assert [case.name for case in CASES if not case.safe and verdict(module, case).answer is Correctness.PROVEN] == []
 
 
 def test_the_corpus_is_as_large_and_as_mixed_as_promised():
@@ -41,32 +41,35 @@ def test_the_corpus_is_as_large_and_as_mixed_as_promised():
 
 def test_most_safe_kernels_are_split(module):
     safe = [case for case in CASES if case.safe]
-    split = [case for case in safe if verdict(module, case).answer is not Answer.REFUSED]
-    proven = [case for case in safe if verdict(module, case).answer is Answer.PROVEN]
+    split = [case for case in safe if verdict(module, case).answer is not Correctness.REFUSED]
+    proven = [case for case in safe if verdict(module, case).answer is Correctness.PROVEN]
     assert len(split) >= 0.7 * len(safe)
     assert len(proven) >= 0.7 * len(safe)
 
 
 def test_the_verdict_depends_on_the_scalars_of_the_launch(module):
     strided = named("strided")
-    assert verdict(module, strided).answer is Answer.PROVEN
+    assert verdict(module, strided).answer is Correctness.PROVEN
     at_zero = verdict(module, strided, arguments=(*strided.arguments[:2], strided.arguments[2] * 0))
-    assert (at_zero.answer, at_zero.reason) == (Answer.REFUSED, "different groups store to the same elements of `b`")
+    assert (at_zero.answer, at_zero.reason) == (
+        Correctness.REFUSED,
+        "different groups store to the same elements of `b`",
+    )
 
 
 def test_a_buffer_that_is_too_small_is_not_proven(module):
     copy = named("copy")
     b = copy.arguments[1]
     small = verdict(module, copy, arguments=(copy.arguments[0], (b[0], b[1], b[2] - 1, b[3])))
-    assert small.answer is Answer.CHECK
+    assert small.answer is Correctness.CHECK
     assert "within its bounds" in small.reason
 
 
 def test_one_buffer_passed_twice_is_one_buffer(module):
     apart = named("aliased").arguments
     two = verdict(module, named("aliased"), arguments=(apart[0], ("b", *apart[0][1:]), apart[2]))
-    assert two.answer is Answer.PROVEN
-    assert verdict(module, named("aliased")).answer is Answer.REFUSED
+    assert two.answer is Correctness.PROVEN
+    assert verdict(module, named("aliased")).answer is Correctness.REFUSED
 
 
 def test_one_group_cannot_be_cut(module):
