@@ -105,6 +105,7 @@ ELSEWHERE = {
     "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     "gpuq/split/access.py": "tests/split/test_verdict.py",
+    "gpuq/split/values.py": "tests/split/test_verdict.py",
     "gpuq/split/decide.py": "tests/split/test_run.py",
     "gpuq/split/device.py": "tests/split/test_run.py",
     # Parts of the shim, which is only run as a process.

@@ -10,116 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from gpuq.split.graph import BlockGraph
 from gpuq.split.linear import Facts, LinearForm, Symbol
 from gpuq.split.llvm_text import Block, Function, Instruction, Module, split_list, typed, without_flags
+from gpuq.split.values import Access, Argument, Condition, Ids, IndexSpace, NotSplittable, Pointer, Value, Whole
 
 _NO_LIMIT = 1 << 62
 _MATHS_WITH_POINTER = re.compile(r"^_Z\d+v(load|store)(\d+)(?=\D)")
 _ELEMENT_BYTES = {"c": 1, "h": 1, "a": 1, "s": 2, "t": 2, "i": 4, "j": 4, "f": 4, "l": 8, "m": 8, "d": 8}
 _SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
-
-
-class NotSplittable(Exception):
-    """The kernel does something that the analysis does not follow, or that a split cannot do. Its text is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSpace:
-    """The index space of a launch, by dimension: offset of the ids, work-items, and work-items of a group."""
-
-    offset: tuple[int, ...]
-    size: tuple[int, ...]
-    local: tuple[int, ...]
-
-    def groups(self, dimension: int) -> int:
-        """How many work-groups lie along a dimension."""
-        return self.size[dimension] // self.local[dimension]
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One store or load of `width` bytes at `offset` bytes from the start of a buffer. `offset` None: anywhere."""
-
-    buffer: str
-    stores: bool
-    offset: LinearForm | None
-    width: int
-    facts: Facts
-
-
-@dataclass(frozen=True, slots=True)
-class Ids:
-    """The symbols of the ids of one launch: group and local id, or the global id alone where those are not used apart."""
-
-    range: IndexSpace
-    group: tuple[Symbol, ...]
-    local: tuple[Symbol, ...]
-    whole: tuple[Symbol | None, ...]
-
-    @classmethod
-    def of(cls, launch: IndexSpace, apart: frozenset[int]) -> Ids:
-        """`apart`: the dimensions in which a group's and a local id are used besides the global id."""
-        group = tuple(Symbol(f"group{d}", 0, launch.groups(d) - 1, exact=True) for d in range(len(launch.size)))
-        local = tuple(Symbol(f"local{d}", 0, size - 1, exact=True) for d, size in enumerate(launch.local))
-        whole = tuple(
-            None if d in apart else Symbol(f"global{d}", start, start + launch.size[d] - 1, exact=True)
-            for d, start in enumerate(launch.offset)
-        )
-        return cls(launch, group, local, whole)
-
-    def value(self, name: str, d: int) -> LinearForm | None:
-        """What a work-item function gives, or None if it is none of those."""
-        inside = d < len(self.range.size)
-        if name == "get_global_id":
-            if not inside:
-                return LinearForm(0)
-            if (whole := self.whole[d]) is not None:
-                return LinearForm.of(whole)
-            start = LinearForm(self.range.offset[d])
-            return start + LinearForm.of(self.group[d]) * self.range.local[d] + LinearForm.of(self.local[d])
-        if name in ("get_group_id", "get_local_id"):
-            return (
-                LinearForm(0)
-                if not inside
-                else LinearForm.of((self.group if name == "get_group_id" else self.local)[d])
-            )
-        if name == "get_global_offset":
-            return LinearForm(self.range.offset[d] if inside else 0)
-        if name == "get_work_dim":
-            return LinearForm(len(self.range.size))
-        sizes = {"get_global_size": self.range.size, "get_local_size": self.range.local}
-        if name == "get_num_groups":
-            return LinearForm(self.range.groups(d) if inside else 1)
-        return LinearForm(sizes[name][d] if inside else 1) if name in sizes else None
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """An address: `base` is a buffer's name, "private" for memory of a group or work-item, or "" for an unknown origin."""
-
-    base: str
-    offset: LinearForm | None
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number of `bits` bits, as its signed value."""
-
-    bits: int
-    form: LinearForm
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A comparison: facts that hold if it is true, and if it is false. Each form is at least 0."""
-
-    true: tuple[LinearForm, ...]
-    false: tuple[LinearForm, ...]
-
-
-Value = Pointer | Whole | Condition | None
-Argument = int | str | None
-"""What a kernel's argument is: a whole number, the name of a buffer ("" for local memory), or None for other scalars."""
 
 
 def accesses(module: Module, kernel: str, arguments: list[Argument], launch: IndexSpace) -> list[Access]:
@@ -144,19 +43,19 @@ class _Interpreter:
     ids: Ids
     values: dict[str, Value] = field(default_factory=dict)
     found: list[Access] = field(default_factory=list)
-    order: list[str] = field(default_factory=list)
+    graph: BlockGraph = field(init=False)
     facts: dict[str, Facts] = field(default_factory=dict)
-    above: dict[str, str] = field(default_factory=dict)
-    before: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, Symbol] = field(default_factory=dict)
     quotients: dict[tuple[frozenset[tuple[Symbol, int]], int, int], Symbol] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.graph = BlockGraph(self.function.blocks)
 
     def run(self) -> list[Access]:
         """Interpret every block once, in an order in which what dominates comes first."""
         for (kind, name), argument in zip(self.function.parameters, self.arguments, strict=True):
             self.values[name] = _argument(kind, argument)
-        self._find_order()
-        for label in self.order:
+        for label in self.graph.order:
             block = self.function.blocks[label]
             self.facts[label] = self._facts_at(label)
             for one in block.instructions:
@@ -168,54 +67,14 @@ class _Interpreter:
                         self.values[one.result] = value
         return self.found
 
-    # The graph of blocks.
-
-    def _find_order(self) -> None:
-        blocks = self.function.blocks
-        entry = next(iter(blocks))
-        seen, done, stack = {entry}, [], [(entry, iter(blocks[entry].successors))]
-        while stack:
-            label, rest = stack[-1]
-            following = next((one for one in rest if one not in seen), None)
-            if following is None:
-                done.append(label)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(blocks[following].successors)))
-        self.order = done[::-1]
-        self.before = {label: [] for label in self.order}
-        for label in self.order:
-            for following in blocks[label].successors:
-                self.before[following].append(label)
-        place = {label: index for index, label in enumerate(self.order)}
-        self.above = {entry: entry}
-        changed = True
-        while changed:
-            changed = False
-            for label in self.order[1:]:
-                known = [one for one in self.before[label] if one in self.above]
-                best = known[0]
-                for other in known[1:]:
-                    while best != other:
-                        if place[best] > place[other]:
-                            best = self.above[best]
-                        else:
-                            other = self.above[other]  # noqa: PLW2901
-                if self.above.get(label) != best:
-                    self.above[label], changed = best, True
-
-    def _dominates(self, upper: str, label: str) -> bool:
-        while label != upper and self.above[label] != label:
-            label = self.above[label]
-        return label == upper
+    # Facts where a block begins.
 
     def _facts_at(self, label: str) -> Facts:
-        upper = self.above[label]
+        upper = self.graph.above[label]
         if upper == label:
             return Facts()
         facts = self.facts[upper]
-        if self.before[label] == [upper]:
+        if self.graph.before[label] == [upper]:
             facts = self._after(facts, upper, label)
         return facts
 
@@ -242,9 +101,9 @@ class _Interpreter:
     def _phi(self, label: str, one: Instruction) -> Value:
         kind = one.text.split(" [")[0].split(" ")[-1] if not one.text.startswith("<") else "<>"
         ways = re.findall(r"\[ (.+?), %(\"[^\"]+\"|[-\w.$]+) \]", one.text)
-        place = {name: index for index, name in enumerate(self.order)}
+        place = {name: index for index, name in enumerate(self.graph.order)}
         ways = [(value, name) for value, name in ways if name in place]
-        back = [way for way in ways if self._dominates(label, way[1])]
+        back = [way for way in ways if self.graph.dominates(label, way[1])]
         if any(place[name] >= place[label] for _, name in ways) and not back:
             return self._unknown(kind)
         if not back:
@@ -259,7 +118,7 @@ class _Interpreter:
 
     def _step(self, label: str, name: str, value: str, kind: str) -> LinearForm | None:
         """What the value adds to the name in each round, if that is one number; bytes for a pointer."""
-        loop = {one for one in self.order if self._dominates(label, one)}
+        loop = {one for one in self.graph.order if self.graph.dominates(label, one)}
         total = 0
         for _ in range(64):
             if value == name:
@@ -307,11 +166,11 @@ class _Interpreter:
     def _rounds(self, label: str) -> int:
         """How often the loop at this label can go back to its start, at most."""
         best = _NO_LIMIT
-        for end in (one for one in self.before[label] if self._dominates(label, one)):
+        for end in (one for one in self.graph.before[label] if self.graph.dominates(label, one)):
             limit = _NO_LIMIT
-            for part in self.order:
+            for part in self.graph.order:
                 block = self.function.blocks[part]
-                if self._dominates(label, part) and self._dominates(part, end) and len(block.successors) == 2:
+                if self.graph.dominates(label, part) and self.graph.dominates(part, end) and len(block.successors) == 2:
                     limit = min(limit, self._rounds_by(label, end, block))
             best = limit if best == _NO_LIMIT else max(best, limit)
         return best
@@ -321,7 +180,7 @@ class _Interpreter:
         last = block.instructions[-1]
         if last.opcode != "br" or not (match := re.match(r"i1 (\S+),", last.text)):
             return _NO_LIMIT
-        stays = [one for one in block.successors if one == label or self._reaches(one, end, label)]
+        stays = [one for one in block.successors if one == label or self.graph.reaches(one, end, label)]
         made = next((one for one in block.instructions if one.result == match[1]), None)
         if len(stays) != 1 or made is None or made.opcode != "icmp":
             return _NO_LIMIT
@@ -369,8 +228,8 @@ class _Interpreter:
             if one.opcode != "phi":
                 break
             ways = re.findall(r"\[ (.+?), %(\"[^\"]+\"|[-\w.$]+) \]", one.text)
-            back = [value for value, way in ways if self._dominates(label, way)]
-            first = [self._operand(kind, value) for value, way in ways if not self._dominates(label, way)]
+            back = [value for value, way in ways if self.graph.dominates(label, way)]
+            first = [self._operand(kind, value) for value, way in ways if not self.graph.dominates(label, way)]
             if len(back) != 1 or len(first) != 1 or not isinstance(first[0], Whole) or f"{kind} " not in one.text + " ":
                 continue
             step = self._step(label, one.result, back[0], kind)
@@ -378,17 +237,6 @@ class _Interpreter:
             if step is not None and ahead is not None and step.constant:
                 return first[0].form + ahead, step.constant
         return None
-
-    def _reaches(self, start: str, end: str, label: str) -> bool:
-        seen, waiting = set(), [start]
-        while waiting:
-            one = waiting.pop()
-            if one == end:
-                return True
-            if one not in seen and one != label:
-                seen.add(one)
-                waiting += self.function.blocks[one].successors
-        return False
 
     # Values of single instructions.
 

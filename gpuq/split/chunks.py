@@ -22,6 +22,7 @@ class Chunks:
 
     groups: int
     speeds: list[float | None]
+    only_probe: bool = False
     first_groups: int = field(init=False)
     left: list[tuple[int, int]] = field(init=False)
     done: list[list[tuple[int, int, float]]] = field(init=False)
@@ -52,7 +53,7 @@ class Chunks:
                 if any(start <= first and end <= stop for start, stop in self.left):
                     self._remove(first, end)
                     return first, end
-            if not self.left:
+            if not self.left or self.only_probe:
                 return None
             count = self._length(device)
             if count == 0:

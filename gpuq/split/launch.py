@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gpuq.errors import BadInput
 from gpuq.split import pocl
-from gpuq.split.access import Argument, IndexSpace
 from gpuq.split.llvm_text import Module, read
+from gpuq.split.values import Argument, IndexSpace
 from gpuq.split.verdict import SplitVerdict, judge
 
 _FIX = "docs/split.md describes the file."

@@ -50,10 +50,10 @@ def predict(
         samples = np.clip([known - _HISTORY_POINTS, known, known + _HISTORY_POINTS], 0, 1)
         return _prediction(known, samples, f"own history: {entry.runs} runs of this launch")
     try:
-        result = run_parts(launch, verdict, devices, limit_s=limit_s, fill=0)
-        speeds = [one for one in result.speeds if one]
-        share = speeds[0] / sum(speeds) if len(speeds) > 1 else 1.0
-        return _prediction(share, np.clip([share - 0.05, share, share + 0.05], 0, 1), "a probe run on copies")
+        places = run_parts(launch, verdict, devices, limit_s=limit_s, fill=0, only_probe=True).places
+        samples = np.array([one / (one + other) for one in places[0] for other in places[1]])
+        if len(samples):
+            return _prediction(best_share(samples), samples, f"a probe on copies, at {len(places[0])} places")
     except Failure:
         pass
     others = history.all(devices)

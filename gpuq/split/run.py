@@ -39,13 +39,17 @@ class WritesMeet(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device."""
+    """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device.
+
+    `places`: of each device its groups per second in each of its chunks.
+    """
 
     buffers: Mapping[str, NDArray[Any]]
     seconds: float
     share: tuple[float, ...]
     speeds: tuple[float | None, ...]
     chunks: tuple[int, ...]
+    places: tuple[tuple[float, ...], ...]
 
 
 class DeviceProcess:
@@ -176,6 +180,7 @@ def run_parts(  # noqa: PLR0913  the ways in which a launch is run
     speeds: Sequence[float | None] | None = None,
     static: Sequence[float] | None = None,
     fill: int | None = None,
+    only_probe: bool = False,
 ) -> Result:
     """Run a launch on the devices, or whole on one. Raises Failure and BadInput.
 
@@ -193,7 +198,7 @@ def run_parts(  # noqa: PLR0913  the ways in which a launch is run
         for process in processes:
             process.answer(deadline - time.monotonic())
         groups = launch.range.groups(dimension)
-        chunks = Chunks(groups, list(speeds or [None] * len(devices)))
+        chunks = Chunks(groups, list(speeds or [None] * len(devices)), only_probe)
         _serve(processes, lambda number: _first_group(processes[number], number, chunks, deadline))
         started = time.perf_counter()
         _serve(processes, lambda number: _rest(processes[number], number, chunks, deadline, static))
@@ -209,6 +214,7 @@ def run_parts(  # noqa: PLR0913  the ways in which a launch is run
             tuple(chunks.share(number) for number in range(len(devices))),
             chunks.rates(),
             tuple(len(one) for one in chunks.done),
+            tuple(tuple((end - first) / max(1e-9, took) for first, end, took in one) for one in chunks.done),
         )
     finally:
         for process in processes:

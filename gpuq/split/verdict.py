@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpuq.split.access import Access, Argument, IndexSpace, NotSplittable, accesses
+from gpuq.split.access import accesses
 from gpuq.split.linear import LinearForm, Symbol, can_meet
 from gpuq.split.llvm_text import Module
+from gpuq.split.values import Access, Argument, IndexSpace, NotSplittable
 
 
 class Correctness(StrEnum):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.split.access import IndexSpace
+from gpuq.split.values import IndexSpace
 
 
 @dataclass(frozen=True)

@@ -50,3 +50,14 @@ def test_a_device_that_would_end_late_takes_nothing():
     chunks = Chunks(10, [1000.0, 0.1])
     assert chunks.take(1) is None
     assert chunks.take(0) is not None
+
+
+def test_a_probe_runs_a_few_groups_at_several_places_and_no_more():
+    chunks = Chunks(10_000, [None, None], only_probe=True)
+    taken = []
+    while (chunk := chunks.take(0)) is not None:
+        chunks.finished(0, *chunk, 0.01)
+        taken.append(chunk)
+    assert len(taken) == 3
+    assert taken[-1][0] - taken[0][0] > 5_000
+    assert sum(end - first for first, end in taken) < 200
