@@ -14,8 +14,8 @@ from gpuq.home import Home
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, load
+from gpuq.split.parts import run_parts
 from gpuq.split.predict import predict
-from gpuq.split.run import run_parts
 from gpuq.split.verdict import Correctness
 
 Facts = dict[str, object]

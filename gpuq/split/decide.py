@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuq.errors import BadInput, Failure
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
-from gpuq.split.run import Result, check, run_parts
+from gpuq.split.parts import Result, check, run_parts
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 CHECK_EVERY = 20

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpuq.errors import Failure
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice
-from gpuq.split.run import run_parts
+from gpuq.split.parts import run_parts
 from gpuq.split.verdict import SplitVerdict
 
 _LEAST_PROGRAMS = 20

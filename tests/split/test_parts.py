@@ -10,7 +10,7 @@ from gpuq.errors import BadInput, Failure
 from gpuq.split.decide import run
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
-from gpuq.split.run import run_parts
+from gpuq.split.parts import run_parts
 from gpuq.split.verdict import Correctness
 from tests.split.corpus import CASES, data
 from tests.split.test_launch import written
