@@ -124,7 +124,7 @@ def _compile(request: dict[str, Any], folder: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Correctness one request from standard input."""
+    """Answer one request from standard input."""
     request = json.load(sys.stdin)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # drivers print what they like
