@@ -1,9 +1,11 @@
 """Who is calling, and whether the request may come from another web page.
 
 On a Unix socket the kernel says who connected, and the settings give that user a role. Over TCP a caller sends the token, or
-the cookie that a browser got in exchange for it and that may only read. Host and Origin are checked for every method, because a
-web page that can POST to gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are compared in
-constant time and never logged.
+the cookie that a browser got in exchange for it. Browsers send a cookie to every port of this machine, so another user's server
+could learn it: by itself it may only read. The same exchange gives the page a key, which it keeps under its own origin, port
+included, and sends as a header to hold, release and cancel jobs; another web page cannot know or send it. Host and Origin are
+checked for every method, because a web page that can POST to gpuq could run commands. `identify` sets `request[CALLER]` or
+raises. Tokens are compared in constant time and never logged.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hmac
 import ipaddress
 import os
 import pwd
+import re
 import socket
 import struct
 import time
@@ -35,7 +38,12 @@ from gpuq.settings import Api
 
 PROBES: Final = frozenset({"/livez", "/readyz"})
 LOGIN: Final = "/login"
-_OPEN: Final = frozenset({("POST", LOGIN), ("GET", "/static/page.css"), ("GET", "/static/icon.svg")})
+PAGE_KEY: Final = "X-Gpuq-Page-Key"
+_OPEN: Final = frozenset(
+    {("POST", LOGIN), *(("GET", f"/static/{name}") for name in ("page.css", "icon.svg", "welcome.js"))}
+)
+_PAGE_ACTIONS: Final = re.compile(r"/api/v1/jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)")
+"""All that the page's key allows."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PEER = struct.Struct("3i")
 
@@ -60,6 +68,14 @@ class Caller:
     def manages(self, owner: str) -> bool:
         """Whether the caller may change the jobs of `owner` and read their output."""
         return owner == self.user or self.role >= Role.OPERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a browser gets for a token: the value of the cookie, and the key of the page's actions."""
+
+    cookie: str
+    page_key: str
 
 
 CALLER: Final = web.RequestKey("caller", Caller)
@@ -128,6 +144,11 @@ def token_matches(given: str, token: str) -> bool:
 def cookie_name(token: str) -> str:
     """The cookie's name, different for each gpuq: browsers share cookies between all ports of a machine."""
     return "gpuq_" + hmac.new(token.encode(), b"gpuq page cookie name", hashlib.sha256).hexdigest()[:8]
+
+
+def page_key(secret: str) -> str:
+    """The key of the page's actions, from the home's token or the digest of a user's."""
+    return hmac.new(secret.encode(), b"gpuq page actions", hashlib.sha256).hexdigest()
 
 
 def cookie_value(token: str) -> str:
@@ -206,14 +227,14 @@ def origin_matches(origin: str, host: str) -> bool:
     return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
-async def cookie_for(given: str, context: ApiContext) -> str:
-    """The value of the page's cookie for a token of a user or of the home. Raises Unauthenticated."""
+async def session_for(given: str, context: ApiContext) -> Session:
+    """The page's session for a token of a user or of the home. Raises Unauthenticated."""
     if token_matches(given, context.token):
-        return cookie_value(context.token)
+        return Session(cookie_value(context.token), page_key(context.token))
     token = await _valid_token(given, context)
     if token is None or not tokens.is_text_of(given, token):
         raise Unauthenticated("This is not a token of this gpuq.")
-    return tokens.cookie_of(token)
+    return Session(tokens.cookie_of(token), page_key(token.digest))
 
 
 async def _caller_over_tcp(request: web.Request, context: ApiContext) -> Caller:
@@ -229,16 +250,20 @@ async def _caller_over_tcp(request: web.Request, context: ApiContext) -> Caller:
         return _caller_of_token(token, "user token", context.settings.api)
     shown = request.cookies.get(cookie_name(context.token), "")
     if token_matches(shown, cookie_value(context.token)):
-        caller = Caller(user_name(os.geteuid()), os.geteuid(), "cookie", Role.ADMIN)
+        caller, secret = Caller(user_name(os.geteuid()), os.geteuid(), "cookie", Role.ADMIN), context.token
     else:
         token = await _valid_token(shown, context)
         if token is None or not token_matches(shown, tokens.cookie_of(token)):
             raise Unauthenticated("This needs a token.")
-        caller = _caller_of_token(token, "cookie", context.settings.api)
-    if request.method not in _SAFE:
-        # Browsers send a cookie to every port of this machine, so another user's server could learn it. So it may only read.
+        caller, secret = _caller_of_token(token, "cookie", context.settings.api), token.digest
+    if request.method not in _SAFE and not _is_page_action(request, secret):
         raise NotPermitted("The page's cookie may only read.", fix="Send the token in the Authorization header.")
     return caller
+
+
+def _is_page_action(request: web.Request, secret: str) -> bool:
+    possible = request.method == "POST" and _PAGE_ACTIONS.fullmatch(request.rel_url.raw_path)
+    return bool(possible) and token_matches(request.headers.get(PAGE_KEY, ""), page_key(secret))
 
 
 async def _valid_token(given: str, context: ApiContext) -> Token | None:

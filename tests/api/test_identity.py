@@ -139,7 +139,7 @@ async def test_a_browser_without_the_cookie_gets_a_login_page_on_every_address(e
         assert "gpuq url" in text
         assert answer.headers["Referrer-Policy"] == "same-origin", "or the form would come with `Origin: null`"
         assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
-    for path in ("/static/page.css", "/static/icon.svg"):
+    for path in ("/static/page.css", "/static/icon.svg", "/static/welcome.js"):
         assert await status(endpoint, "GET", path) == 200
 
 
@@ -163,7 +163,8 @@ async def test_the_login_form_gives_the_cookie_for_the_token_alone(endpoint: End
         async with browser.post(
             "/login", data={"token": f" {TOKEN} "}, headers=origin, allow_redirects=False
         ) as answer:
-            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            assert (answer.status, answer.content_type) == (200, "text/html")
+            assert TOKEN not in await answer.text()
             said = answer.headers["Set-Cookie"]
             assert "HttpOnly" in said
             assert "SameSite=Strict" in said
@@ -269,3 +270,32 @@ async def test_the_token_is_in_no_answer(endpoint: Endpoint) -> None:
         async with endpoint.tcp.get(path, headers=endpoint.bearer, allow_redirects=False) as answer:
             text = await answer.text() + str(answer.headers)
         assert TOKEN not in text, path
+
+
+async def test_the_pages_key_changes_jobs_and_nothing_else(endpoint: Endpoint) -> None:
+    cookie = {identity.cookie_name(TOKEN): identity.cookie_value(TOKEN)}
+    key = identity.page_key(TOKEN)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}", cookies=cookie) as browser:
+
+        async def status_of(path: str, **headers: str) -> int:
+            async with browser.post(path, json={"where": {"ids": [1]}}, headers=headers) as answer:
+                return answer.status
+
+        for verb in ("cancel", "hold", "release"):
+            many = f"/api/v1/jobs/{verb}"
+            assert await status_of(many) == 403
+            for wrong in ("", key[:-1], identity.page_key("another"), identity.cookie_value(TOKEN)):
+                assert await status_of(many, **{identity.PAGE_KEY: wrong}) == 403
+            assert await status_of(many, **{identity.PAGE_KEY: key, "Origin": "http://evil.example"}) == 403
+            assert await status_of(many, **{identity.PAGE_KEY: key}) == 200
+            assert await status_of(f"/api/v1/jobs/1/{verb}", **{identity.PAGE_KEY: key}) == 404
+        for path in (
+            "/api/v1/jobs",
+            "/api/v1/predict",
+            "/api/v1/tokens",
+            "/api/v1/hosts/x/drain",
+            "/api/v1/models/train",
+        ):
+            assert await status_of(path, **{identity.PAGE_KEY: key}) == 403, path
+    async with endpoint.tcp.post("/api/v1/jobs/hold", json={}, headers={identity.PAGE_KEY: key}) as answer:
+        assert answer.status == 401, "the key without the cookie is nothing"

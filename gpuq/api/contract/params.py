@@ -92,6 +92,20 @@ class ListQuery(msgspec.Struct, frozen=True):
     order: Annotated[Literal["newest", "oldest"], Meta(description="Which jobs come first.")] = "newest"
 
 
+class QueuePageQuery(msgspec.Struct, frozen=True):
+    """Which jobs the page of the queue lists."""
+
+    show: Annotated[Literal["waiting", "running", "ended"], Meta(description="Jobs in which states.")] = "waiting"
+    name: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="A part of the name, or a pattern.")] = ""
+    owner: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this user's; `me` is the caller.")] = (
+        ""
+    )
+    sort: Annotated[
+        Literal["place", "newest", "oldest", "name", "owner", "priority"], Meta(description="Which come first.")
+    ] = "place"
+    page: Annotated[int, Meta(ge=1, le=10**6, description="Which page of 100 jobs.")] = 1
+
+
 class LogsQuery(msgspec.Struct, frozen=True):
     """Which part of a job's output."""
 

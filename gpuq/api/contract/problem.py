@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from gpuq.api.contract.schema import Problem
-from gpuq.api.page.render import login_page
+from gpuq.api.page.templates import login_page
 from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

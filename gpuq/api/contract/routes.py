@@ -23,6 +23,7 @@ from gpuq.api.handlers.shadow import shadow
 from gpuq.api.handlers.usage import usage
 from gpuq.api.identity import LOGIN, Role
 from gpuq.api.page import handlers as page
+from gpuq.api.page.queue import queue as queue_page
 from gpuq.messages.submission import Submission
 
 API = "/api/v1"
@@ -87,9 +88,10 @@ _SHADOW = "What sharing would have done."
 _USAGE = "What users and projects had of the devices."
 _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
-    _get("/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
-    _post(LOGIN, page.login, _LOGIN, status=303, media="text/plain", public=True),
-    _get("/static/{name}", page.static, "The page's script and style.", media="text/plain"),
+    _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
+    _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),
+    _post(LOGIN, page.login, _LOGIN, media="text/html", public=True),
+    _get("/static/{name}", page.static, "The scripts and the style of the pages.", media="text/plain"),
     _get("/livez", system.livez, "This process turns.", media="text/plain", public=True),
     _get("/readyz", system.readyz, _READY, schema.Ready, also={503: "They would not."}, public=True),
     _get("/metrics", system.prometheus, "Prometheus metrics.", media="text/plain", role=Role.OPERATOR),

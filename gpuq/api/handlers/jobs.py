@@ -37,7 +37,7 @@ async def jobs(request: web.Request) -> web.Response:
         "limit": query.limit + 1,  # one more, to see whether there is a next page
         "newest_first": query.order == "newest",
     }
-    found, attempts = await context.read(_page, context.store, filters)
+    found, attempts = await context.read(jobs_page, context.store, filters)
     rows = found[: query.limit]
     live = await context.live.read()
     forecasts = await _forecasts(context, rows)
@@ -107,17 +107,6 @@ async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, d
     return await context.analyse(context.models.forecasts, waiting)
 
 
-def _page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:
-    """Jobs and the attempts of their last starts: live attempts in one call, those of ended jobs one by one."""
-    rows = store.jobs(**filters)
-    starts = by_job(store.live_attempts())
-    for row in rows:
-        # Of a gang some attempts may have ended.
-        if row.state not in WAITING and (row.id not in starts or row.record.submission.hosts > 1):
-            starts[row.id] = start_of(store, row)
-    return rows, starts
-
-
 # --- shared with other handlers and the page -------------------------------------------------------------------------
 
 
@@ -159,3 +148,14 @@ def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
     for attempt in attempts:
         found.setdefault(attempt.job, []).append(attempt)
     return found
+
+
+def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:
+    """Jobs and the attempts of their last starts: live attempts in one call, those of ended jobs one by one. Blocks."""
+    rows = store.jobs(**filters)
+    starts = by_job(store.live_attempts())
+    for row in rows:
+        # Of a gang some attempts may have ended.
+        if row.state not in WAITING and (row.id not in starts or row.record.submission.hosts > 1):
+            starts[row.id] = start_of(store, row)
+    return rows, starts

@@ -1,62 +1,95 @@
 // Keeps the page current: asks for it again when the journal moves, and every few seconds for the bars.
-"use strict";
-(() => {
-  const EVERY_MS = 2000;
-  const AT_MOST_EVERY_MS = 400;
-  let last = 0;
-  let waiting = null;
-  let busy = false;
+const EVERY_MS = 2000;
+const AT_MOST_EVERY_MS = 400;
+const EVENTS = ["Submitted", "Launch", "Hold", "Started", "Stop", "Exited", "Requeue", "Archive",
+  "CancelRequested", "HoldRequested", "ReleaseRequested", "LaunchFailed"];
+let last = 0;
+let waiting = null;
+let busy = false;
+let shownAt = new Date();
+let source = null;
 
-  const refresh = async () => {
-    waiting = null;
-    if (busy || document.hidden) return;
-    busy = true;
-    last = Date.now();
-    try {
-      const answer = await fetch("/", { credentials: "same-origin", headers: { Accept: "text/html" } });
-      if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      else lost();
-    } catch {
-      lost();
-    } finally {
-      busy = false;
-    }
-  };
+document.documentElement.classList.add("scripts");
 
-  const soon = () => {
-    if (waiting === null) waiting = setTimeout(refresh, Math.max(0, last + AT_MOST_EVERY_MS - Date.now()));
-  };
+export const soon = () => {
+  if (waiting === null) waiting = setTimeout(refresh, Math.max(0, last + AT_MOST_EVERY_MS - Date.now()));
+};
 
-  // Replaces only the sections that changed, so that focus, selection and scrolling stay where they are.
-  const show = (next) => {
-    document.title = next.title;
-    const fresh = next.querySelectorAll("header, section");
-    const shown = document.querySelectorAll("header, section");
-    if (fresh.length !== shown.length) return void document.body.replaceWith(next.body);
-    fresh.forEach((part, index) => {
-      if (part.innerHTML === shown[index].innerHTML) return;
-      const focused = position(shown[index]);
-      const scrolled = [...shown[index].querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
-      shown[index].innerHTML = part.innerHTML;
-      shown[index].querySelectorAll(".scroll").forEach((box, at) => box.scrollTo(...(scrolled[at] || [0, 0])));
-      if (focused >= 0) shown[index].querySelectorAll("[tabindex]")[focused]?.focus({ preventScroll: true });
-    });
-  };
-
-  const position = (part) => [...part.querySelectorAll("[tabindex]")].indexOf(document.activeElement);
-
-  const lost = () => {
-    const health = document.querySelector(".health");
-    if (!health) return;
-    health.className = "health bad";
-    health.lastChild.textContent = "gpuq does not answer; what you see is old";
-  };
-
-  if (window.EventSource) {
-    const source = new EventSource("/api/v1/events");
-    for (const name of ["Submitted", "Launch", "Hold", "Started", "Stop", "Exited", "Requeue", "Archive",
-      "CancelRequested", "HoldRequested", "ReleaseRequested", "LaunchFailed"]) source.addEventListener(name, soon);
+const refresh = async () => {
+  waiting = null;
+  if (busy || document.hidden) return;
+  busy = true;
+  last = Date.now();
+  try {
+    const answer = await fetch(location.href, { credentials: "same-origin", headers: { Accept: "text/html" } });
+    if (answer.status === 401) return void location.reload();
+    if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    else old();
+  } catch {
+    old();
+  } finally {
+    busy = false;
   }
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
-  setInterval(refresh, EVERY_MS);
-})();
+};
+
+const show = (next) => {
+  shownAt = new Date();
+  document.title = next.title;
+  document.body.classList.remove("stale");
+  for (const id of ["frame", "main"]) morph(document.getElementById(id), next.getElementById(id));
+  document.dispatchEvent(new Event("gpuq:shown"));
+};
+
+const old = () => {
+  document.body.classList.add("stale");
+  const health = document.querySelector(".health");
+  if (!health) return;
+  health.className = "health bad";
+  const text = `gpuq does not answer; what you see is from ${shownAt.toLocaleTimeString()}`;
+  if (health.lastChild.textContent !== text) health.lastChild.textContent = text;
+};
+
+// Makes `shown` like `next` with the fewest changes, so that focus, what is chosen, selected and scrolled stay as they are.
+const morph = (shown, next) => {
+  if (shown.isEqualNode(next) || shown.hasAttribute("data-keep")) return;
+  for (const { name } of [...shown.attributes]) {
+    if (!next.hasAttribute(name) && name !== "open") shown.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
+  const known = new Map([...shown.children].filter((child) => child.id).map((child) => [child.id, child]));
+  let here = shown.firstChild;
+  for (const child of [...next.childNodes]) {
+    const same = child.id && known.get(child.id);
+    if (same && same !== here) {
+      shown.insertBefore(same, here);
+      here = same;
+    }
+    if (!here || (!same && (here.id || child.id)) || here.nodeName !== child.nodeName) {
+      shown.insertBefore(document.importNode(child, true), here);
+      continue;
+    }
+    if (here.nodeType === Node.ELEMENT_NODE) morph(here, child);
+    else if (here.data !== child.data) here.data = child.data;
+    here = here.nextSibling;
+  }
+  while (here) {
+    const gone = here;
+    here = here.nextSibling;
+    if (!(gone.nodeType === Node.ELEMENT_NODE && gone.hasAttribute("data-keep"))) gone.remove();
+  }
+};
+
+// A browser opens few connections to one server: a page that is not looked at gives its own back.
+const listen = () => {
+  if (document.hidden) {
+    source?.close();
+    source = null;
+  } else if (!source) {
+    source = new EventSource("/api/v1/events");
+    for (const name of EVENTS) source.addEventListener(name, soon);
+    soon();
+  }
+};
+document.addEventListener("visibilitychange", listen);
+listen();
+setInterval(refresh, EVERY_MS);

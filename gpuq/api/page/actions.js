@@ -1,0 +1,90 @@
+// Holds, releases and cancels jobs. Cancelling asks once; holding and releasing can be undone.
+import { soon } from "./page.js";
+
+const UNDO = { hold: "release", release: "hold" };
+const DONE = { hold: "Held", release: "Released", cancel: "Cancelled" };
+const POSSIBLE = { hold: ["PENDING"], release: ["HELD"], cancel: ["PENDING", "HELD", "STARTING", "RUNNING"] };
+const toast = document.getElementById("toast");
+
+const element = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
+
+const jobs = (ids) => (ids.length === 1 ? `job ${ids[0]}` : `${ids.length} jobs`);
+
+const say = (text, undo) => {
+  toast.replaceChildren(element("span", text));
+  if (undo) toast.append(element("button", "Undo", { type: "button", onclick: undo }));
+  toast.append(element("button", "Close", { type: "button", onclick: () => toast.replaceChildren() }));
+};
+
+const ask = (verb, ids) => new Promise((settle) => {
+  const dialog = element("dialog", "");
+  const many = ids.length > 1;
+  dialog.setAttribute("aria-labelledby", "question");
+  const form = element("form", "", { method: "dialog" });
+  form.append(
+    element("h2", `Cancel ${jobs(ids)}?`, { id: "question" }),
+    element("p", `${many ? "Those that run are" : "If it runs, it is"} stopped. This cannot be undone.`),
+    element("button", many ? "Keep them" : "Keep it", { value: "", autofocus: true }),
+    element("button", `Cancel ${jobs(ids)}`, { value: "yes", className: "danger" }),
+  );
+  dialog.append(form);
+  dialog.addEventListener("close", () => {
+    settle(dialog.returnValue === "yes");
+    dialog.remove();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
+const act = async (verb, ids, undoing = false) => {
+  if (!ids.length) return void say(`No chosen job can be ${verb === "cancel" ? "cancelled" : verb === "hold" ? "held" : "released"}.`);
+  if (verb === "cancel" && !(await ask(verb, ids))) return;
+  let key = null;
+  try {
+    key = localStorage.getItem("gpuq-page-key");
+  } catch {
+    // A browser without storage has no key.
+  }
+  if (!key) return void say("This page may only read. Open it anew with `gpuq open`, or with the address that `gpuq url` prints.");
+  try {
+    const answer = await fetch(`/api/v1/jobs/${verb}`, {
+      method: "POST",
+      credentials: "same-origin",
+      headers: { "Content-Type": "application/json", "X-Gpuq-Page-Key": key },
+      body: JSON.stringify({ where: { ids } }),
+    });
+    const said = await answer.json();
+    if (!answer.ok) return void say(`${said.detail} ${said.hint ?? ""}`);
+    const taken = Object.values(said.jobs).flat();
+    const refused = said.refused.flatMap((one) => one.ids.map((id) => `Job ${id} ${one.why}.`));
+    const words = taken.length ? `${undoing ? "Undone: " : ""}${DONE[verb]} ${jobs(taken)}.` : "";
+    const back = UNDO[verb];
+    say([words, ...refused.slice(0, 3)].join(" "), back && taken.length && !undoing ? () => act(back, taken, true) : null);
+  } catch {
+    say("gpuq does not answer; nothing may have been changed.");
+  }
+  soon();
+};
+
+const chosen = () => [...document.querySelectorAll(".choose:checked")];
+
+const count = () => {
+  const number = document.getElementById("chosen");
+  if (number) number.textContent = `${chosen().length} chosen`;
+};
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.act");
+  if (!button) return;
+  const { verb, job } = button.dataset;
+  if (job) return void act(verb, [Number(job)]);
+  act(verb, chosen().filter((box) => POSSIBLE[verb].includes(box.dataset.state)).map((box) => Number(box.value)));
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.id === "choose-all") {
+    for (const box of document.querySelectorAll(".choose")) box.checked = event.target.checked;
+  }
+  if (event.target.matches("#choose-all, .choose")) count();
+});
+document.addEventListener("gpuq:shown", count);

@@ -1,0 +1,154 @@
+"""The first page: every device on a line, with the jobs that share it; the head of the queue; what ended lately."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+from aiohttp import web
+
+from gpuq.adapters.store.contract import JobRow
+from gpuq.api import visibility
+from gpuq.api.context import ApiContext, context_of
+from gpuq.api.contract.schema import DeviceView, JobLine, ResidentView
+from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
+from gpuq.api.handlers.system import device_list
+from gpuq.api.page.frame import page, shades, strength
+from gpuq.api.page.queue import waiting_row
+from gpuq.api.views import job_line
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.core.state.job import ENDED, JobId, JobState
+from gpuq.format import about, when
+
+_WAITING_SHOWN = 20
+_RECENT_SHOWN = 15
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A bar: parts as (colour class, start, width) in percent of it, and where the promise or the predicted peak ends."""
+
+    parts: list[tuple[str, float, float]]
+    mark: float | None
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A job on a device. `slowdown` is measured, or else `expected`; both None for a job without partners."""
+
+    view: ResidentView
+    shade: str
+    owner: str | None
+    ran_s: float | None
+    left: str
+    slowdown: float | None
+    expected: float | None
+    strength: str
+
+
+@dataclass(frozen=True)
+class DeviceLine:
+    """One line of the first page."""
+
+    view: DeviceView
+    residents: list[Resident]
+    memory: Meter
+    load: Meter
+    remarks: list[str]
+
+
+async def overview(request: web.Request) -> web.Response:
+    """The first page."""
+    context = context_of(request)
+    live = await context.live.read()
+    order = (await waiting_order(context))[:_WAITING_SHOWN]
+    names = await device_names(context, live.view)
+    devices = await device_list(context, live.view, partial(visibility.sees, request))
+    waiting, recent, owners = await context.read(_rows, context, names, [JobId(job) for job in order])
+    now = context.now()
+    lines = [_line(device, owners, now) for device in devices]
+    groups = [(*key, list(found)) for key, found in groupby(lines, key=lambda one: (one.view.kind, one.view.host))]
+    starts = live.view.starts if live.view else {}
+    return await page(
+        request,
+        "overview",
+        live,
+        title="Devices",
+        groups=groups,
+        waiting=[waiting_row(request, row, names, place, starts) for place, row in enumerate(waiting, 1)],
+        recent=[visibility.job(request, line) for line in recent],
+    )
+
+
+def _rows(
+    context: ApiContext, names: DeviceNames, order: list[JobId]
+) -> tuple[list[JobRow], list[JobLine], dict[int, str]]:
+    """(the first waiting jobs in the dispatcher's order, recently ended jobs, owners of running jobs). Blocks."""
+    store = context.store
+    rank = {job: index for index, job in enumerate(order)}
+    pending = store.jobs(states=[JobState.PENDING], **({"ids": order} if order else {"limit": _WAITING_SHOWN}))
+    pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
+    ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
+    recent = [job_line(row, last_attempt(store, row), None, names) for row in ended]
+    ids = [attempt.job for attempt in store.live_attempts()]
+    owners = {int(row.id): row.record.owner for row in (store.jobs(ids=ids) if ids else [])}
+    return pending, recent, owners
+
+
+def _line(device: DeviceView, owners: dict[int, str], now: float) -> DeviceLine:
+    tones = shades([one.job for one in device.residents])
+    residents = [_resident(one, tone, owners, now) for one, tone in zip(device.residents, tones, strict=True)]
+    remarks = [f"Gets no new jobs: {device.unwell}"] if device.unwell else []
+    if device.drained:
+        remarks.append(f"Drained: {device.drained}")
+    if device.throttling:
+        remarks.append("Runs at lower clocks: " + ", ".join(device.throttling).replace("_", " "))
+    if device.xids:
+        remarks.append("Errors of the driver so far: " + ", ".join(f"XID {x}: {n:,}" for x, n in device.xids.items()))
+    return DeviceLine(device, residents, _memory(device, tones), _load(device, tones), remarks)
+
+
+def _resident(one: ResidentView, shade: str, owners: dict[int, str], now: float) -> Resident:
+    started = when(one.started_at)
+    ran = None if started is None else now - started
+    usual = one.forecast.duration_p50_s if one.forecast else None
+    left = ""
+    if ran is not None and usual is not None:
+        left = f"about {about(usual - ran)} left" if usual > ran else f"overdue by {about(ran - usual)}"
+    shared = bool(one.partners)
+    measured, expected = (one.slowdown, one.expected_slowdown) if shared else (None, None)
+    return Resident(one, shade, owners.get(one.job), ran, left, measured, expected, strength(measured or expected))
+
+
+def _load(device: DeviceView, tones: list[str]) -> Meter:
+    """Utilisation of now by job; the mark is the sum of the predicted peaks."""
+    parts = [(tone, one.utilization_pct or 0.0) for one, tone in zip(device.residents, tones, strict=True)]
+    peaks = [one.forecast.peak_utilization_pct if one.forecast else None for one in device.residents]
+    known = [peak for peak in peaks if peak is not None]
+    return _meter(parts, device.utilization_pct, sum(known) if known and len(known) == len(peaks) else None)
+
+
+def _memory(device: DeviceView, tones: list[str]) -> Meter:
+    """Memory of now by job; the mark is the promised memory."""
+    whole = device.total_memory_bytes
+    if not whole:
+        return Meter([], None)
+    pairs = zip(device.residents, tones, strict=True)
+    parts = [(tone, 100 * (one.memory_bytes or 0) / whole) for one, tone in pairs]
+    used, promised = device.used_memory_bytes, device.promised_memory_bytes
+    return _meter(parts, None if used is None else 100 * used / whole, 100 * promised / whole if promised else None)
+
+
+def _meter(parts: list[tuple[str, float]], used: float | None, mark: float | None) -> Meter:
+    """What is used beyond the jobs' parts is drawn as foreign; values beyond 100% are cut off."""
+    known = sum(width for _, width in parts)
+    if used is not None and used > known:
+        parts = [*parts, ("other", used - known)]
+    drawn, start = [], 0.0
+    for shade, width in parts:
+        shown = round(max(0.0, min(width, 100.0 - start)), 2)
+        if shown:
+            drawn.append((shade, round(start, 2), shown))
+        start += shown
+    return Meter(drawn, None if mark is None else round(min(mark, 99.5), 2))

@@ -1,0 +1,59 @@
+"""The templates. All that is put into them is escaped; no markup is made outside of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from gpuq import format as written
+from gpuq.messages.verdicts import label, quantity
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def render(name: str, **values: Any) -> str:
+    """The HTML document of the template `name`."""
+    return _environment().get_template(name).render(values)
+
+
+def login_page(sentence: str) -> str:
+    """The page for a browser without the cookie: `sentence`, and a form for the token."""
+    return render("login.html", sentence=sentence)
+
+
+def welcome(page_key: str) -> str:
+    """A page that keeps the key and leads on to `/`. The browser sends its new cookie: the navigation is from our own page."""
+    return render("welcome.html", page_key=page_key)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "gib": written.gib,
+        "percent": written.percent,
+        "duration": written.duration,
+        "about": written.about,
+        "moment": written.local_time,
+        "clean": written.clean,
+        "slowdown": slowdown,
+        "label": label,
+        "quantity": quantity,
+    }
+    return environment
+
+
+def slowdown(ratio: float | None) -> str:
+    """`+12%` of 1.12."""
+    text = written.slowdown(ratio)
+    return text if ratio is None or text.startswith("-") else f"+{text}"

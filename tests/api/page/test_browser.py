@@ -1,0 +1,169 @@
+"""The web application in a real browser, over a record in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from gpuq.core.state.job import JobId, JobState
+from tests.api.conftest import TOKEN, Endpoint
+from tests.api.page.conftest import Browser
+from tests.api.support import afternoon, record, row
+
+HOSTILE = "\u202egnp.exe <img src=x onerror=\"document.title='broken into'\">"
+ESCAPES = f"{HOSTILE} \x1b]0;broken into\x07"
+VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended")
+
+
+def address(endpoint: Endpoint, path: str = "/") -> str:
+    return f"http://127.0.0.1:{endpoint.port}{path}"
+
+
+def carry_out(endpoint: Endpoint) -> None:
+    """Requests are carried out at once, as a dispatcher would."""
+    after = {"hold": JobState.HELD, "release": JobState.PENDING, "cancel": JobState.CANCELLED}
+
+    def add_requests(verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        for job in jobs:
+            endpoint.store.set_state(job, after[verb])
+
+    endpoint.store.add_requests = add_requests  # type: ignore[method-assign]
+
+
+async def opened(endpoint: Endpoint, browser: Browser, path: str = "/") -> None:
+    """The page `path` of the afternoon, after a login with the token in the address."""
+    afternoon(endpoint.store, endpoint.stream)
+    carry_out(endpoint)
+
+    def open_it() -> None:
+        browser.open(address(endpoint, f"/?token={TOKEN}"))
+        browser.wait(lambda: browser.driver.current_url == address(endpoint))
+        if path != "/":
+            browser.open(address(endpoint, path))
+        browser.find("html.scripts #frame")
+
+    await asyncio.to_thread(open_it)
+
+
+async def test_the_token_leaves_the_address_and_the_page_may_act(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+
+    def hold_and_undo() -> None:
+        browser.press("button[data-verb=hold][data-job='51']")
+        browser.wait_for_text("Held job 51.", "#toast")
+        browser.wait_for_text("HELD", "#job-51")
+        browser.press("#toast button")
+        browser.wait_for_text("Undone: Released job 51.", "#toast")
+        browser.find("button[data-verb=hold][data-job='51']")
+
+    await asyncio.to_thread(hold_and_undo)
+    assert endpoint.store.job_rows[JobId(51)].state is JobState.PENDING
+    assert await asyncio.to_thread(browser.complaints) == []
+
+
+async def test_cancelling_many_asks_once_and_keeps_them_on_no(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+
+    def choose_and_cancel(answer: str) -> None:
+        browser.press("[data-bulk][data-verb=cancel]")
+        browser.wait_for_text("Cancel 2 jobs?", "dialog")
+        assert not browser.violations()
+        browser.press(f"dialog button[value='{answer}']")
+
+    def look() -> None:
+        for job in (49, 50):
+            browser.press(f".choose[value='{job}']")
+        browser.wait_for_text("2 chosen", "#chosen")
+        choose_and_cancel("")
+
+    await asyncio.to_thread(look)
+    assert endpoint.store.job_rows[JobId(49)].state is JobState.PENDING
+    await asyncio.to_thread(choose_and_cancel, "yes")
+    await asyncio.to_thread(browser.wait_for_text, "Cancelled 2 jobs.", "#toast")
+    assert endpoint.store.job_rows[JobId(50)].state is JobState.CANCELLED
+
+
+async def test_the_keyboard_alone_holds_a_job(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+
+    def tab_to_the_button() -> None:
+        for _ in range(60):
+            browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+            here = browser.driver.switch_to.active_element
+            if here.get_attribute("aria-label") == "Hold job 51":
+                here.send_keys(Keys.ENTER)
+                return browser.wait_for_text("Held job 51.", "#toast")
+        raise AssertionError("the tab key never came to the button")
+
+    await asyncio.to_thread(tab_to_the_button)
+
+
+@pytest.mark.parametrize(("shade", "width"), [("light", 1280), ("dark", 390)])
+async def test_axe_finds_nothing_wrong_with_any_view(
+    endpoint: Endpoint, browser: Browser, shade: str, width: int
+) -> None:
+    await opened(endpoint, browser)
+
+    def look() -> dict[str, list[str]]:
+        browser.shade(shade)
+        found = {}
+        browser.size(width, 900)
+        for path in VIEWS:
+            browser.open(address(endpoint, path))
+            browser.find("html.scripts #frame")
+            found[path] = browser.violations()
+            wide = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{path} is wider than {width} pixels"
+        return {view: wrong for view, wrong in found.items() if wrong}
+
+    assert await asyncio.to_thread(look) == {}
+
+
+async def test_hostile_names_are_shown_and_do_nothing(endpoint: Endpoint, browser: Browser) -> None:
+    of = record(time.time(), name=HOSTILE, command=[ESCAPES, ESCAPES], project=HOSTILE)
+    verdict = {"admitted": False, "rule": HOSTILE, "device": HOSTILE, "numbers": [[HOSTILE, HOSTILE]]}
+    endpoint.store.job_rows[JobId(1)] = row(1, of, JobState.PENDING, verdict=verdict)
+    endpoint.store.job_rows[JobId(2)] = row(2, of, JobState.FAILED, reason=ESCAPES)
+    await opened(endpoint, browser)
+
+    def look() -> None:
+        for path in VIEWS:
+            browser.open(address(endpoint, path))
+            browser.find("html.scripts #frame")
+            assert "\u202e" not in browser.driver.page_source
+            assert "\x1b" not in browser.driver.page_source
+            assert not browser.all("img")
+            assert "broken into" not in browser.driver.title
+        assert browser.complaints() == []
+
+    await asyncio.to_thread(look)
+
+
+async def test_ten_thousand_waiting_jobs_make_a_page_of_a_hundred(endpoint: Endpoint, browser: Browser) -> None:
+    now = time.time()
+    for job in range(1000, 11_000):
+        endpoint.store.job_rows[JobId(job)] = row(job, record(now, name=f"sweep-{job}"), JobState.PENDING)
+    await opened(endpoint, browser, "/queue?name=sweep")
+
+    def look() -> None:
+        assert "10,000 jobs" in browser.text("#found")
+        assert len(browser.all("tbody tr")) == 100
+        browser.press("a[rel=next]")
+        browser.wait_for_text("101 to 200 of 10,000", ".pages")
+
+    await asyncio.to_thread(look)
+
+
+async def test_what_is_old_says_so(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    refuse: Any = RuntimeError("the database is gone")
+    endpoint.store.refuse = refuse
+    await asyncio.to_thread(browser.wait_for_text, "gpuq does not answer; what you see is from", ".health")
+    assert "resnet50-imagenet" in await asyncio.to_thread(browser.text)
+    endpoint.store.refuse = None
+    await asyncio.to_thread(browser.wait, lambda: browser.text(".health") == "live")
