@@ -23,6 +23,7 @@ from gpuq.api.handlers.shadow import shadow
 from gpuq.api.handlers.usage import usage
 from gpuq.api.identity import LOGIN, Role
 from gpuq.api.page import handlers as page
+from gpuq.api.page.job import job as job_page
 from gpuq.api.page.queue import queue as queue_page
 from gpuq.messages.submission import Submission
 
@@ -90,6 +91,7 @@ _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
     _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),
+    _get("/jobs/{id}", job_page, "The page of one job.", media="text/html"),
     _post(LOGIN, page.login, _LOGIN, media="text/html", public=True),
     _get("/static/{name}", page.static, "The scripts and the style of the pages.", media="text/plain"),
     _get("/livez", system.livez, "This process turns.", media="text/plain", public=True),

@@ -54,13 +54,13 @@ async def jobs(request: web.Request) -> web.Response:
 
 async def show(request: web.Request) -> web.Response:
     """One job with all its attempts."""
-    view, _ = await _view(request)
+    view, _ = await view_of(request)
     return reply(view)
 
 
 async def explain(request: web.Request) -> web.Response:
     """Why the job waits, or why it runs where it runs."""
-    view, waiting = await _view(request)
+    view, waiting = await view_of(request)
     sentences = [views.STATES[view.state]]
     if view.verdict is not None:
         # While a job waits for a device, the verdict alone says why.
@@ -83,20 +83,6 @@ async def explain(request: web.Request) -> web.Response:
             blink=(view.live.blink if view.live else None) or view.actual.blink,
         )
     )
-
-
-async def _view(request: web.Request) -> tuple[JobView, int | None]:
-    """(the job of the address, how many jobs wait: None unless it is one of them)."""
-    context = context_of(request)
-    row, attempts = await find(context, request.match_info["id"])
-    pending = row.state is JobState.PENDING
-    order = await waiting_order(context) if pending else []
-    live = await context.live.read()
-    names = await device_names(context, live.view)
-    forecast = (await _forecasts(context, [row])).get(row.record.signature)
-    position = order.index(row.id) + 1 if row.id in order else None
-    view = views.job_view(row, attempts, live.view, names, position, forecast)
-    return visibility.job(request, replace(view, dispatcher=live.dispatcher)), len(order) if pending else None
 
 
 async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
@@ -159,3 +145,17 @@ def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict
         if row.state not in WAITING and (row.id not in starts or row.record.submission.hosts > 1):
             starts[row.id] = start_of(store, row)
     return rows, starts
+
+
+async def view_of(request: web.Request) -> tuple[JobView, int | None]:
+    """(the job of the address, how many jobs wait: None unless it is one of them)."""
+    context = context_of(request)
+    row, attempts = await find(context, request.match_info["id"])
+    pending = row.state is JobState.PENDING
+    order = await waiting_order(context) if pending else []
+    live = await context.live.read()
+    names = await device_names(context, live.view)
+    forecast = (await _forecasts(context, [row])).get(row.record.signature)
+    position = order.index(row.id) + 1 if row.id in order else None
+    view = views.job_view(row, attempts, live.view, names, position, forecast)
+    return visibility.job(request, replace(view, dispatcher=live.dispatcher)), len(order) if pending else None

@@ -48,7 +48,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     search = params.given(query.search)
     if search is not None and limit is not None:
         raise BadInput("`search` and `limit` exclude each other.", fix="Leave out one of them.")
-    log = _Log(context, row.id, {attempt.number: attempt for attempt in attempts})
+    log = JobLog(context, row.id, {attempt.number: attempt for attempt in attempts})
     first = await log.read(last, query.offset, _CHUNK)
     if first is None:
         log.check_missing(last)
@@ -62,7 +62,7 @@ async def output(request: web.Request) -> web.StreamResponse:
 
 
 @dataclass
-class _Log:
+class JobLog:
     """The logs of one job's attempts, on this host or on others. `attempts` are those known so far, by number."""
 
     context: ApiContext
@@ -99,7 +99,7 @@ class _Log:
             )
 
 
-async def _piece(log: _Log, number: int, offset: int, limit: int) -> web.Response:
+async def _piece(log: JobLog, number: int, offset: int, limit: int) -> web.Response:
     parts: list[bytes] = []
     position, left = offset, limit
     while left > 0:
@@ -120,7 +120,7 @@ class _Sender:
 
     context: ApiContext
     request: web.Request
-    log: _Log
+    log: JobLog
     number: int
     offset: int
     search: LineSearch | None

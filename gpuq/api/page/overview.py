@@ -16,10 +16,11 @@ from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
 from gpuq.api.handlers.system import device_list
 from gpuq.api.page.frame import page, shades, strength
 from gpuq.api.page.queue import waiting_row
+from gpuq.api.page.why import time_left
 from gpuq.api.views import job_line
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ENDED, JobId, JobState
-from gpuq.format import about, when
+from gpuq.format import when
 
 _WAITING_SHOWN = 20
 _RECENT_SHOWN = 15
@@ -112,10 +113,7 @@ def _line(device: DeviceView, owners: dict[int, str], now: float) -> DeviceLine:
 def _resident(one: ResidentView, shade: str, owners: dict[int, str], now: float) -> Resident:
     started = when(one.started_at)
     ran = None if started is None else now - started
-    usual = one.forecast.duration_p50_s if one.forecast else None
-    left = ""
-    if ran is not None and usual is not None:
-        left = f"about {about(usual - ran)} left" if usual > ran else f"overdue by {about(ran - usual)}"
+    left = time_left(started, one.forecast.duration_p50_s if one.forecast else None, now)
     shared = bool(one.partners)
     measured, expected = (one.slowdown, one.expected_slowdown) if shared else (None, None)
     return Resident(one, shade, owners.get(one.job), ran, left, measured, expected, strength(measured or expected))

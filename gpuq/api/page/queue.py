@@ -14,11 +14,12 @@ from gpuq.api.contract.schema import JobLine
 from gpuq.api.handlers.jobs import device_names, jobs_page, waiting_order
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.page.frame import page
+from gpuq.api.page.why import deciding_numbers
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.format import expected_start
 from gpuq.messages.live import LiveView
-from gpuq.messages.verdicts import RULES, calculation
+from gpuq.messages.verdicts import RULES
 
 PAGE = 100
 SORTED_UP_TO = 2000
@@ -77,7 +78,7 @@ def waiting_row(
     verdict = line.verdict
     if verdict is None:
         return Row(line, place, views.reason_in_words(row, names).rstrip("."), None, about)
-    numbers = calculation(verdict.rule, verdict.admitted, verdict.numbers)
+    numbers = deciding_numbers(verdict)
     device = f"{verdict.device_name}: " if verdict.device_name and numbers else ""
     return Row(line, place, RULES.get(verdict.rule, verdict.rule), numbers and f"{device}{numbers}", about)
 

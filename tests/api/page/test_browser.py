@@ -17,7 +17,7 @@ from tests.api.support import afternoon, record, row
 
 HOSTILE = "\u202egnp.exe <img src=x onerror=\"document.title='broken into'\">"
 ESCAPES = f"{HOSTILE} \x1b]0;broken into\x07"
-VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended")
+VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/jobs/42", "/jobs/51", "/jobs/37")
 
 
 def address(endpoint: Endpoint, path: str = "/") -> str:
@@ -132,7 +132,7 @@ async def test_hostile_names_are_shown_and_do_nothing(endpoint: Endpoint, browse
     await opened(endpoint, browser)
 
     def look() -> None:
-        for path in VIEWS:
+        for path in ("/", "/queue", "/queue?show=ended", "/jobs/1", "/jobs/2"):
             browser.open(address(endpoint, path))
             browser.find("html.scripts #frame")
             assert "\u202e" not in browser.driver.page_source
@@ -140,6 +140,51 @@ async def test_hostile_names_are_shown_and_do_nothing(endpoint: Endpoint, browse
             assert not browser.all("img")
             assert "broken into" not in browser.driver.title
         assert browser.complaints() == []
+
+    await asyncio.to_thread(look)
+
+
+def write_log(endpoint: Endpoint, text: str) -> None:
+    folder = endpoint.settings.home.attempts / "42-1"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "output.log").open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+async def test_a_log_goes_on_while_it_is_written_and_can_be_searched(endpoint: Endpoint, browser: Browser) -> None:
+    lines = [f"step {number} loss {1 / (number + 1):.4f}\n" for number in range(20_000)]
+    await asyncio.to_thread(write_log, endpoint, "".join(lines))
+    await opened(endpoint, browser, "/jobs/42")
+
+    def look() -> None:
+        assert "step 19999 loss" in browser.text("#log pre")
+        assert "step 3 " not in browser.text("#log pre"), "only the end is shown"
+        write_log(endpoint, f"{ESCAPES}\n10%\r20%\r30%\nthe last line\n")
+        browser.wait_for_text("the last line", "#log pre")
+        shown = browser.text("#log pre")
+        assert "<img src=x onerror" in shown
+        assert "30%" in shown
+        for gone in ("\x1b", "\u202e", "20%", "]0;"):
+            assert gone not in shown
+        browser.find("#log input[name=words]").send_keys("STEP 77 ", Keys.ENTER)
+        browser.wait_for_text("1 of 20,00", "#log [role=status]")
+        assert browser.text("#log .hits") == "step 77 loss 0.0128"
+        assert not browser.all("main img")
+        assert browser.complaints() == []
+
+    await asyncio.to_thread(look)
+
+
+async def test_a_waiting_job_says_which_rule_decided_and_who_holds_the_devices(
+    endpoint: Endpoint, browser: Browser
+) -> None:
+    await opened(endpoint, browser, "/queue")
+
+    def look() -> None:
+        browser.press("#job-51 a.jobname")
+        browser.wait_for_text("sum 131%, limit 100%", ".rules [aria-current=step]")
+        assert len(browser.all(".rules .yes")) > 5
+        assert "#44 llama-8b-lora" in browser.text("#why table")
 
     await asyncio.to_thread(look)
 

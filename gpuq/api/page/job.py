@@ -1,0 +1,277 @@
+"""The page of one job: where it is and why, its forecast beside what is measured, its partners, attempts and log."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from aiohttp import web
+
+from gpuq.adapters.store.contract import AttemptRow, Store
+from gpuq.api import visibility
+from gpuq.api.context import ApiContext, context_of
+from gpuq.api.contract.schema import AttemptView, DeviceView, ForecastView, JobView
+from gpuq.api.handlers.jobs import find, view_of
+from gpuq.api.handlers.logs import JobLog
+from gpuq.api.handlers.system import device_list
+from gpuq.api.identity import caller_of
+from gpuq.api.page.frame import page, strength
+from gpuq.api.page.log_text import readable
+from gpuq.api.page.templates import slowdown
+from gpuq.api.page.why import time_left, why
+from gpuq.core.state.job import ENDED, WAITING, JobId
+from gpuq.errors import GpuqError
+from gpuq.format import duration, expected_start, gib, percent, rate, when
+from gpuq.messages.outcome import AttemptOutcome
+
+LOG_SHOWN = 64 * 1024
+WATCHED_S = 900.0
+"""How far back the charts of a running job reach."""
+_PARTNERS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line across a chart at `y` percent from the top, and its words in the legend."""
+
+    name: str
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Numbers over time. `band` is (top, height), `periods` are (left, width), all in percent; `top` is the value of the upper
+    edge, `start` and `end` (Unix seconds) the edges. The script draws what it sees of `value` while the page is open."""
+
+    name: str
+    now: str
+    value: float | None
+    top: float
+    start: float
+    end: float
+    band: tuple[float, float] | None
+    band_text: str
+    marks: list[Mark]
+    periods: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of the table of forecast and actual."""
+
+    name: str
+    forecast: str
+    actual: str
+
+
+async def job(request: web.Request) -> web.Response:
+    """The page of one job."""
+    context = context_of(request)
+    view, waiting = await view_of(request)
+    live = await context.live.read()
+    now = context.now()
+    devices = await device_list(context, live.view, partial(visibility.sees, request))
+    last = view.attempts[-1] if view.attempts and view.state not in WAITING else None
+    partners = await context.read(_partners, context.store, view, last)
+    owners = await context.read(_owners, context.store)
+    names = {one.job: one.name for device in devices for one in device.residents}
+    seen = visibility.sees(request, view.owner)
+    log, next_offset, log_fault = await _log(context, view) if seen else ("", 0, "Its log is not shown to you.")
+    starts = view.expected_start
+    about = expected_start({"p50_unix": starts.p50_unix, "p90_unix": starts.p90_unix}, now) if starts else None
+    live_numbers = view.live
+    slow = live_numbers.slowdown if live_numbers else view.actual.slowdown
+    return await page(
+        request,
+        "job",
+        live,
+        title=f"Job {view.id}",
+        job=view,
+        waiting=waiting,
+        last=last,
+        starts=about,
+        left=time_left(view.started_at_unix, _usual(view.forecast), now) if view.state not in ENDED else "",
+        why=why(view.verdict, devices, names, owners, now) if view.verdict and view.state in WAITING else None,
+        slowdown=slow,
+        strength=strength(slow),
+        charts=_charts(view, last, devices, partners, now) if last and last.started_at else [],
+        compared=_compared(view, last),
+        partners=partners,
+        owners=owners,
+        log=log,
+        next_offset=next_offset,
+        log_fault=log_fault,
+        may_act=caller_of(request).manages(view.owner),
+        reproduce=_reproduce(view) if seen and view.command else None,
+    )
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A job that shares or shared the device, and when (Unix seconds, until now where it still does)."""
+
+    job: int
+    owner: str
+    start: float
+    end: float | None
+
+
+def _partners(store: Store, view: JobView, last: AttemptView | None) -> list[Partner]:
+    """The partners of the last attempt, by the record. Blocks."""
+    ids = sorted({*view.partners, *view.actual.partners})[:_PARTNERS_SHOWN]
+    started = when(last.started_at) if last else None
+    if last is None or started is None or not ids:
+        return []
+    over = when(last.ended_at) or float("inf")
+    owners = {row.id: row.record.owner for row in store.jobs(ids=[JobId(one) for one in ids])}
+    found = []
+    for one in ids:
+        for attempt in store.attempts(JobId(one)):
+            period = _together(attempt, last.devices, started, over)
+            if period is not None:
+                found.append(Partner(one, owners.get(JobId(one), ""), *period))
+    return sorted(found, key=lambda partner: partner.start)
+
+
+def _together(
+    attempt: AttemptRow, devices: Sequence[str], started: float, over: float
+) -> tuple[float, float | None] | None:
+    if attempt.started_at is None or not set(attempt.devices) & set(devices):
+        return None
+    start, end = max(started, attempt.started_at), min(over, attempt.ended_at or float("inf"))
+    return (start, None if end == float("inf") else end) if start < end else None
+
+
+def _owners(store: Store) -> dict[int, str]:
+    ids = [attempt.job for attempt in store.live_attempts()]
+    return {int(row.id): row.record.owner for row in (store.jobs(ids=ids) if ids else [])}
+
+
+async def _log(context: ApiContext, view: JobView) -> tuple[str, int, str | None]:
+    """(the end of the log, the offset after it, why it cannot be shown)."""
+    if not view.attempt:
+        return "", 0, None
+    row, attempts = await find(context, str(view.id))
+    try:
+        log = JobLog(context, row.id, {attempt.number: attempt for attempt in attempts})
+        chunk = await log.read(row.attempt, -LOG_SHOWN, LOG_SHOWN)
+        if chunk is None:
+            log.check_missing(row.attempt)
+    except GpuqError as error:
+        return "", 0, error.message
+    return ("", 0, None) if chunk is None else (readable(chunk.data), chunk.next_offset, None)
+
+
+def _charts(
+    view: JobView, last: AttemptView, devices: Sequence[DeviceView], partners: Sequence[Partner], now: float
+) -> list[Chart]:
+    """Memory inside its forecast, and the rate; periods with a partner are shaded in both."""
+    started, over = when(last.started_at) or now, when(last.ended_at)
+    end = over or now
+    start = started if over else max(started, end - WATCHED_S)
+    span = max(end - start, 1.0)
+    periods = []
+    for partner in partners:
+        left, right = max(start, partner.start), min(end, partner.end or end)
+        if left < right:
+            periods.append((round(100 * (left - start) / span, 2), round(100 * (right - left) / span, 2)))
+    believed, actual, numbers = last.forecast or ForecastView(), last.actual, view.live
+    promised = last.promised_memory_bytes[0] if last.promised_memory_bytes else None
+    device = next((one for one in devices if one.id in last.devices), None)
+    used = numbers.memory_bytes if numbers else None
+    lines: dict[str, tuple[float | None, str]] = {
+        "promise": (promised, "limit: the memory it was promised"),
+        "measured": (actual.peak_memory_bytes, "peak"),
+    }
+    if device and over is None and len(device.residents) > 1:
+        others = sum(one.memory_bytes or 0 for one in device.residents if one.job != view.id)
+        lines["partner"] = (others, "used by its partners")
+    edges = (believed.peak_memory_bytes, believed.upper_memory_bytes)
+    memory = _chart("Memory", gib, used, lines, edges, (start, end), periods)
+    present = numbers.rate if numbers else None
+    alone = actual.alone_rate or (present * numbers.slowdown if present and numbers and numbers.slowdown else None)
+    rates = {"promise": (alone, "alone"), "measured": (actual.shared_rate, "shared")}
+    steps = _chart("Rate", rate, present, rates, (None, None), (start, end), periods)
+    return [chart for chart in (memory, steps) if chart is not None]
+
+
+def _chart(  # noqa: PLR0913, PLR0917 - the parts of a chart
+    name: str,
+    write: Callable[[float | None], str],
+    value: float | None,
+    lines: Mapping[str, tuple[float | None, str]],
+    edges: tuple[float | None, float | None],
+    times: tuple[float, float],
+    periods: list[tuple[float, float]],
+) -> Chart | None:
+    """None where nothing is known."""
+    known = [number for number in (value, *edges, *(line for line, _ in lines.values())) if number]
+    if not known:
+        return None
+    top = 1.15 * max(known)
+
+    def height(number: float) -> float:
+        return round(100 - 100 * number / top, 2)
+
+    expected, upper = edges
+    band = None
+    text = ""
+    if expected is not None and upper is not None:
+        band = (height(upper), max(1.0, round(height(expected) - height(upper), 2)))
+        text = f"forecast: {write(expected)}, at most {write(upper)}"
+    marks = [Mark(kind, height(n), f"{words}: {write(n)}") for kind, (n, words) in lines.items() if n]
+    return Chart(name, write(value), value, top, *times, band, text, marks, periods)
+
+
+def _usual(forecast: ForecastView | None) -> float | None:
+    return forecast.duration_p50_s if forecast else None
+
+
+def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
+    """Forecast against actual; while it runs, against what it uses now."""
+    believed = view.forecast or ForecastView()
+    actual = last.actual if last else AttemptOutcome()
+    lasted = None
+    if view.started_at_unix is not None and view.ended_at_unix is not None:
+        lasted = view.ended_at_unix - view.started_at_unix
+    between = ""
+    if actual.slowdown_low is not None and actual.slowdown_high is not None:
+        between = f" ({slowdown(actual.slowdown_low)} to {slowdown(actual.slowdown_high)})"
+    energy = None if actual.energy_joules is None else f"{actual.energy_joules / 3600:.3g} Wh"
+    at_most = f", at most {gib(believed.upper_memory_bytes)}" if believed.upper_memory_bytes is not None else ""
+    worst = f", at most {slowdown(believed.upper_slowdown)}" if believed.upper_slowdown is not None else ""
+    late = f", nine in ten within {duration(believed.duration_p90_s)}" if believed.duration_p90_s is not None else ""
+    memory, load, slow = (
+        gib(actual.peak_memory_bytes),
+        percent(actual.peak_utilization_pct),
+        slowdown(actual.slowdown) + between,
+    )
+    if view.live is not None:
+        memory, load = f"{gib(view.live.memory_bytes)} now", f"{percent(view.live.utilization_pct)} now"
+        slow = f"{slowdown(view.live.slowdown)} so far" if view.live.slowdown is not None else slow
+    rows = [
+        Compared("Peak memory", gib(believed.peak_memory_bytes) + at_most, memory),
+        Compared("Peak load", percent(believed.peak_utilization_pct), load),
+        Compared("Slowdown", slowdown(believed.expected_slowdown) + worst, slow),
+        Compared("Time", duration(believed.duration_p50_s) + late, duration(lasted)),
+        Compared("Energy", "-", energy or "-"),
+    ]
+    return [row for row in rows if (row.forecast, row.actual) != ("-", "-")]
+
+
+def _reproduce(view: JobView) -> str:
+    """The command that submits the same again."""
+    options: list[str] = []
+    for name, value in (("--name", view.name), ("--project", view.project)):
+        options += [name, value] if value else []
+    if view.priority:
+        options += ["--priority", str(view.priority)]
+    if view.gpus > 1:
+        options += ["--gpus", str(view.gpus)]
+    if view.share != "auto":
+        options += ["--share", view.share]
+    place = f"cd {shlex.quote(view.cwd)} && " if view.cwd else ""
+    return place + shlex.join(["gpuq", "submit", *options, "--", *view.command])
