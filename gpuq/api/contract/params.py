@@ -106,6 +106,14 @@ class QueuePageQuery(msgspec.Struct, frozen=True):
     page: Annotated[int, Meta(ge=1, le=10**6, description="Which page of 100 jobs.")] = 1
 
 
+class TimelineQuery(msgspec.Struct, frozen=True):
+    """Which period and which devices the timeline shows."""
+
+    hours: Annotated[float, Meta(ge=0.01, le=8784, description="How long the period is.")] = 6
+    until: Annotated[int, Meta(ge=1, le=10**11, description="Its end in Unix seconds.")] | UnsetType = UNSET
+    device: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="A part of name, host or type.")] = ""
+
+
 class LogsQuery(msgspec.Struct, frozen=True):
     """Which part of a job's output."""
 

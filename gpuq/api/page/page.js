@@ -1,5 +1,6 @@
 // Keeps the page current: asks for it again when the journal moves, and every few seconds for the bars.
 const EVERY_MS = 2000;
+const ANSWER_WITHIN_MS = 5000;
 const AT_MOST_EVERY_MS = 400;
 const EVENTS = ["Submitted", "Launch", "Hold", "Started", "Stop", "Exited", "Requeue", "Archive",
   "CancelRequested", "HoldRequested", "ReleaseRequested", "LaunchFailed"];
@@ -21,7 +22,8 @@ const refresh = async () => {
   busy = true;
   last = Date.now();
   try {
-    const answer = await fetch(location.href, { credentials: "same-origin", headers: { Accept: "text/html" } });
+    const answer = await fetch(location.href, { credentials: "same-origin", headers: { Accept: "text/html" },
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
     if (answer.status === 401) return void location.reload();
     if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
     else old();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -51,7 +52,7 @@ async def queue(request: web.Request) -> web.Response:
     if query.show == "waiting":
         lines = [waiting_row(request, row, names, places.get(row.id), starts) for row in rows]
     else:
-        lines = [_row(request, row, last.get(row.id), live.view, names) for row in rows]
+        lines = [_row(request, row, last.get(row.id, ()), live.view, names) for row in rows]
     return await page(
         request,
         "queue",
@@ -69,7 +70,7 @@ def waiting_row(
     request: web.Request, row: JobRow, names: DeviceNames, place: int | None, starts: dict[int, tuple[float, float]]
 ) -> Row:
     """A waiting job, with the rule and the numbers that keep it waiting."""
-    line = visibility.job(request, views.job_line(row, None, None, names, place))
+    line = visibility.job(request, views.job_line(row, (), None, names, place))
     moments = views.expected_start(starts.get(row.id) if row.state is JobState.PENDING else None)
     now = context_of(request).now()
     about = expected_start({"p50_unix": moments.p50_unix, "p90_unix": moments.p90_unix}, now) if moments else None
@@ -83,7 +84,7 @@ def waiting_row(
     return Row(line, place, RULES.get(verdict.rule, verdict.rule), numbers and f"{device}{numbers}", about)
 
 
-def _row(request: web.Request, row: JobRow, last: AttemptRow | None, live: LiveView | None, names: DeviceNames) -> Row:
+def _row(request: web.Request, row: JobRow, last: Sequence[AttemptRow], live: LiveView | None, names: DeviceNames) -> Row:
     line = visibility.job(request, views.job_line(row, last, live, names))
     return Row(line, None, line.reason or "", None, None)
 
@@ -98,7 +99,7 @@ def _selection(query: params.QueuePageQuery, caller: Caller, *, sees_all: bool) 
 
 def _look(
     store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]
-) -> tuple[int, list[JobRow], dict[JobId, AttemptRow], bool]:
+) -> tuple[int, list[JobRow], dict[JobId, list[AttemptRow]], bool]:
     """(how many jobs there are, those of this page, their last attempts, whether the sort order fell back to the place)."""
     found = store.select(selection)
     ids = sorted(found, key=lambda job: (found[job] is JobState.HELD, places.get(job, len(places) + 1), job))

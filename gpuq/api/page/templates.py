@@ -47,10 +47,17 @@ def _environment() -> Environment:
         "moment": written.local_time,
         "clean": written.clean,
         "slowdown": slowdown,
+        "arguments": arguments,
         "label": label,
         "quantity": quantity,
     }
     return environment
+
+
+def arguments(command: list[str]) -> str:
+    """What tells commands apart: without the interpreter, and of the script only its name."""
+    script, *others = command[1:] or [""]
+    return " ".join([script.rpartition("/")[2], *others])
 
 
 def slowdown(ratio: float | None) -> str:

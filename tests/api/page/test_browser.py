@@ -12,12 +12,12 @@ from selenium.webdriver.common.keys import Keys
 
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import TOKEN, Endpoint
-from tests.api.page.conftest import Browser
 from tests.api.support import afternoon, record, row
+from tests.support.browser import Browser
 
 HOSTILE = "\u202egnp.exe <img src=x onerror=\"document.title='broken into'\">"
 ESCAPES = f"{HOSTILE} \x1b]0;broken into\x07"
-VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/jobs/42", "/jobs/51", "/jobs/37")
+VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/timeline", "/jobs/42", "/jobs/51", "/jobs/37")
 
 
 def address(endpoint: Endpoint, path: str = "/") -> str:
@@ -132,7 +132,7 @@ async def test_hostile_names_are_shown_and_do_nothing(endpoint: Endpoint, browse
     await opened(endpoint, browser)
 
     def look() -> None:
-        for path in ("/", "/queue", "/queue?show=ended", "/jobs/1", "/jobs/2"):
+        for path in ("/", "/queue", "/queue?show=ended", "/timeline", "/jobs/1", "/jobs/2"):
             browser.open(address(endpoint, path))
             browser.find("html.scripts #frame")
             assert "\u202e" not in browser.driver.page_source

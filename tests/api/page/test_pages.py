@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from html.parser import HTMLParser
 from typing import Any
@@ -137,3 +138,44 @@ async def test_the_page_names_devices_by_their_index(endpoint: Endpoint) -> None
     assert [f"gpu{n}" in text for n in range(4)] == [True] * 4
     assert "FAILEDgpu3" in text, "what has ended names its device too"
     assert "GPU-8f2c41d0" not in text
+
+
+async def test_the_queue_is_filtered_and_sorted(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+
+    async def order(query: str) -> list[int]:
+        async with endpoint.socket.get(f"/queue?{query}") as answer:
+            return [int(job) for job in re.findall(r'<tr id="job-([0-9]+)"', await answer.text())]
+
+    assert await order("") == [51, 49, 50, 53, 52], "held jobs come last"
+    assert await order("sort=oldest") == [49, 50, 51, 52, 53]
+    assert await order("sort=name") == [52, 53, 50, 51, 49]
+    assert await order("name=whisper") == [49]
+    assert await order("name=*-lora&show=running") == [44]
+    assert await order("owner=nobody") == []
+    assert await order("show=ended") == [41, 40, 39, 38, 37]
+
+
+async def test_the_buttons_follow_the_role(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    async with endpoint.tcp.get("/queue", headers=endpoint.bearer) as answer:
+        assert "Hold job 51" in await answer.text()
+    status, made = await endpoint.post("/api/v1/tokens", {"user": "nobody", "role": "user"})
+    assert status == 201, made
+    for path in ("/queue", "/jobs/51", "/jobs/42"):
+        async with endpoint.tcp.get(path, headers={"Authorization": f"Bearer {made['token']}"}) as answer:
+            text = await answer.text()
+            assert answer.status == 200, text
+            assert "data-job" not in text.split('id="log"')[0], "no button of a job"
+            assert "resnet50" not in text
+            assert "vit-large" not in text
+
+
+async def test_a_timeline_has_every_device_and_what_is_to_come(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint, "/timeline")
+    for words in ("gpu0", "gpu3", "#42 resnet50-imagenet", "#40 (out of memory)", "#38 +7%"):
+        assert words in text, words
+    assert "#42" not in (await page(endpoint, "/timeline?device=gpu3")).split("The same")[0]
+    assert "There is no such device" in await page(endpoint, "/timeline?device=elsewhere")
+    assert "#42" not in await page(endpoint, f"/timeline?until={int(time.time()) - 90_000}")

@@ -1,0 +1,44 @@
+"""The geometry of the timeline."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from gpuq.api.contract.schema import ForecastView
+from gpuq.api.page.timeline import Bar, Period, _fades, _lanes
+
+
+def bar(job: int, x: float, width: float) -> Bar:
+    return Bar(job, "", "", "none", x, width, 0.0, None, "", "")
+
+
+def test_jobs_that_share_are_in_lanes_of_their_own_and_a_lane_is_used_again() -> None:
+    lanes = _lanes([bar(1, 0, 50), bar(2, 20, 10), bar(3, 60, 10), bar(4, 61, 5)])
+    assert [[one.job for one in lane] for lane in lanes] == [[1, 3], [2, 4]]
+
+
+@given(some.lists(some.tuples(some.floats(0, 100), some.floats(0.15, 50)), max_size=40))
+def test_bars_of_a_lane_never_overlap_and_none_is_lost(edges: list[tuple[float, float]]) -> None:
+    lanes = _lanes(bar(job, x, width) for job, (x, width) in enumerate(edges))
+    assert sorted(one.job for lane in lanes for one in lane) == list(range(len(edges)))
+    for lane in lanes:
+        assert all(before.x + before.width <= after.x for before, after in pairwise(lane))
+
+
+def test_what_is_to_come_fades_from_the_median_to_nine_in_ten() -> None:
+    period = Period(0, 100)
+    forecast = ForecastView(duration_p50_s=60, duration_p90_s=90)
+    assert _fades(10, forecast, period, 50) == [("likely", 50, 20), ("fade", 70, 30)]
+    assert _fades(10, forecast, period, 80) == [("fade", 80, 20)], "beyond its median"
+    assert _fades(10, ForecastView(), period, 50) == []
+
+
+@pytest.mark.parametrize("hours", [0.02, 1, 6, 24, 168, 720, 8784])
+def test_a_period_of_any_length_has_a_few_ticks_within_it(hours: float) -> None:
+    ticks = Period(1.7e9, 1.7e9 + 3600 * hours).ticks()
+    assert 1 <= len(ticks) <= 9
+    assert all(0 <= at <= 100 for at, _ in ticks)

@@ -1,0 +1,70 @@
+"""Makes the pictures of the web application in docs/pictures: `python -m tests.end_to_end.pictures`. About three minutes.
+
+A real gpuq with eight emulated H100s, and jobs that only wait; Debian's Chromium takes the pictures.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tests.end_to_end.test_gpus import Machine
+from tests.end_to_end.test_web import sign_in
+from tests.support.browser import Browser, started_chromium
+from tests.support.mock_gpus import MockGpus
+from tests.support.site import Site, wait_for
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+KINDS = {"resnet50": (45, 18_000), "bert-large": (40, 24_000), "llama-lora": (90, 60_000), "whisper": (35, 12_000)}
+FIRST_S, SECOND_S = 75, 600
+
+
+def main() -> None:
+    """Run jobs until there is something to see, and take the pictures."""
+    with MockGpus() as gpus:
+        site = Site(interpreters=True, devices_backend="nvml", worker_sample_every_s=0.25)
+        site.env.update(gpus.environ)
+        with site, started_chromium() as chromium:
+            machine = Machine(site, gpus)
+            first = [machine.train(kind, needs, FIRST_S, name=f"{kind}-first") for kind, needs in KINDS.items()]
+            for job in first:
+                site.wait(job, within_s=200)
+            running = [
+                machine.train(kind, needs, SECOND_S, name=f"{kind}-{number}")
+                for number in range(3)
+                for kind, needs in KINDS.items()
+            ]
+            waiting = [machine.train("llama-lora", KINDS["llama-lora"], SECOND_S, name=f"llama-r{n}") for n in range(6)]
+            waiting.append(machine.train("diffusion", (60, 30_000), SECOND_S, name="diffusion-new"))
+            waiting.append(machine.train("pretrain", (60, 30_000), SECOND_S, name="pretrain-8", gpus=8))
+            shared = wait_for(
+                lambda: next((j for j in running if (site.job(j).get("live") or {}).get("slowdown")), None), 90
+            )
+            stuck = next(job for job in waiting if site.job(job)["state"] == "PENDING")
+            _take(Browser(chromium), site, shared, stuck)
+
+
+def _take(browser: Browser, site: Site, shared: int, stuck: int) -> None:
+    views = {
+        "timeline": "/timeline?hours=0.1",
+        "devices": "/",
+        "queue": "/queue",
+        "job": f"/jobs/{shared}",
+        "waiting": f"/jobs/{stuck}",
+    }
+    FOLDER.mkdir(exist_ok=True)
+    sign_in(browser, site, views["job"])
+    time.sleep(float(os.environ.get("WATCH_S", "10")))  # the job's charts show what the open page has seen
+    for name, path in views.items():
+        for size, (width, height) in SIZES.items():
+            for shade in ("light", "dark"):
+                browser.size(width, height)
+                browser.shade(shade)
+                sign_in(browser, site, path)
+                (FOLDER / f"{name}-{size}-{shade}.png").write_bytes(browser.picture())
+
+
+if __name__ == "__main__":
+    main()

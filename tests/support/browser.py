@@ -1,0 +1,111 @@
+"""A real browser: Debian's Chromium, driven by Selenium, without a screen. Tests that need it skip where there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import axe_core_python
+import pytest
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
+PATIENCE_S = 15
+
+
+class Browser:
+    """One window. `complaints` are the browser's own: what the content policy refused, and errors of scripts."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self.driver = driver
+
+    def open(self, address: str) -> None:
+        self.driver.get(address)
+
+    def find(self, selector: str) -> WebElement:
+        return self.wait(lambda: self.driver.find_element(By.CSS_SELECTOR, selector))
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "body") -> str:
+        return str(self.driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def press(self, selector: str) -> None:
+        self.find(selector)
+        self.driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+    def wait(self, condition: Callable[[], Any]) -> Any:
+        from selenium.common.exceptions import WebDriverException
+
+        return WebDriverWait(self.driver, PATIENCE_S, 0.05, (WebDriverException,)).until(lambda _: condition())
+
+    def wait_for_text(self, words: str, selector: str = "body") -> None:
+        self.wait(lambda: words in self.text(selector))
+
+    def violations(self) -> list[str]:
+        """What axe-core finds wrong with the page as it is now."""
+        self.driver.execute_script(AXE.read_text(encoding="utf-8"))
+        script = "const done = arguments[0]; axe.run().then((found) => done(JSON.stringify(found.violations)));"
+        found = json.loads(self.driver.execute_async_script(script))
+        return [f"{one['id']}: {node['html'][:200]} {node['failureSummary']}" for one in found for node in one["nodes"]]
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def shade(self, name: str) -> None:
+        """Prefer `light` or `dark`."""
+        feature = {"name": "prefers-color-scheme", "value": name}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def size(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def picture(self) -> bytes:
+        """What the window shows, as PNG."""
+        return b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chrome]:
+    with started_chromium() as running:
+        yield running
+
+
+@contextmanager
+def started_chromium() -> Iterator[Chrome]:
+    """Skips the test where there is no Chromium."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("there is no `chromium` with `chromedriver`; Debian's packages are chromium and chromium-driver")
+    options = ChromeOptions()
+    options.binary_location = program
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    running = Chrome(options=options, service=ChromeService(driver))
+    running.set_script_timeout(30)
+    try:
+        yield running
+    finally:
+        running.quit()
+
+
+@pytest.fixture
+def browser(chromium: Chrome) -> Iterator[Browser]:
+    chromium.get("about:blank")
+    chromium.get_log("browser")
+    yield Browser(chromium)
+    chromium.get("about:blank")
+    for command in ("Emulation.clearDeviceMetricsOverride", "Network.clearBrowserCookies"):
+        chromium.execute_cdp_cmd(command, {})
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
