@@ -45,7 +45,7 @@ const act = async (verb, ids, undoing = false) => {
   } catch {
     // A browser without storage has no key.
   }
-  if (!key) return void say("This page may only read. Open it anew with `gpuq open`, or with the address that `gpuq url` prints.");
+  if (!key) return void say("This page may only read. Open it again with `gpuq open`, or with the address that `gpuq url` prints.");
   try {
     const answer = await fetch(`/api/v1/jobs/${verb}`, {
       method: "POST",

@@ -12,6 +12,7 @@ import msgspec
 from gpuq.core.state.job import JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, record, row
+from tests.api.test_tokens import OTHER
 
 VOID = ("meta", "link", "rect", "input", "line", "path")
 
@@ -152,7 +153,7 @@ async def test_the_queue_is_filtered_and_sorted(endpoint: Endpoint) -> None:
     assert await order("sort=name") == [52, 53, 50, 51, 49]
     assert await order("name=whisper") == [49]
     assert await order("name=*-lora&show=running") == [44]
-    assert await order("owner=nobody") == []
+    assert await order("owner=elsewhere") == []
     assert await order("show=ended") == [41, 40, 39, 38, 37]
 
 
@@ -160,7 +161,7 @@ async def test_the_buttons_follow_the_role(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     async with endpoint.tcp.get("/queue", headers=endpoint.bearer) as answer:
         assert "Hold job 51" in await answer.text()
-    status, made = await endpoint.post("/api/v1/tokens", {"user": "nobody", "role": "user"})
+    status, made = await endpoint.post("/api/v1/tokens", {"user": OTHER, "role": "user"})
     assert status == 201, made
     for path in ("/queue", "/jobs/51", "/jobs/42"):
         async with endpoint.tcp.get(path, headers={"Authorization": f"Bearer {made['token']}"}) as answer:
