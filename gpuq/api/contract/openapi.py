@@ -57,7 +57,9 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
         string = {"type": "string"}
         gives = {"type": "object", "properties": {"id": string, "event": string, "data": data}, "required": ["data"]}
     fault: dict[str, Any] = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
-    words = re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api/v1").lower()).strip("_") or "page"
+    words = re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api/v1").lower()).strip("_")
+    if route.media == "text/html" and route.method == "GET":
+        words = f"page_{words}".rstrip("_")  # a page and a call may have the same name
     in_path = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
     operation: dict[str, Any] = {
         "summary": route.text,
