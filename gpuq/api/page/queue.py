@@ -84,7 +84,9 @@ def waiting_row(
     return Row(line, place, RULES.get(verdict.rule, verdict.rule), numbers and f"{device}{numbers}", about)
 
 
-def _row(request: web.Request, row: JobRow, last: Sequence[AttemptRow], live: LiveView | None, names: DeviceNames) -> Row:
+def _row(
+    request: web.Request, row: JobRow, last: Sequence[AttemptRow], live: LiveView | None, names: DeviceNames
+) -> Row:
     line = visibility.job(request, views.job_line(row, last, live, names))
     return Row(line, None, line.reason or "", None, None)
 
