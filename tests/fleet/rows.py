@@ -1,6 +1,6 @@
 """The rows of the campaign: each repeats one story, with chances from a seed, and writes down what came of each repetition.
 
-The lines of a row are kept in `measurements/fleet/ROW.jsonl`, and a repetition that stands there is not run again. So a row that
+The lines of a row are kept in `docs/measurements/fleet/ROW.jsonl`, and a repetition that stands there is not run again. So a row that
 was interrupted goes on where it was, also in another checkout, and `--count` may grow. `python -m tests.fleet.rows` prints what
 all rows found. A repetition that had a fault fails its row until its line says under `mended` what was wrong, and where it was
 mended.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "measurements" / "fleet"
+FOLDER = ROOT / "docs/measurements/fleet"
 PRODUCT = ("gpuq", "workers", "migrations", "systemd")
 # Of a line, what is no figure of the story.
 _ABOUT = frozenset({"number", "seed", "times", "took_s", "load", "commit", "fault", "mended"})
