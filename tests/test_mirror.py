@@ -115,6 +115,7 @@ ELSEWHERE = {
     "workers/gpuq_workers/shim/tree.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/mps.py": "tests/workers/test_mps.py",
     "workers/gpuq_workers/shim/serve_unit.py": "tests/workers/shim/test_unit.py",
+    "workers/gpuq_workers/rendezvous.py": "tests/broker/test_checks.py",
     "workers/gpuq_broker/unit.py": "tests/broker/test_serve.py",
     "workers/gpuq_workers/units.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/order_file.py": "tests/workers/test_run_job.py",

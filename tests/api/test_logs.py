@@ -247,6 +247,7 @@ async def test_a_search_gives_the_lines_with_the_text_from_any_host(
         (folder / "output.log").write_bytes(log)
     assert (await body(endpoint, "?search=loss 3")).splitlines() == wanted
     assert (await body(endpoint, "?search=loss 3&offset=-20")).splitlines() == wanted[-1:]
+    assert (await body(endpoint, "?search=loss 3&limit=1")).splitlines() == wanted, "a limit has no effect"
     assert await body(endpoint, "?search=LOSS") == b""
 
 
@@ -262,7 +263,7 @@ async def test_a_search_follows_a_job_to_its_end(endpoint: Endpoint, folder: Pat
         assert await answer.content.read() == b"loss 3\n"
 
 
-@pytest.mark.parametrize("query", ["search=", "search=a&limit=5", "search=a%00b"])
+@pytest.mark.parametrize("query", ["search=", "search=a%00b"])
 async def test_a_search_that_cannot_be_done_is_refused(endpoint: Endpoint, folder: Path, query: str) -> None:
     (folder / "output.log").write_bytes(b"a\n")
     status, problem = await endpoint.get(f"/api/v1/jobs/7/logs?{query}")

@@ -23,7 +23,7 @@ from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
-from gpuq.errors import BadInput, GpuqError, NotFound, Unreachable
+from gpuq.errors import GpuqError, NotFound, Unreachable
 from gpuq.line_search import LineSearch
 
 _CHUNK = 256 * 1024
@@ -46,15 +46,13 @@ async def output(request: web.Request) -> web.StreamResponse:
         )
     limit, last = params.given(query.limit), number or row.attempt
     search = params.given(query.search)
-    if search is not None and limit is not None:
-        raise BadInput("`search` and `limit` exclude each other.", fix="Leave out one of them.")
     log = JobLog(context, row.id, {attempt.number: attempt for attempt in attempts})
     first = await log.read(last, query.offset, _CHUNK)
     if first is None:
         log.check_missing(last)
     # An offset below 0 counts from the end, which only the first read knows.
     offset = max(0, query.offset) if first is None else first.next_offset - len(first.data) - first.dropped
-    if query.follow or limit is None:
+    if query.follow or limit is None or search is not None:
         lines = None if search is None else LineSearch(search)
         only = number is not None
         return await _Sender(context, request, log, last, offset, lines, only=only, follow=query.follow).run()

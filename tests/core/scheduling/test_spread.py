@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpuq.core.scheduling.spread import cheapest_hosts
-from tests.core.builders import job
+from tests.support.nouns import a_job
 
-GANG = replace(job(1), device_count=4, host_count=2)
+GANG = a_job(1, device_count=4, host_count=2)
 
 
 def test_the_cheapest_hosts_give_their_first_devices() -> None:
