@@ -19,7 +19,7 @@ import pytest
 from gpuq.home import host_key
 from tests.support.site import Site, wait_for
 
-# Each process connects to the first one, which tells all of them who has come.
+# Each process connects to the first one, which answers all of them with the ranks that have come.
 MEET = """
 import json, os, socket, sys, time
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -103,9 +103,11 @@ def second(site: Site) -> Iterator[SecondHost]:
 
 
 def logs(site: Site, job: int, attempt: int) -> list[dict[str, Any]]:
+    """What its processes printed. A line is written in parts, and the last may not be whole yet."""
     status, text = site.get(f"/api/v1/jobs/{job}/logs?attempt={attempt}")
     assert status == 200
-    return [json.loads(line.removeprefix("I am ")) for line in text.decode().splitlines()]
+    whole = text.decode().rpartition("\n")[0]
+    return [json.loads(line.removeprefix("I am ")) for line in whole.splitlines()]
 
 
 def submit(site: Site, seconds: float, **fields: Any) -> int:

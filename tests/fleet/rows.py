@@ -2,8 +2,8 @@
 
 The lines of a row are kept in `docs/measurements/fleet/ROW.jsonl`, and a repetition that stands there is not run again. So a
 row that was interrupted goes on where it was, also in another checkout, and `--count` may grow. `python -m tests.fleet.rows`
-prints what all rows found. A repetition that had a fault fails its row until its line says under `mended` what was wrong, and where it was
-mended.
+prints what all rows found. A repetition that had a fault fails its row until its line says under `mended` what was wrong, and
+where it was mended.
 """
 
 from __future__ import annotations

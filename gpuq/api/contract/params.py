@@ -118,7 +118,10 @@ class LogsQuery(msgspec.Struct, frozen=True):
     """Which part of a job's output."""
 
     offset: Offset = 0
-    limit: Annotated[int, Meta(ge=1, le=MAX_PIECE, description="Bytes at most; without effect on `follow` and `search`.")] | UnsetType = UNSET
+    limit: (
+        Annotated[int, Meta(ge=1, le=MAX_PIECE, description="Bytes at most; without effect on `follow` and `search`.")]
+        | UnsetType
+    ) = UNSET
     follow: Annotated[bool, Meta(description="Go on until the job has ended.")] = False
     attempt: Number | UnsetType = UNSET
     search: (

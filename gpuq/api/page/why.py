@@ -54,7 +54,7 @@ QUESTIONS: dict[Rule, str] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class RuleAnswer:
     """One rule. `numbers` are those of the rule that decided."""
 
     rule: str
@@ -82,7 +82,7 @@ class Why:
     sentence: str
     helps: str | None
     device: str | None
-    steps: list[Step]
+    steps: list[RuleAnswer]
     holders: list[Holder]
 
 
@@ -103,7 +103,7 @@ def why(
         here = rule == verdict.rule
         question = QUESTIONS.get(rule, RULES.get(rule, rule)) if isinstance(rule, Rule) else RULES.get(rule, rule)
         answer: Literal["yes", "no", "not asked"] = "not asked" if decided else "no" if here else "yes"
-        steps.append(Step(str(rule), question, answer, numbers if here else None))
+        steps.append(RuleAnswer(str(rule), question, answer, numbers if here else None))
         decided = decided or here
     of = [about_one] if about_one is not None and about_one.residents else list(devices)
     holders = [_holder(device, one, names, owners, now) for device in of for one in device.residents]
