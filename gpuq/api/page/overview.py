@@ -27,7 +27,7 @@ _RECENT_SHOWN = 15
 
 
 @dataclass(frozen=True)
-class Bar:
+class UsageBar:
     """A bar: parts as (colour class, start, width) in percent of it, and where the promise or the predicted peak ends."""
 
     parts: list[tuple[str, float, float]]
@@ -54,8 +54,8 @@ class DeviceLine:
 
     view: DeviceView
     residents: list[Resident]
-    memory: Bar
-    load: Bar
+    memory: UsageBar
+    load: UsageBar
     remarks: list[str]
 
 
@@ -119,7 +119,7 @@ def _resident(one: ResidentView, shade: str, owners: dict[int, str], now: float)
     return Resident(one, shade, owners.get(one.job), ran, left, measured, expected, strength(measured or expected))
 
 
-def _load(device: DeviceView, tones: list[str]) -> Bar:
+def _load(device: DeviceView, tones: list[str]) -> UsageBar:
     """Utilisation of now by job; the mark is the sum of the predicted peaks."""
     parts = [(tone, one.utilization_pct or 0.0) for one, tone in zip(device.residents, tones, strict=True)]
     peaks = [one.forecast.peak_utilization_pct if one.forecast else None for one in device.residents]
@@ -127,18 +127,18 @@ def _load(device: DeviceView, tones: list[str]) -> Bar:
     return _meter(parts, device.utilization_pct, sum(known) if known and len(known) == len(peaks) else None)
 
 
-def _memory(device: DeviceView, tones: list[str]) -> Bar:
+def _memory(device: DeviceView, tones: list[str]) -> UsageBar:
     """Memory of now by job; the mark is the promised memory."""
     whole = device.total_memory_bytes
     if not whole:
-        return Bar([], None)
+        return UsageBar([], None)
     pairs = zip(device.residents, tones, strict=True)
     parts = [(tone, 100 * (one.memory_bytes or 0) / whole) for one, tone in pairs]
     used, promised = device.used_memory_bytes, device.promised_memory_bytes
     return _meter(parts, None if used is None else 100 * used / whole, 100 * promised / whole if promised else None)
 
 
-def _meter(parts: list[tuple[str, float]], used: float | None, mark: float | None) -> Bar:
+def _meter(parts: list[tuple[str, float]], used: float | None, mark: float | None) -> UsageBar:
     """What is used beyond the jobs' parts is drawn as foreign; values beyond 100% are cut off."""
     known = sum(width for _, width in parts)
     if used is not None and used > known:
@@ -149,4 +149,4 @@ def _meter(parts: list[tuple[str, float]], used: float | None, mark: float | Non
         if shown:
             drawn.append((shade, round(start, 2), shown))
         start += shown
-    return Bar(drawn, None if mark is None else round(min(mark, 99.5), 2))
+    return UsageBar(drawn, None if mark is None else round(min(mark, 99.5), 2))
