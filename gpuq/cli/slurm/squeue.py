@@ -7,6 +7,7 @@ import time
 
 from gpuq import format as fmt
 from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.console import STATE_CODES
 from gpuq.cli.slurm.arguments import SlurmParser
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.queue import LIVE, parse_states
@@ -14,15 +15,7 @@ from gpuq.errors import BadInput
 from gpuq.states import ENDED
 
 USUAL = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
-_CODES = {"PENDING": "PD", "HELD": "PD", "STARTING": "CF", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD"}
-_CODES |= {
-    "FAILED": "F",
-    "CANCELLED": "CA",
-    "TIMEOUT": "TO",
-    "OUT_OF_MEMORY": "OOM",
-    "PREEMPTED": "PR",
-    "NODE_FAIL": "NF",
-}
+_CODES = {**STATE_CODES, "HELD": "PD"}
 _NAMES = {"HELD": "PENDING", "STARTING": "CONFIGURING"}
 _TITLES = {"i": "JOBID", "A": "JOBID", "P": "PARTITION", "j": "NAME", "u": "USER", "t": "ST", "T": "STATE", "M": "TIME"}
 _TITLES |= {"D": "NODES", "R": "NODELIST(REASON)", "N": "NODELIST", "r": "REASON", "V": "SUBMIT_TIME", "Q": "PRIORITY"}
@@ -79,7 +72,7 @@ def fields(job: Record, now: float) -> dict[str, str]:
         "j": fmt.clean(job.get("name") or "-"),
     }
     values |= {"u": fmt.clean(job["owner"]), "t": _CODES[state], "T": _NAMES.get(state, state)}
-    values |= {"M": duration(seconds), "D": "1", "N": host, "r": reason, "R": host or f"({reason})"}
+    values |= {"M": fmt.duration(seconds), "D": "1", "N": host, "r": reason, "R": host or f"({reason})"}
     return values | {"V": job["submitted_at"][:19], "Q": str(job["priority"])}
 
 
@@ -96,13 +89,3 @@ def line(pattern: str, values: dict[str, str]) -> str:
         return f"{text:>{int(width or 0)}}" if dot else f"{text:<{int(width or 0)}}"
 
     return _FIELD.sub(filled, pattern).rstrip()
-
-
-def duration(seconds: int) -> str:
-    """As Slurm writes it: `1:05`, `2:00:00`, `3-04:00:00`."""
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}-{hour:02}:{minute:02}:{second:02}"
-    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuq.cli.slurm import sinfo, squeue
+from gpuq import format as fmt
+from gpuq.cli.slurm import sinfo
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply
 
@@ -111,7 +112,7 @@ def test_scancel_ends_jobs_silently_and_names_one_that_is_not_there(run: Slurm, 
     ("seconds", "text"), [(0, "0:00"), (65, "1:05"), (7200, "2:00:00"), (3 * 86400 + 4 * 3600, "3-04:00:00")]
 )
 def test_durations_are_slurms(seconds: int, text: str) -> None:
-    assert squeue.duration(seconds) == text
+    assert fmt.duration(seconds) == text
 
 
 def test_sinfo_says_what_the_devices_of_a_host_do() -> None:
