@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, NotFound
-from gpuq.states import ENDED
 
 _PAGE = 1000
 # So many of the user's jobs are searched for a name, the newest first: a record of years would take minutes.
@@ -54,7 +54,7 @@ def _nth(client: HttpClient, text: str) -> int:
         fix = "Write @ for the job submitted last, and @~1 for the one before it."
         raise BadInput(f"`{text}` is not a job id.", fix=fix)
     place = int(match[1] or 0)
-    for index, job in enumerate(_own(client)):
+    for index, job in enumerate(_own(client, limit=min(_PAGE, place + 1))):
         if index == place:
             return int(job["id"])
     raise NotFound(f"You have not submitted {place + 1} {'job' if place == 0 else 'jobs'}.")
@@ -62,9 +62,9 @@ def _nth(client: HttpClient, text: str) -> int:
 
 def _named(client: HttpClient, name: str, *, only_one: bool) -> int:
     """The newest job of this name; one that has not ended goes before those that have."""
-    jobs = [job for job in _own(client) if job["name"] == name]
-    unfinished = [job for job in jobs if job["state"] not in ENDED]
-    if not jobs:
+    unfinished = [job for job in _own(client, state="waiting,active") if job["name"] == name]
+    newest = next((job for job in chain(unfinished, _own(client, state="ended")) if job["name"] == name), None)
+    if newest is None:
         raise NotFound(
             f"`{name}` is not a job id, and none of your jobs has this name.",
             fix="`gpuq queue --all` lists ids and names; ids are written as 42, or as a range, 42-50.",
@@ -75,14 +75,14 @@ def _named(client: HttpClient, name: str, *, only_one: bool) -> int:
             f"{len(unfinished)} of your jobs that have not ended are called `{name}`: {ids}{', …' * (len(unfinished) > 5)}.",
             fix=f"Give the id, or --name '{name}' to mean all of them.",
         )
-    return int((unfinished or jobs)[0]["id"])
+    return int(newest["id"])
 
 
-def _own(client: HttpClient) -> Iterator[Record]:
-    """The user's jobs, the newest first."""
+def _own(client: HttpClient, *, state: str | None = None, limit: int = _PAGE) -> Iterator[Record]:
+    """The user's jobs, those in a group of states only if it is given, the newest first. Pages are of `limit` jobs."""
     after = None
     for _ in range(_MOST_SEARCHED // _PAGE):
-        page = client.get("/api/v1/jobs", owner="me", limit=_PAGE, after=after)
+        page = client.get("/api/v1/jobs", owner="me", state=state, limit=limit, after=after)
         yield from page["jobs"]
         after = page["next"]
         if after is None:

@@ -9,6 +9,7 @@ import pytest
 from gpuq.cli import job_ids
 from gpuq.cli.client import HttpClient
 from gpuq.errors import BadInput, NotFound
+from gpuq.states import ENDED
 
 
 class Listing:
@@ -19,9 +20,11 @@ class Listing:
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         assert (path, query["owner"]) == ("/api/v1/jobs", "me")
+        ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query["state"]]
+        jobs = [job for job in self.jobs if (job["state"] in ENDED) in ended]
         begin = query["after"] or 0
-        end = begin + 2
-        return {"jobs": self.jobs[begin:end], "next": end if end < len(self.jobs) else None}
+        end = begin + min(2, query["limit"])
+        return {"jobs": jobs[begin:end], "next": end if end < len(jobs) else None}
 
 
 def client(*jobs: tuple[int, str, str]) -> HttpClient:
