@@ -32,12 +32,13 @@ test: setup
 
 # Hosts that boot, break and come back: the campaign of docs/measurements/fleet.md in its short form. It needs root on Debian 12 and the
 # lab's script (`GPUQ_LAB`, default: ../shared/lab/lab), and says why it skips. `ROW=killed COUNT=300` takes the rows of that name, so often;
-# with `BUDGET=600` each begins no repetition after ten minutes.
+# with `BUDGET=600` each begins no repetition after ten minutes, and `SEED=2` draws other chances.
 ROW ?=
 COUNT ?=
 BUDGET ?=
+SEED ?= 1
 test-fleet: setup
-	$(BIN)/python -m pytest -m fleet tests/fleet -s $(if $(ROW),-k "$(ROW)") $(if $(COUNT),--count $(COUNT)) $(if $(BUDGET),--budget $(BUDGET))
+	$(BIN)/python -m pytest -m fleet tests/fleet -s $(if $(ROW),-k "$(ROW)") $(if $(COUNT),--count $(COUNT)) --seed $(SEED) $(if $(BUDGET),--budget $(BUDGET))
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
 # three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.

@@ -14,6 +14,8 @@ from tests.fleet.fleet import DISPATCHERS, WORKERS, Fleet
 from tests.fleet.rows import Row
 
 JOBS = 200
+BETWEEN_S = 1.7
+"""Between two jobs on average: the six hours that the row is asked to last need no more from its 20,000 jobs."""
 LATE_S = 60.0
 """A job that ended longer after its submission than this, beyond what the queue before it took, would count as late."""
 
@@ -95,7 +97,7 @@ def a_storm(fleet: Fleet, chance: random.Random, jobs: int) -> dict[str, Any]:
     try:
         while len(submitted) < jobs:
             submitted.append(fleet.submit(chance.expovariate(1 / 0.5), chance.randrange(4)))
-            time.sleep(chance.expovariate(10))
+            time.sleep(chance.expovariate(1 / BETWEEN_S))
     finally:
         over.set()
         striking.join()
