@@ -9,6 +9,7 @@ faults.py    a driver's error as one with a fix            revision.py  whether 
 clock.py     the database's clock                          claims.py    the fenced start, and the lease of a host's name
 joined.py    hosts that joined, or were invited to
 leadership.py  the lease of the leading dispatcher, and the fence of its commits
+suspension.py  a bound for the locks of a client that is suspended
 migrate.py   upgrade, downgrade, check; the command line
 """
 

@@ -9,48 +9,19 @@ All times are those of the database's clock. Epoch 0 is that of a record that no
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Boolean, Connection, Text, bindparam, case, func, or_, select, update
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
 from gpuq.adapters.store.clock import UnixTime
 from gpuq.adapters.store.contract import Leader
 from gpuq.adapters.store.schema import leadership
+from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.errors import Conflict
 
-SUSPENDED_S = 4.0
-"""PostgreSQL ends a transaction whose dispatcher sends nothing for this long. It may be suspended, and it holds the lock of the
-row: no standby could take over."""
 _OVERTAKEN_FIX: Final = "Nothing needs to be done: this one is started again, as a standby."
 
-
-class EndedIfSuspended(FunctionElement[bool]):
-    """True. From here on PostgreSQL ends the transaction if it is idle for longer than the argument, such as "4000ms".
-
-    A part of the statement that locks the row, because a dispatcher can be suspended between any two statements. SQLite has no
-    transaction that outlasts a connection to a server.
-    """
-
-    type = Boolean()
-    inherit_cache = True
-
-
-@compiles(EndedIfSuspended, "postgresql")
-def _on_postgresql(element: EndedIfSuspended, compiler: SQLCompiler, **given: Any) -> str:
-    after = compiler.process(element.clauses, **given)
-    return f"set_config('idle_in_transaction_session_timeout', {after}, true) IS NOT NULL"
-
-
-@compiles(EndedIfSuspended, "sqlite")
-def _on_sqlite(element: EndedIfSuspended, compiler: SQLCompiler, **given: Any) -> str:
-    return f"{compiler.process(element.clauses, **given)} IS NOT NULL"
-
-
 _COLUMNS = leadership.c
-_ENDED_IF_SUSPENDED = EndedIfSuspended(bindparam("idle", type_=Text()))
 _AGE = UnixTime() - _COLUMNS.renewed_at
 _IS_FREE = or_(
     _COLUMNS.holder.is_(None),
@@ -60,7 +31,7 @@ _IS_FREE = or_(
 )
 _TAKE = (
     update(leadership)
-    .where(_IS_FREE, _ENDED_IF_SUSPENDED)
+    .where(_IS_FREE, ENDED_IF_SUSPENDED)
     .values(
         epoch=case((_COLUMNS.epoch < bindparam("above"), bindparam("above")), else_=_COLUMNS.epoch) + 1,
         holder=bindparam("taker"),
@@ -68,8 +39,8 @@ _TAKE = (
     )
 )
 _MINE = _COLUMNS.epoch == bindparam("mine")
-_RENEW = update(leadership).where(_MINE, _ENDED_IF_SUSPENDED).values(renewed_at=UnixTime())
-_RELEASE = update(leadership).where(_MINE, _ENDED_IF_SUSPENDED).values(holder=None)
+_RENEW = update(leadership).where(_MINE, ENDED_IF_SUSPENDED).values(renewed_at=UnixTime())
+_RELEASE = update(leadership).where(_MINE, ENDED_IF_SUSPENDED).values(holder=None)
 _READ = select(_COLUMNS.epoch, _COLUMNS.holder, _AGE, _COLUMNS.order_key, _COLUMNS.first_attempt)
 
 
@@ -78,7 +49,7 @@ def take(connection: Connection, holder: str, lease_s: float, above: int = 0) ->
 
     It is free if it was released, if `holder` had it before, or if it was not renewed for `lease_s` seconds.
     """
-    values = {"taker": holder, "lease_s": lease_s, "above": above, "idle": _longest_idle()}
+    values = {"taker": holder, "lease_s": lease_s, "above": above}
     if connection.execute(_TAKE, values).rowcount == 0:
         return None
     return read(connection).epoch
@@ -86,13 +57,13 @@ def take(connection: Connection, holder: str, lease_s: float, above: int = 0) ->
 
 def renew(connection: Connection, epoch: int) -> None:
     """Renew the lease of this epoch. Raises Conflict if another dispatcher has taken the leadership since."""
-    if connection.execute(_RENEW, {"mine": epoch, "idle": _longest_idle()}).rowcount == 0:
+    if connection.execute(_RENEW, {"mine": epoch}).rowcount == 0:
         raise overtaken(epoch, read(connection))
 
 
 def release(connection: Connection, epoch: int) -> None:
     """Let the next dispatcher lead at once; does nothing if another one leads already."""
-    connection.execute(_RELEASE, {"mine": epoch, "idle": _longest_idle()})
+    connection.execute(_RELEASE, {"mine": epoch})
 
 
 def share(connection: Connection, order_key: str | None, first_attempt: int | None) -> None:
@@ -115,7 +86,3 @@ def overtaken(epoch: int, leader: Leader) -> Conflict:
     name = "Another dispatcher" if leader.holder is None else f"The dispatcher {leader.holder}"
     sentence = f"{name} has taken over, in epoch {leader.epoch}. This one led in epoch {epoch}; its commit was refused."
     return Conflict(sentence, fix=_OVERTAKEN_FIX)
-
-
-def _longest_idle() -> str:
-    return f"{SUSPENDED_S * 1000:.0f}ms"

@@ -1,7 +1,8 @@
 """How submissions and requests enter the record, in the transaction they are given.
 
 A submission locks the one row of `numbers` first and holds it to the end of the transaction: ids are given out without gaps, in
-the order of commits, and an idempotency key is looked up when no other submission can be under way.
+the order of commits, and an idempotency key is looked up when no other submission can be under way. A process that is suspended
+meanwhile loses the lock: the others can submit again after four seconds.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from gpuq.adapters.store import quotas
 from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
+from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound
 from gpuq.messages.submission import JobRecord, to_core
 
-_TAKE = select(numbers.c.last_job, numbers.c.last_request).with_for_update()
+_TAKE = select(numbers.c.last_job, numbers.c.last_request).where(ENDED_IF_SUSPENDED).with_for_update()
 
 Key = tuple[str, str | None]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.sql import SqlStore
+from gpuq.adapters.store.submit import add_jobs, add_requests
 from gpuq.core.state.job import JobId, JobState
-from gpuq.errors import NotFound
+from gpuq.errors import NotFound, Unreachable
 from tests.adapters.store.samples import a_record
 
 
@@ -80,6 +84,37 @@ def test_racing_submitters_with_one_key_make_one_job(open_record: Callable[[], S
         ids = list(threads.map(lambda each: [each.add_jobs([a_record(f"key-{n}")])[0] for n in range(20)], stores))
     assert ids == [list(range(1, 21))] * 4
     assert len(stores[0].jobs()) == 20
+
+
+@pytest.mark.parametrize("does", ["submit", "request"])
+def test_a_client_suspended_in_the_middle_of_a_submission_does_not_keep_others_from_theirs(
+    postgresql_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """It holds the lock of the numbers from its first statement on, until the server ends its transaction."""
+    monkeypatch.setattr("gpuq.adapters.store.suspension.SUSPENDED_S", 0.2)
+    suspended, other = store_of(postgresql_url), store_of(postgresql_url)
+    assert isinstance(suspended, SqlStore)
+    (job,) = other.add_jobs([a_record()])
+    statements: list[str] = []
+    given: list[JobId] = []
+
+    def suspended_after_the_first_statement(*_: Any) -> None:
+        statements.append(does)
+        if len(statements) == 1:
+            given.extend(other.add_jobs([a_record()]))
+
+    def work() -> None:
+        with suspended._database.writing() as connection:
+            event.listen(connection, "after_cursor_execute", suspended_after_the_first_statement)
+            if does == "submit":
+                add_jobs(connection, [a_record()])
+            else:
+                add_requests(connection, [{"verb": "cancel", "job": job, "by": "ada", "at": 1.0, "body": "{}"}])
+
+    with pytest.raises(Unreachable):
+        work()
+    assert given == [job + 1]
+    assert suspended.add_jobs([a_record()]) == [job + 2]
 
 
 def test_a_request_is_returned_until_it_is_handled(store: Store) -> None:
