@@ -320,6 +320,20 @@ def test_a_job_that_forks_ten_thousand_detached_processes_is_gone_two_seconds_af
     assert host.end(job)["state"] == "CANCELLED"
 
 
+def test_a_user_whose_account_has_expired_keeps_no_other_from_the_devices(host: Host) -> None:
+    host.shell("chage --expiredate 0 bob")
+    refused = [host.submit("bob", "true") for _ in range(8)]
+    ends = [host.end(job) for job in refused]
+    began = time.monotonic()
+    others = [host.submit("ann", "true") for _ in range(8)]
+    assert [host.end(job)["state"] for job in others] == ["COMPLETED"] * 8
+    took_s = time.monotonic() - began
+    host.shell("chage --expiredate -1 bob")
+    assert {(end["state"], end["exit_code"]) for end in ends} == {("FAILED", 126)}
+    assert all("PAM refused a session to its user" in end["reason"] for end in ends)
+    assert took_s < 20, "no device waits for a user who is refused"
+
+
 def test_a_service_account_cannot_submit(host: Host) -> None:
     refused = host.lab.run("one", "env", f"GPUQ_HOME={HOME}", "/opt/gpuq/bin/gpuq", "submit", "--", "true", check=False)
     assert refused.returncode == 5

@@ -77,6 +77,14 @@ def test_an_end_without_a_claim(
     assert (end.ending, end.exit_code) == (ending, code)
 
 
+def test_a_user_who_is_refused_on_the_host_reads_why(tmp_path: Path) -> None:
+    reasons = [end_of(environ("exited", status), False, str(tmp_path)).reason for status in ("224", "226")]
+    assert reasons == [
+        "PAM refused a session to its user, whose account may have expired (exited 224); `journalctl` on its host says more",
+        "its unit could not be set up (exited 226); `journalctl` on its host says more",
+    ]
+
+
 def test_a_stop_explains_a_shim_that_was_asked_to_end(tmp_path: Path) -> None:
     claim(tmp_path, ending="lost", exit_code=143)
     assert end_of(environ("exited", "143"), True, str(tmp_path)).ending == "stopped"

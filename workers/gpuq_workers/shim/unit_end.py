@@ -31,6 +31,12 @@ _EXPLAINED = frozenset(
 )
 # Exit codes that systemd itself gives a process which it could not set up: systemd.exec(5).
 _SYSTEMDS_OWN = range(200, 246)
+# Those that concern the job's user alone, and what was refused.
+_USERS = {
+    216: "this host could not set the groups of its user",
+    217: "this host does not know its user",
+    224: "PAM refused a session to its user, whose account may have expired",
+}
 _NOT_EXECUTABLE = 126
 
 
@@ -66,11 +72,12 @@ def end_of(environ: Mapping[str, str], ordered: bool, job: str) -> JobEnd:
         return JobEnd(endings.HOST_OUT_OF_MEMORY, code, "the kernel killed it: its unit had no memory left")
     if environ.get("SERVICE_RESULT") == "timeout":
         return JobEnd(endings.TIMED_OUT, code, "it ran longer than its limit and was killed")
-    how = f"{environ.get('EXIT_CODE', '?')} {environ.get('EXIT_STATUS', '?')}"
-    if code in _SYSTEMDS_OWN and environ.get("EXIT_CODE") == "exited" and not os.path.lexists(f"{job}/started.json"):
-        return JobEnd(endings.EXITED, _NOT_EXECUTABLE, f"its unit could not be set up ({how}); `journalctl` says why")
     if code is None:
         return JobEnd(endings.LOST, None, "its unit ended without an exit status")
+    how = f"{environ.get('EXIT_CODE', '?')} {environ.get('EXIT_STATUS', '?')}"
+    if code in _SYSTEMDS_OWN and environ.get("EXIT_CODE") == "exited" and not os.path.lexists(f"{job}/started.json"):
+        why = _USERS.get(code, "its unit could not be set up")
+        return JobEnd(endings.EXITED, _NOT_EXECUTABLE, f"{why} ({how}); `journalctl` on its host says more")
     return JobEnd(endings.KILLED, code, f"its supervisor, gpuq's shim process, was ended: {how}")
 
 
