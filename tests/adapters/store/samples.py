@@ -76,8 +76,8 @@ def an_end(at: float = 300.0, **changes: Any) -> dict[str, Any]:
     }
 
 
-def launched(store: Store, host: str = "host") -> AttemptId:
+def launched(store: Store, host: str = "host", **submitted: Any) -> AttemptId:
     """A new job with its first attempt ordered, as the dispatcher commits it."""
-    (job,) = store.add_jobs([a_record()])
+    (job,) = store.add_jobs([a_record(**submitted)])
     store.commit(Commit(jobs=[a_change(job, JobState.STARTING, 1)], launched=[an_attempt(job, host=host)]))
     return AttemptId(job, 1)
