@@ -6,9 +6,10 @@ An option of gpuq that is typed after the script belongs to the script. `warn_mi
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gpuq.cli import console
@@ -17,12 +18,39 @@ from gpuq.errors import BadInput
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from gpuq.cli.client import Record
 
 # What scripts call their parsed options; `time.time` and `self.name` are none.
 _PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
+
+
+_HELP_COLUMN = 28
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Names an option's value once: `-n, --name NAME`."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class _WholeHelp(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        assert isinstance(parser, Parser)
+        print(parser.format_help(whole=True), end="")
+        parser.exit()
+
+
+def _in_short(action: argparse.Action) -> argparse.Action:
+    """The same with the first sentence of its help."""
+    short = copy.copy(action)
+    short.help = (action.help or "").partition(". ")[0].removesuffix(".")
+    return short
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,19 +63,65 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             epilog=epilog,
             allow_abbrev=False,
+            add_help=False,
             # With a width: to find it itself, argparse's formatter would import shutil and three compressors.
-            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-                prog, width=min(100, console.terminal_width()) - 2
+            formatter_class=lambda prog: _HelpFormatter(
+                prog, max_help_position=_HELP_COLUMN, width=min(100, console.terminal_width()) - 2
             ),
         )
         # Let argparse take `-5%` or `-1G` for a value, so that the check of the option itself can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self._command: list[str] = []
-        self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
-        address = "http://HOST:PORT or unix:///PATH of a gpuq (default: this user's)"
-        self.add_argument("--host", metavar="URL", help=address)
-        no_color = "no colour; NO_COLOR in the environment does the same"
-        self.add_argument("--no-color", action="store_true", help=no_color)
+        self._rare: set[argparse.Action] = set()
+        self._of_every_verb = self.add_argument_group("with every verb")
+        add = self._of_every_verb.add_argument
+        add("-h", "--help", action="help", help="show this page")
+        add("--help-all", action=_WholeHelp, nargs=0, help="explain every option in full, as the manual page does")
+        add("--json", action="store_true", help="print JSON, the same as the HTTP API's")
+        address = "the gpuq to ask: http://HOST:PORT or unix:///PATH. Default: this user's."
+        add("--host", metavar="URL", help=address)
+        add("--no-color", action="store_true", help="no colour. NO_COLOR in the environment does the same.")
+
+    def group(self, title: str, *, all_rare: bool = False) -> Callable[..., argparse.Action]:
+        """`add_argument` of a new group of options, which `--help` shows in order.
+
+        `--help` has a line for each option: its help up to the first full stop. Of an option with `rare=True` it has only the
+        name, so that the help of a verb stays on one page; `--help-all` and the manual page have all of it.
+        """
+        added = self.add_argument_group(title)
+
+        def add(*names: str, rare: bool = all_rare, **details: Any) -> argparse.Action:
+            action = added.add_argument(*names, **details)
+            if rare:
+                self._rare.add(action)
+            return action
+
+        return add
+
+    def help_groups(self) -> list[tuple[str, list[argparse.Action]]]:
+        """(title, what is in it) of each group that holds something, those of every verb last."""
+        own = [group for group in self._action_groups if group is not self._of_every_verb]
+        listed = [*own, self._of_every_verb]
+        return [(group.title or "", group._group_actions) for group in listed if group._group_actions]
+
+    def format_help(self, *, whole: bool = False) -> str:
+        """The page of `--help`; with `whole` that of `--help-all`."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, actions in self.help_groups():
+            formatter.start_section(title)
+            rare = [] if whole else [action for action in actions if action in self._rare]
+            for action in actions:
+                if action not in rare:
+                    formatter.add_argument(action if whole else _in_short(action))
+            if rare:
+                names = ", ".join(max(action.option_strings, key=len) for action in rare)
+                lines = console.wrapped(f"also {names}", formatter._width - 2)
+                formatter.add_text("\n".join(lines))
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def parse_args(self, args: Sequence[str], namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
         """As argparse's. While a shell completes the line, this writes the completions instead and ends the process."""

@@ -39,11 +39,18 @@ gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
        gpuq {verb} [OPTIONS] - [ARGS...] < SCRIPT"""
 _EPILOG = """\
 Options stand before the script; everything after it is the script's own.
-A .py file is run by --python, else by the active environment ($VIRTUAL_ENV,
-$CONDA_PREFIX), else by a .venv beside it or here, else by python3 on PATH.
-A script on standard input (-, or -- python -) goes along with the job, up to
-1 MiB. Otherwise a job has nothing on its standard input.
+A .py file is run by --python, else by the active environment, a .venv beside
+it or here, or python3 on PATH. A script on standard input (-, or -- python -)
+goes along with the job, up to 1 MiB.
 """
+_NOTIFY = (
+    "send a message: end,fail:NAME. Of begin, end, fail, requeue and all; or `none`. NAME is a target of yours; "
+    "`gpuq notify --help` says more."
+)
+_MAX_SLOWDOWN = (
+    "budget: 15%% or 1.15. Partners that are expected to slow it more are refused; the upper bound of a forecast "
+    "may be higher."
+)
 
 
 def job_parser(verb: str, summary: str) -> Parser:
@@ -68,39 +75,54 @@ def in_files(parser: Parser, command: list[str], verbatim: bool) -> list[str]:
     return words if script is None or not script.is_file() else words + header.options_of(script, parser.parse_args)
 
 
-def add_job_options(parser: Parser) -> None:
-    """Add all options that describe a job."""
-    add = parser.add_argument
-    add("-n", "-J", "--name", help="a name to show; default: the script's")
-    add("-P", "--project", help="whose work it is; jobs of a project share what is learned")
-    add("--kind", help="name the kind of work yourself; jobs of a kind share what is learned")
-    add("-p", "--priority", help="-1000 to 1000, higher goes first; default 0")
-    add("--share", choices=["auto", "never"], default="auto", help="whether it may share a device; default auto")
-    add("--exclusive", action="store_true", help="same as --share never")
-    budget = "budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher"
-    add("--max-slowdown", metavar="X", help=budget)
-    add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
-    add("--gpus", metavar="N", help="devices it runs on: 2, or any number of a range, 1-4; default one on each host")
-    add("--hosts", metavar="N", help="hosts it runs on at once, with as many devices of each; default 1")
+def add_job_options(parser: Parser, *, named: bool = False) -> None:
+    """Add all options that describe a job, in groups; with `named` the verb's `--help` only has their names."""
+    add = parser.group("the job", all_rare=named)
+    add("-n", "-J", "--name", help="a name to show. Default: the script's.")
+    add("-P", "--project", metavar="NAME", help="whose work it is. Jobs of a project share what is learned.")
+    add("--kind", rare=True, help="name the kind of work yourself. Jobs of a kind share what is learned.")
+    add("-C", "--chdir", metavar="DIR", help="run it in DIR. Default: here.")
+    add("--notify", action="append", default=[], metavar="RULE", help=_NOTIFY)
+
+    add = parser.group("devices and sharing", all_rare=named)
+    add("--gpus", metavar="N", help="devices: 2, or any number of 1-4. Default: one on each host.")
+    add("--hosts", metavar="N", help="hosts at once, with as many devices of each. Default: 1.")
+    add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB. Default: learned.")
+    add("--share", choices=["auto", "never"], default="auto", help="may it share a device? Default: auto.")
+    add("--exclusive", rare=True, action="store_true", help="Same as --share never.")
+    add("--max-slowdown", metavar="X", help=_MAX_SLOWDOWN)
+    blink = "Pause it and its partner by turns, under 1%% of the time, to measure both."
+    add("--blink", rare=True, action="store_true", help=blink)
+
+    add = parser.group("when it runs", all_rare=named)
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
+    add("-p", "--priority", metavar="N", help="-1000 to 1000, higher goes first. Default: 0.")
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
-    add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
-    preemptible = "it saves its work on a signal, so it may be stopped and started again"
-    add("--preemptible", action="store_true", help=preemptible)
-    add("--signal", metavar="NAME", help="the signal to save its work on, as USR1; implies --preemptible; default TERM")
-    blink = "pause it and its partner by turns, under 1%% of the time, to measure both"
-    add("--blink", action="store_true", help=blink)
-    notify = "send a message, as end,fail:NAME (begin, end, fail, requeue, all); none; `gpuq notify --help`"
-    add("--notify", action="append", default=[], metavar="RULE", help=notify)
-    add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
-    add("--python", metavar="PATH", help="the interpreter for a .py script")
-    add("--slurm-env", action="store_true", help="the job gets the SLURM_* variables that scripts read")
-    add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
-    add("--from-snapshot", metavar="KEY", help="run the copy that an earlier --snapshot made; `gpuq show` has its key")
-    variable = "set a variable; NAME alone passes yours"
-    add("-e", "--env", action="append", default=[], metavar="NAME[=VALUE]", help=variable)
+    add("--preemptible", action="store_true", help="may be stopped for others. It saves its work on a signal.")
+    add(
+        "--signal",
+        rare=True,
+        metavar="NAME",
+        help="The signal to save its work on: USR1. Default: TERM; makes it preemptible.",
+    )
+    add("--deadline", rare=True, metavar="WHEN", help="Wanted by then: 8h from now, or 2026-07-01T08:00 (local time).")
+
+    add = parser.group("what it runs with", all_rare=named)
+    add(
+        "-e",
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="set a variable. NAME alone passes yours.",
+    )
     add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
+    add("--python", metavar="PATH", help="the interpreter for a .py script")
+    add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
+    key = "Run the copy that an earlier --snapshot made; `gpuq show` has its key."
+    add("--from-snapshot", rare=True, metavar="KEY", help=key)
+    add("--slurm-env", rare=True, action="store_true", help="The job gets the SLURM_* variables that scripts read.")
 
 
 def submission(

@@ -41,12 +41,22 @@ def test_help_lists_every_verb_with_one_line_each(gpuq: Command) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself_in_80_columns(gpuq: Command, verb: str) -> None:
+def test_every_verb_explains_itself_on_one_page(gpuq: Command, verb: str) -> None:
     done = gpuq(verb, "--help")
     assert done.code == 0
     assert done.out.startswith(f"usage: gpuq {verb}")
     assert "--json" in done.out
-    assert all(len(line) <= 80 for line in done.out.splitlines())
+    lines = done.out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert len(lines) <= 60, "shorten the first sentence of an option, or mark one of few users `rare`"
+
+
+def test_the_page_names_rare_options_which_the_whole_help_explains(gpuq: Command) -> None:
+    page, whole = gpuq("submit", "--help").out, gpuq("submit", "--help-all").out
+    assert "  also --kind\n" in page
+    assert "Jobs of a kind share" not in page
+    assert "Jobs of a kind share" in whole.replace("\n" + " " * 27, " ")
+    assert [line for line in page.splitlines() if line.endswith(":")][:2] == ["the job:", "devices and sharing:"]
 
 
 def test_an_unknown_verb_gets_the_nearest_one(gpuq: Command) -> None:

@@ -27,9 +27,10 @@ def run(words: list[str]) -> int:
         "What gpuq believes of a job, from what evidence, and how sure it is.\n"
         "Nothing is queued or run. Exit code 7 if it could never run.",
     )
-    parser.add_argument("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
-    parser.add_argument("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
-    job_options.add_job_options(parser)
+    add = parser.group("the question")
+    add("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
+    add("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
+    job_options.add_job_options(parser, named=True)
     options, body = job_options.parse(parser, words)
     query = {"beside": options.beside, "device_type": options.device_type}
     return predict(HttpClient.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))

@@ -25,14 +25,14 @@ def run(words: list[str]) -> int:
         "The profile is kept, and lets gpuq predict how long this kind takes on types\n"
         "of device that it never ran on.",
     )
-    add = parser.add_argument
+    add = parser.group("profiling")
     add("--out", metavar="FILE", help="write the profile there too, as JSON")
     add("--from", dest="source", metavar="FILE", help="run nothing: read what a profiler of either framework wrote")
     add("--device-type", metavar="TYPE", help="what the device is called; default: this host's first")
     add("--skip", metavar="N", default="10", help="steps to let pass first; default 10")
     add("--steps", metavar="N", default="20", help="steps to time, and then to record; default 20")
     add("--limit", metavar="TIME", default="5", help="give up after this long: 5 (minutes), 90s; default 5 minutes")
-    job_options.add_job_options(parser)
+    job_options.add_job_options(parser, named=True)
     options, body = job_options.parse(parser, words)
     if "stdin" in body:
         raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")

@@ -32,12 +32,12 @@ def run(words: list[str]) -> int:
         "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
     )
     job_options.add_job_options(parser)
-    add = parser.add_argument
+    add = parser.group("submitting")
     add("--stdin", action="store_true", help="one command per line on stdin, quoted as in a shell")
     add("--wait", action="store_true", help="wait for the end; exit with the job's code")
     add("-f", "--follow", action="store_true", help="follow the output; exit with the job's code")
-    add("--dry-run", action="store_true", help="say what is expected of the job, and do not queue it")
-    add("--parsable", action="store_true", help="print only the id, also on a terminal")
+    add("--dry-run", action="store_true", help="say what is expected of it. The job is not queued.")
+    add("--parsable", rare=True, action="store_true", help="Print only the id, also on a terminal.")
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
     options = parser.parse_args([*job_options.in_files(parser, [] if by_line else command, verbatim), *own])
