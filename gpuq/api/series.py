@@ -146,6 +146,14 @@ class SeriesWriter:
         return self._folder / f"{key[0]}-{key[1]}.jsonl"
 
 
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """At most so many points: neighbours are merged in pairs until there are no more."""
+    found = list(points)
+    while len(found) > most:
+        found = _halved(found)
+    return found
+
+
 def _halved(points: Sequence[Point]) -> list[Point]:
     pairs = zip(points[::2], points[1::2], strict=False)
     return [merged(one, other) for one, other in pairs] + list(points[len(points) & ~1 :])

@@ -138,6 +138,12 @@ class SeriesQuery(msgspec.Struct, frozen=True):
     attempt: Number | UnsetType = UNSET
 
 
+class JobPageQuery(msgspec.Struct, frozen=True):
+    """Which attempt the page of a job draws."""
+
+    attempt: Number | UnsetType = UNSET
+
+
 class EventsQuery(msgspec.Struct, frozen=True):
     """Where the stream of events begins, and which it carries."""
 

@@ -92,7 +92,7 @@ _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
     _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),
-    _get("/jobs/{id}", job_page, "The page of one job.", media="text/html"),
+    _get("/jobs/{id}", job_page, "The page of one job.", media="text/html", query=params.JobPageQuery),
     _get("/timeline", timeline_page, "The page of the timeline.", media="text/html", query=params.TimelineQuery),
     _post(LOGIN, page.login, _LOGIN, media="text/html", public=True),
     _get("/static/{name}", page.static, "The scripts and the style of the pages.", media="text/plain"),

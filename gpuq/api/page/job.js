@@ -1,8 +1,7 @@
-// The page of a job: the log goes on while it is written and can be searched, and the charts fill while the page is open.
+// The page of a job: the log goes on while it is written, and can be searched.
 const SHOWN_CHARACTERS = 400_000;
 const PIECE = 4 * 2 ** 20;
 const HITS_SHOWN = 200;
-const POINTS = 1000;
 const SEQUENCE = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
 const CONTROL = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -89,24 +88,6 @@ const search = async (words) => {
   }
 };
 
-// The API has no series of a job yet: the points are those that this tab has seen.
-const draw = () => {
-  for (const { dataset } of document.querySelectorAll(".point")) {
-    const [top, start, end] = [dataset.top, dataset.start, dataset.end].map(Number);
-    const key = `gpuq-series-${dataset.key}`;
-    let points = JSON.parse(sessionStorage.getItem(key) ?? "[]");
-    if (dataset.value && points.at(-1)?.[0] !== end) points.push([end, Number(dataset.value)]);
-    points = points.filter(([at]) => at >= start).slice(-POINTS);
-    sessionStorage.setItem(key, JSON.stringify(points));
-    const path = points.map(([at, value], index) => {
-      const x = (1000 * (at - start)) / Math.max(1, end - start);
-      // Without a look for ten seconds the line is not drawn on.
-      return `${index && at - points[index - 1][0] < 10 ? "L" : "M"}${x.toFixed(1)} ${(1000 - (1000 * value) / top).toFixed(1)}`;
-    });
-    document.querySelector(`[data-chart="${dataset.for}"]`)?.setAttribute("d", path.join(""));
-  }
-};
-
 if (pre) {
   pre.scrollTop = pre.scrollHeight;
   form.addEventListener("submit", (event) => {
@@ -114,8 +95,4 @@ if (pre) {
     search(form.elements.words.value);
   });
 }
-document.addEventListener("gpuq:shown", () => {
-  draw();
-  follow();
-});
-draw();
+document.addEventListener("gpuq:shown", follow);

@@ -3,59 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, Store
-from gpuq.api import visibility
+from gpuq.api import series, visibility
 from gpuq.api.context import ApiContext, context_of
-from gpuq.api.contract.schema import AttemptView, DeviceView, ForecastView, JobView
+from gpuq.api.contract import params
+from gpuq.api.contract.schema import AttemptView, ForecastView, JobView
 from gpuq.api.handlers.jobs import find, view_of
 from gpuq.api.handlers.logs import JobLog
 from gpuq.api.handlers.system import device_list
 from gpuq.api.identity import caller_of
+from gpuq.api.page.charts import Chart, Period, charts
 from gpuq.api.page.frame import page, strength
 from gpuq.api.page.log_text import readable
 from gpuq.api.page.templates import slowdown
 from gpuq.api.page.why import time_left, why
+from gpuq.api.series import Point
 from gpuq.core.state.job import ENDED, WAITING, JobId
 from gpuq.errors import GpuqError
-from gpuq.format import duration, expected_start, gib, percent, rate, when
+from gpuq.format import duration, expected_start, gib, percent, when
 from gpuq.messages.outcome import AttemptOutcome
 
 LOG_SHOWN = 64 * 1024
-WATCHED_S = 900.0
-"""How far back the charts of a running job reach."""
 _PARTNERS_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A line across a chart at `y` percent from the top, and its words in the legend."""
-
-    name: str
-    y: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Numbers over time. `band` is (top, height), `periods` are (left, width), all in percent; `top` is the value of the upper
-    edge, `start` and `end` (Unix seconds) the edges. The script draws what it sees of `value` while the page is open."""
-
-    name: str
-    now: str
-    value: float | None
-    top: float
-    start: float
-    end: float
-    band: tuple[float, float] | None
-    band_text: str
-    marks: list[Mark]
-    periods: list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -75,13 +50,16 @@ async def job(request: web.Request) -> web.Response:
     now = context.now()
     devices = await device_list(context, live.view, partial(visibility.sees, request))
     last = view.attempts[-1] if view.attempts and view.state not in WAITING else None
-    partners = await context.read(_partners, context.store, view, last)
+    wanted = params.given(params.query(request, params.JobPageQuery).attempt)
+    chosen = next((one for one in view.attempts if one.number == wanted), last)
+    partners = await context.read(_partners, context.store, view, chosen)
     owners = await context.read(_owners, context.store)
     names = {one.job: one.name for device in devices for one in device.residents}
     seen = visibility.sees(request, view.owner)
     log, next_offset, log_fault = await _log(context, view) if seen else ("", 0, "Its log is not shown to you.")
     starts = view.expected_start
     about = expected_start({"p50_unix": starts.p50_unix, "p90_unix": starts.p90_unix}, now) if starts else None
+    drawn, period = await _charts(request, view, chosen, partners, now) if chosen else ([], (now, now))
     live_numbers = view.live
     slow = live_numbers.slowdown if live_numbers else view.actual.slowdown
     return await page(
@@ -97,8 +75,10 @@ async def job(request: web.Request) -> web.Response:
         why=why(view.verdict, devices, names, owners, now) if view.verdict and view.state in WAITING else None,
         slowdown=slow,
         strength=strength(slow),
-        charts=_charts(view, last, devices, partners, now) if last and last.started_at else [],
-        compared=_compared(view, last),
+        chosen=chosen,
+        charts=drawn,
+        period=period,
+        compared=_compared(view, chosen),
         partners=partners,
         owners=owners,
         log=log,
@@ -114,14 +94,15 @@ class Partner:
     """A job that shares or shared the device, and when (Unix seconds, until now where it still does)."""
 
     job: int
+    attempt: int
     owner: str
     start: float
     end: float | None
 
 
 def _partners(store: Store, view: JobView, last: AttemptView | None) -> list[Partner]:
-    """The partners of the last attempt, by the record. Blocks."""
-    ids = sorted({*view.partners, *view.actual.partners})[:_PARTNERS_SHOWN]
+    """The partners of an attempt, by the record. Blocks."""
+    ids = sorted({*view.partners, *(last.actual.partners if last else ())})[:_PARTNERS_SHOWN]
     started = when(last.started_at) if last else None
     if last is None or started is None or not ids:
         return []
@@ -132,7 +113,7 @@ def _partners(store: Store, view: JobView, last: AttemptView | None) -> list[Par
         for attempt in store.attempts(JobId(one)):
             period = _together(attempt, last.devices, started, over)
             if period is not None:
-                found.append(Partner(one, owners.get(JobId(one), ""), *period))
+                found.append(Partner(one, attempt.number, owners.get(JobId(one), ""), *period))
     return sorted(found, key=lambda partner: partner.start)
 
 
@@ -165,65 +146,25 @@ async def _log(context: ApiContext, view: JobView) -> tuple[str, int, str | None
     return ("", 0, None) if chunk is None else (readable(chunk.data), chunk.next_offset, None)
 
 
-def _charts(
-    view: JobView, last: AttemptView, devices: Sequence[DeviceView], partners: Sequence[Partner], now: float
-) -> list[Chart]:
-    """Memory inside its forecast, and the rate; periods with a partner are shaded in both."""
-    started, over = when(last.started_at) or now, when(last.ended_at)
-    end = over or now
-    start = started if over else max(started, end - WATCHED_S)
-    span = max(end - start, 1.0)
-    periods = []
-    for partner in partners:
-        left, right = max(start, partner.start), min(end, partner.end or end)
-        if left < right:
-            periods.append((round(100 * (left - start) / span, 2), round(100 * (right - left) / span, 2)))
-    believed, actual, numbers = last.forecast or ForecastView(), last.actual, view.live
-    promised = last.promised_memory_bytes[0] if last.promised_memory_bytes else None
-    device = next((one for one in devices if one.id in last.devices), None)
-    used = numbers.memory_bytes if numbers else None
-    lines: dict[str, tuple[float | None, str]] = {
-        "promise": (promised, "limit: the memory it was promised"),
-        "measured": (actual.peak_memory_bytes, "peak"),
-    }
-    if device and over is None and len(device.residents) > 1:
-        others = sum(one.memory_bytes or 0 for one in device.residents if one.job != view.id)
-        lines["partner"] = (others, "used by its partners")
-    edges = (believed.peak_memory_bytes, believed.upper_memory_bytes)
-    memory = _chart("Memory", gib, used, lines, edges, (start, end), periods)
-    present = numbers.rate if numbers else None
-    alone = actual.alone_rate or (present * numbers.slowdown if present and numbers and numbers.slowdown else None)
-    rates = {"promise": (alone, "alone"), "measured": (actual.shared_rate, "shared")}
-    steps = _chart("Rate", rate, present, rates, (None, None), (start, end), periods)
-    return [chart for chart in (memory, steps) if chart is not None]
+async def _charts(
+    request: web.Request, view: JobView, chosen: AttemptView, partners: Sequence[Partner], now: float
+) -> tuple[list[Chart], Period]:
+    """(the charts of an attempt, the time that they show)."""
+    context = context_of(request)
+    start = when(chosen.started_at)
+    if start is None or not visibility.sees(request, view.owner):
+        return [], (now, now)
+    end = when(chosen.ended_at) or now
+    shown = [(one.job, one.attempt) for one in partners if visibility.sees(request, one.owner)]
 
+    def read() -> tuple[list[Point], dict[int, list[Point]]]:
+        folder = context.settings.home.series
+        return series.read(folder, view.id, chosen.number), {job: series.read(folder, job, n) for job, n in shown}
 
-def _chart(  # noqa: PLR0913, PLR0917 - the parts of a chart
-    name: str,
-    write: Callable[[float | None], str],
-    value: float | None,
-    lines: Mapping[str, tuple[float | None, str]],
-    edges: tuple[float | None, float | None],
-    times: tuple[float, float],
-    periods: list[tuple[float, float]],
-) -> Chart | None:
-    """None where nothing is known."""
-    known = [number for number in (value, *edges, *(line for line, _ in lines.values())) if number]
-    if not known:
-        return None
-    top = 1.15 * max(known)
-
-    def height(number: float) -> float:
-        return round(100 - 100 * number / top, 2)
-
-    expected, upper = edges
-    band = None
-    text = ""
-    if expected is not None and upper is not None:
-        band = (height(upper), max(1.0, round(height(expected) - height(upper), 2)))
-        text = f"forecast: {write(expected)}, at most {write(upper)}"
-    marks = [Mark(kind, height(n), f"{words}: {write(n)}") for kind, (n, words) in lines.items() if n]
-    return Chart(name, write(value), value, top, *times, band, text, marks, periods)
+    points, of_partners = await context.run(read)
+    shared = [(one.start, one.end or end) for one in partners]
+    numbers = view.live if chosen.ended_at is None else None
+    return charts(chosen, points, of_partners, numbers, shared, (start, end)), (start, end)
 
 
 def _usual(forecast: ForecastView | None) -> float | None:

@@ -1,0 +1,181 @@
+"""Charts of an attempt over time: utilisation, memory within its forecast, rate and power, and when it had partners.
+
+They are SVG, drawn here from the series files: so a page needs no library of charts and can be read without scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from gpuq.api.contract.schema import AttemptView, ForecastView
+from gpuq.api.series import EVERY_S, Point, thinned
+from gpuq.format import gib, percent, rate, watts
+from gpuq.messages.live import LiveNumbers
+
+POINTS = 360
+"""A chart has at most so many points: it is a few hundred pixels wide."""
+_BOX = 1000
+_GAP = 3.5
+_HEADROOM = 1.12
+
+Period = tuple[float, float]
+"""From and to, Unix seconds."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line across a chart at `y` percent from the top, and its words in the legend."""
+
+    name: str
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve: its class, its path in a box of 1000 by 1000, and its words in the legend."""
+
+    name: str
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Numbers over time. `top` is what the upper edge stands for, the lower one is 0; `band` is (top, height) and `periods` are
+    (left, width), all in percent."""
+
+    name: str
+    now: str
+    top: str
+    lines: list[Line]
+    band: tuple[float, float] | None
+    band_text: str
+    marks: list[Mark]
+    periods: list[tuple[float, float]]
+
+
+def charts(
+    last: AttemptView,
+    points: Sequence[Point],
+    partners: Mapping[int, Sequence[Point]],
+    numbers: LiveNumbers | None,
+    shared: Iterable[Period],
+    within: Period,
+) -> list[Chart]:
+    """The charts of an attempt; those of which nothing is known are left out.
+
+    `points` are its own, `partners` those of other jobs by their id; `numbers` are the live ones of an attempt that runs, and
+    `shared` when it had a partner.
+    """
+    start, end = within
+    span = max(end - start, 1.0)
+    periods = []
+    for since, until in shared:
+        left, right = max(start, since), min(end, until)
+        if left < right:
+            periods.append((round(100 * (left - start) / span, 2), round(100 * (right - left) / span, 2)))
+    believed, actual = last.forecast or ForecastView(), last.actual
+    promised = last.promised_memory_bytes[0] if last.promised_memory_bytes else None
+    drawing = _Drawing(thinned(points, POINTS), numbers, within, periods)
+    present, slow = (numbers.rate, numbers.slowdown) if numbers else (None, None)
+    alone = actual.alone_rate or (present * slow if present and slow else None)
+    others = [
+        (f"memory of #{job}", [(one.at, one.memory_bytes) for one in thinned(of, POINTS)])
+        for job, of in partners.items()
+    ]
+    found = [
+        drawing.chart(
+            "Memory",
+            "memory_bytes",
+            gib,
+            {
+                "promise": (promised, "limit: the memory it was promised"),
+                "measured": (actual.peak_memory_bytes, "peak"),
+            },
+            (believed.peak_memory_bytes, believed.upper_memory_bytes),
+            others,
+        ),
+        drawing.chart(
+            "Utilisation",
+            "utilization_pct",
+            percent,
+            {
+                "promise": (believed.peak_utilization_pct, "predicted peak"),
+                "measured": (actual.peak_utilization_pct, "peak"),
+            },
+        ),
+        drawing.chart(
+            "Rate", "rate", rate, {"promise": (alone, "alone"), "measured": (actual.shared_rate, "with partners")}
+        ),
+        drawing.chart("Power of its devices", "power_watts", lambda value: watts(value) or "-", {}),
+    ]
+    return [chart for chart in found if chart is not None]
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    points: list[Point]
+    numbers: LiveNumbers | None
+    within: Period
+    periods: list[tuple[float, float]]
+
+    def chart(
+        self,
+        name: str,
+        field: str,
+        write: Callable[[float | None], str],
+        levels: Mapping[str, tuple[float | None, str]],
+        edges: tuple[float | None, float | None] = (None, None),
+        others: Sequence[tuple[str, Sequence[tuple[float, float | None]]]] = (),
+    ) -> Chart | None:
+        """The chart of one field of the points; None where neither a point nor a level is known."""
+        present = getattr(self.numbers, field, None)
+        own = [(point.at, getattr(point, field)) for point in self.points]
+        if present is not None:
+            own.append((self.within[1], present))
+        values = [value for _, value in own if value is not None]
+        if not values and not any(level for level, _ in levels.values()):
+            return None
+        of_others = [value for _, points in others for _, value in points if value is not None]
+        known = [*values, *of_others, *(edge for edge in edges if edge), *(n for n, _ in levels.values() if n)]
+        top = _HEADROOM * (max(known) or 1.0)
+
+        def height(number: float) -> float:
+            return round(100 - 100 * number / top, 2)
+
+        lines = [Line("partner", path(points, self.within, top), words) for words, points in others]
+        lines.append(Line("series", path(own, self.within, top), name.lower()))
+        expected, upper = edges
+        band, text = None, ""
+        if expected is not None and upper is not None:
+            band = (height(upper), max(1.0, round(height(expected) - height(upper), 2)))
+            text = f"forecast: {write(expected)}, at most {write(upper)}"
+        return Chart(
+            name,
+            f"now {write(present)}" if present is not None else "",
+            write(top),
+            [line for line in lines if line.path],
+            band,
+            text,
+            [Mark(kind, height(n), f"{words}: {write(n)}") for kind, (n, words) in levels.items() if n],
+            self.periods,
+        )
+
+
+def path(points: Sequence[tuple[float, float | None]], within: Period, top: float) -> str:
+    """The points (moment, value) as an SVG path in a box of 1000 by 1000; it is broken where nothing was measured for a while."""
+    start, end = within
+    known = [(at, value) for at, value in points if value is not None and start <= at <= end]
+    steps = [after - before for (before, _), (after, _) in pairwise(known)]
+    longest = _GAP * max(EVERY_S, median(steps)) if steps else EVERY_S
+    found = []
+    before = float("-inf")
+    for at, value in known:
+        x, y = _BOX * (at - start) / max(end - start, 1.0), _BOX - _BOX * value / top
+        found.append(f"{'L' if at - before <= longest else 'M'}{x:.0f} {y:.0f}")
+        before = at
+    return "".join(found)
