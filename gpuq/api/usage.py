@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.contract import Run
 from gpuq.api.contract.schema_predict import UsageGroup
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.job import JobState
@@ -38,8 +38,6 @@ _STATE_OF = {
     Ending.DEVICE_FAILED: JobState.NODE_FAIL,
     Ending.NEVER_STARTED: JobState.NODE_FAIL,
 }
-
-Finished = tuple[JobRow, AttemptRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +58,23 @@ class AttemptUse:
 
 
 def usage(
-    finished: Sequence[Finished],
-    others: Iterable[AttemptRow],
+    runs: Sequence[Run],
+    since: float,
     by: Sequence[str],
     price_per_kwh: float,
-    counts: Callable[[JobRow], bool] = lambda _: True,
+    counts: Callable[[Run], bool] = lambda _: True,
 ) -> tuple[UsageGroup, list[UsageGroup]]:
     """(all together, each group): groups by the names in `by`: `user`, `project`, `week`; weeks in order, largest held first.
 
-    `others` are further attempts that shared devices with `finished`: those that still run. `counts` says whose attempts are in
-    the figures; the rest are partners only.
+    Runs that ended before `since` (Unix seconds) or have not ended are partners only; so are those of which `counts` says no.
     """
-    sharing = _sharing([*(row for _, row in finished), *others])
+    sharing = _sharing(runs)
     groups: dict[tuple[str | None, ...], list[AttemptUse]] = defaultdict(list)
-    for job, row in finished:
-        if counts(job) and row.started_at is not None and row.ended_at is not None:
-            keys = {"user": job.record.owner, "project": job.record.submission.project, "week": week(row.ended_at)}
-            groups[tuple(keys[name] for name in by)].append(_use(job, row, sharing[AttemptId(row.job, row.number)]))
+    for run in runs:
+        if run.ended_at is not None and run.ended_at >= since and counts(run):
+            keys = {"user": run.owner, "project": run.project, "week": week(run.ended_at)}
+            use = _use(run, run.ended_at, sharing[AttemptId(run.job, run.number)])
+            groups[tuple(keys[name] for name in by)].append(use)
     found = [_group(dict(zip(by, key, strict=True)), uses, price_per_kwh) for key, uses in groups.items()]
     found.sort(key=lambda group: (group.week or "", -group.held_hours, group.user or "", group.project or ""))
     return _group({}, [use for uses in groups.values() for use in uses], price_per_kwh), found
@@ -88,29 +86,29 @@ def week(unix: float) -> str:
     return f"{year}-W{number:02}"
 
 
-def end_state(job: JobRow, row: AttemptRow) -> JobState:
+def end_state(run: Run) -> JobState:
     """How this attempt ended, in the words for jobs. Of a job's last attempt that is the job's own state."""
-    if row.number == job.attempt and job.state in _ENDS:
-        return job.state
-    if row.ending == Ending.EXITED and row.exit_code == 0:
+    if run.last and run.job_state in _ENDS:
+        return run.job_state
+    if run.ending == Ending.EXITED and run.exit_code == 0:
         return JobState.COMPLETED
-    if row.ending == Ending.STOPPED:
-        return JobState.PREEMPTED if row.stop_reason is StopReason.PREEMPTED else JobState.CANCELLED
-    return _STATE_OF.get(Ending(row.ending), JobState.FAILED) if row.ending in list(Ending) else JobState.FAILED
+    if run.ending == Ending.STOPPED:
+        return JobState.PREEMPTED if run.stop_reason is StopReason.PREEMPTED else JobState.CANCELLED
+    return _STATE_OF.get(Ending(run.ending), JobState.FAILED) if run.ending in list(Ending) else JobState.FAILED
 
 
 _ENDS = frozenset({*LOST, JobState.COMPLETED, JobState.CANCELLED, JobState.PREEMPTED})
 
 
-def _sharing(rows: Iterable[AttemptRow]) -> Mapping[AttemptId, tuple[float, float]]:
+def _sharing(runs: Iterable[Run]) -> Mapping[AttemptId, tuple[float, float]]:
     """Of each attempt: (device-seconds beside others, its part of the device-seconds that its devices were occupied)."""
     changes: dict[str, list[tuple[float, bool, AttemptId]]] = defaultdict(list)
-    for row in rows:
-        end = float("inf") if row.ended_at is None else row.ended_at
-        if row.started_at is not None and row.started_at < end:
-            for device in row.devices:
-                changes[device].append((row.started_at, True, AttemptId(row.job, row.number)))
-                changes[device].append((end, False, AttemptId(row.job, row.number)))
+    for run in runs:
+        end = float("inf") if run.ended_at is None else run.ended_at
+        attempt = AttemptId(run.job, run.number)
+        for device in run.devices if run.started_at < end else ():
+            changes[device].append((run.started_at, True, attempt))
+            changes[device].append((end, False, attempt))
     found: dict[AttemptId, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for on_device in changes.values():
         present: set[AttemptId] = set()
@@ -123,11 +121,9 @@ def _sharing(rows: Iterable[AttemptRow]) -> Mapping[AttemptId, tuple[float, floa
     return found
 
 
-def _use(job: JobRow, row: AttemptRow, sharing: tuple[float, float]) -> AttemptUse:
-    assert row.started_at is not None
-    assert row.ended_at is not None
-    held = max(0.0, row.ended_at - row.started_at) * len(row.devices) / HOUR_S
-    limit, actual = job.record.submission.time_limit_s, row.actual
+def _use(run: Run, ended_at: float, sharing: tuple[float, float]) -> AttemptUse:
+    held = max(0.0, ended_at - run.started_at) * len(run.devices) / HOUR_S
+    limit, actual = run.time_limit_s, run.actual
     shared, part = sharing[0] / HOUR_S, sharing[1] / HOUR_S
     slowdown = (actual.slowdown if actual else None) if shared else 1.0
     alone = None if slowdown is None or slowdown <= 0 else held - shared + shared / slowdown
@@ -135,10 +131,10 @@ def _use(job: JobRow, row: AttemptRow, sharing: tuple[float, float]) -> AttemptU
     used_at_most = None if peak is None else held * min(peak, 100.0) / 100
     joules, idle = (actual.energy_joules, actual.idle_joules) if actual else (None, None)
     return AttemptUse(
-        job=row.job,
-        state=end_state(job, row),
+        job=run.job,
+        state=end_state(run),
         held=held,
-        requested=None if limit is None else limit * len(row.devices) / HOUR_S,
+        requested=None if limit is None else limit * len(run.devices) / HOUR_S,
         used_at_most=used_at_most,
         idle_at_least=None if used_at_most is None else held - used_at_most,
         shared=shared,

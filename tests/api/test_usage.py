@@ -17,14 +17,16 @@ import asyncio
 import csv
 import io
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Run
 from gpuq.api.contract.schema_predict import UsageGroup
 from gpuq.api.usage import end_state, usage
 from gpuq.core.state.attempt import StopReason
@@ -42,8 +44,6 @@ KWH = 3.6e6
 def ran(
     job: int, owner: str, hours: tuple[float, float], devices: tuple[str, ...], state: JobState, **more: Any
 ) -> tuple[JobRow, AttemptRow]:
-    import msgspec
-
     start, end = (MONDAY + HOUR * hour for hour in hours)
     asked = record(start, project=more.get("project"), time_limit_s=more.get("limit"))
     attempt = AttemptRow(
@@ -52,6 +52,10 @@ def ran(
         stop_reason=more.get("stop_reason"), actual=AttemptOutcome(**more.get("actual", {})),
     )  # fmt: skip
     return row(job, msgspec.structs.replace(asked, owner=owner), state, attempt=1), attempt
+
+
+def runs(rows: Iterable[tuple[JobRow, AttemptRow]]) -> list[Run]:
+    return [Run.of(job, attempt) for job, attempt in rows]
 
 
 def week() -> list[tuple[JobRow, AttemptRow]]:
@@ -77,7 +81,7 @@ def figures(group: UsageGroup) -> dict[str, float | None]:
 
 
 def test_the_week_by_user() -> None:
-    total, (ann, bob) = usage(week(), [], ["user"], 0.5)
+    total, (ann, bob) = usage(runs(week()), 0.0, ["user"], 0.5)
     assert (ann.user, ann.jobs, ann.attempts, ann.project, ann.week) == ("ann", 3, 3, None, None)
     assert figures(ann) == {
         "requested": 10.0, "held": 7.0, "used_at_most": 2.0, "idle_at_least": 3.0, "shared": 2.0, "saved": 0.6,
@@ -95,7 +99,7 @@ def test_the_week_by_user() -> None:
 
 
 def test_the_week_by_week_and_project() -> None:
-    _, found = usage(week(), [], ["week", "project"], 0.5)
+    _, found = usage(runs(week()), 0.0, ["week", "project"], 0.5)
     keys = [(group.week, group.project, group.held_hours) for group in found]
     assert keys == [("2025-W47", "nlp", 6.0), ("2025-W47", "vision", 3.0), ("2025-W48", None, 1.0)]
 
@@ -104,18 +108,15 @@ def test_what_was_saved_is_unknown_where_the_slowdown_is() -> None:
     rows = week()[:2]
     del rows[1]
     beside = ran(2, "bob", (2, 5), ("gpu0",), JobState.COMPLETED)
-    _, (ann, bob) = usage([*rows, beside], [], ["user"], 0.5)
+    _, (ann, bob) = usage(runs([*rows, beside]), 0.0, ["user"], 0.5)
     assert (round(ann.saved_hours or 0, 9), bob.saved_hours, bob.unknown["saved"]) == (0.6, None, 1)
 
 
 def test_partners_that_still_run_or_are_not_in_the_figures_count_as_partners() -> None:
-    [a, b, *_] = week()
-    only_ann, _ = usage([a, b], [], [], 0.5, lambda job: job.record.owner == "ann")
-    runs = AttemptRow(
-        job=JobId(9), number=1, host="h", devices=("gpu0",), launched_at=0.0, launch={}, features={}, model_version=None,
-        started_at=MONDAY + 2 * HOUR,
-    )  # fmt: skip
-    beside_running, _ = usage([a], [runs], [], 0.5)
+    [a, b, *_] = runs(week())
+    only_ann, _ = usage([a, b], 0.0, [], 0.5, lambda run: run.owner == "ann")
+    running = msgspec.structs.replace(b, ended_at=None, started_at=MONDAY + 2 * HOUR)
+    beside_running, _ = usage([a, running], 0.0, [], 0.5)
     assert figures(only_ann) == figures(beside_running)
     assert round(only_ann.saved_hours or 0, 9) == 0.6
 
@@ -135,8 +136,7 @@ def test_partners_that_still_run_or_are_not_in_the_figures_count_as_partners() -
 def test_an_attempt_after_which_the_job_waited_again_has_an_end_of_its_own(
     more: dict[str, Any], state: JobState
 ) -> None:
-    job, attempt = ran(1, "ann", (0, 1), ("gpu0",), JobState.PENDING, **more)
-    assert end_state(job, attempt) is state
+    assert end_state(Run.of(*ran(1, "ann", (0, 1), ("gpu0",), JobState.PENDING, **more))) is state
 
 
 _HOURS = st.floats(0, 10, width=16)
@@ -157,7 +157,7 @@ def test_without_slowdown_saved_is_held_minus_the_time_that_devices_were_occupie
         for start, length, _ in sorted(span for span in spans if span[2] == device):
             occupied += max(0.0, start + length - max(until, start))
             until = max(until, start + length)
-    total, _ = usage(rows, [], [], 0.5)
+    total, _ = usage(runs(rows), 0.0, [], 0.5)
     assert total.saved_hours == pytest.approx(total.held_hours - occupied, abs=1e-5)
 
 

@@ -82,6 +82,64 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     actual: AttemptOutcome | None = None
 
 
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that started, as reports count it: of its job, its launch and its outcome what they need, a tenth of the whole."""
+
+    job: JobId
+    number: int
+    name: str | None
+    owner: str
+    project: str | None
+    kind: str
+    job_state: JobState
+    last: bool
+    """Whether it is the job's last attempt: then the job's state says how it ended."""
+    devices: tuple[str, ...]
+    started_at: float
+    ended_at: float | None
+    ending: str | None
+    exit_code: int | None
+    stop_reason: StopReason | None
+    time_limit_s: float | None
+    max_slowdown: float | None
+    promised_bytes: int | None
+    """On its first device; with `likely_bytes`, its likeliest peak, and the others below as they were at the launch."""
+    likely_bytes: int | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+    actual: AttemptOutcome | None = None
+
+    @classmethod
+    def of(cls, job: JobRow, row: AttemptRow) -> Run:
+        """The same of whole rows; the attempt must have started."""
+        assert row.started_at is not None
+        asked, launched = job.record.submission, row.launch.get("attempt") or {}
+        forecast = launched.get("forecast") or {}
+        return cls(
+            job=job.id,
+            number=row.number,
+            name=asked.name,
+            owner=job.record.owner,
+            project=asked.project,
+            kind=job.record.kind,
+            job_state=job.state,
+            last=row.number == job.attempt,
+            devices=row.devices,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            ending=row.ending,
+            exit_code=row.exit_code,
+            stop_reason=row.stop_reason,
+            time_limit_s=asked.time_limit_s,
+            max_slowdown=asked.max_slowdown,
+            promised_bytes=next(iter(launched.get("promised") or ()), None),
+            likely_bytes=forecast.get("peak_memory_bytes"),
+            duration_p50_s=forecast.get("duration_p50_s"),
+            duration_p90_s=forecast.get("duration_p90_s"),
+            actual=row.actual,
+        )
+
+
 class NameLease(msgspec.Struct, frozen=True, kw_only=True):
     """Which instance of the worker service has a host's name. It is free `LEASE_S` after the last renewal."""
 
@@ -427,6 +485,11 @@ class Store(Claims, Protocol):
     # For learning.
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
         """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
+        ...
+
+    # For reports.
+    def runs(self, *, since: float) -> list[Run]:
+        """Attempts that started, and ended at `since` or later or run still."""
         ...
 
     # For shadow mode.

@@ -31,6 +31,7 @@ from gpuq.adapters.store.contract import (
     NameLease,
     QueuedJob,
     Request,
+    Run,
     Selection,
     Service,
     Store,
@@ -318,6 +319,16 @@ class MemoryStore(Store):
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
         with self._lock:
             return [(self.job_rows[row.job], row) for row, _, _ in self._finished(since)][:limit]
+
+    # --- for reports
+
+    def runs(self, *, since: float) -> list[Run]:
+        with self._lock:
+            return [
+                Run.of(self.job_rows[row.job], row)
+                for row in self.attempt_rows.values()
+                if row.started_at is not None and (row.ended_at is None or row.ended_at >= since)
+            ]
 
     # --- for shadow mode
 

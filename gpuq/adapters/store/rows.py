@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request, Run
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
@@ -33,6 +33,45 @@ CHANCE_COLUMNS = (chances.c.beside_job, chances.c.beside_attempt, *(chances.c[na
 _JSON_ATTEMPT = ("devices", "launch", "features", "measurement", "actual")
 _PLAIN_ATTEMPT = tuple(name for name in AttemptRow.__struct_fields__ if name not in _JSON_ATTEMPT)
 ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, *_JSON_ATTEMPT))
+
+_RUN_FIELDS = ("job", "number", "started_at", "ended_at", "ending", "exit_code", "stop_reason")
+RUN_COLUMNS = (
+    *(attempts.c[name] for name in (*_RUN_FIELDS, "devices", "launch", "actual")),
+    *(jobs.c.owner, jobs.c.state, jobs.c.attempt, job_records.c.record),
+)
+
+
+class _RunForecast(msgspec.Struct):
+    peak_memory_bytes: int | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+
+
+class _RunAttempt(msgspec.Struct):
+    promised: tuple[int, ...] = ()
+    forecast: _RunForecast | None = None
+
+
+class _RunLaunch(msgspec.Struct):
+    attempt: _RunAttempt | None = None
+
+
+class _RunSubmission(msgspec.Struct):
+    name: str | None = None
+    project: str | None = None
+    time_limit_s: float | None = None
+    max_slowdown: float | None = None
+
+
+class _RunRecord(msgspec.Struct):
+    """The part of a `JobRecord` that a `Run` needs: the rest, most of it an environment, is not read."""
+
+    kind: str
+    submission: _RunSubmission
+
+
+_RUN_RECORD = msgspec.json.Decoder(_RunRecord)
+_RUN_LAUNCH = msgspec.json.Decoder(_RunLaunch)
 
 
 def to_json(value: object) -> str:
@@ -148,6 +187,35 @@ def attempt_row(row: Sequence[Any]) -> AttemptRow:
         measurement=from_optional_json(measurement),
         actual=outcome,
     )
+
+
+def run_row(row: Sequence[Any]) -> Run:
+    """An attempt as reports count it, from its RUN_COLUMNS. Raises Failure for text that is not JSON of its shape."""
+    *values, devices, launch, actual, owner, state, last, record = row
+    plain = dict(zip(_RUN_FIELDS, values, strict=True))
+    try:
+        of, launched = _RUN_RECORD.decode(record), _RUN_LAUNCH.decode(launch).attempt or _RunAttempt()
+        outcome = None if actual is None else outcome_from_json(actual)
+        forecast, asked = launched.forecast or _RunForecast(), of.submission
+        return Run(
+            **plain,
+            name=asked.name,
+            owner=owner,
+            project=asked.project,
+            kind=of.kind,
+            job_state=JobState(state),
+            last=plain["number"] == last,
+            devices=_DEVICES.decode(devices),
+            time_limit_s=asked.time_limit_s,
+            max_slowdown=asked.max_slowdown,
+            promised_bytes=next(iter(launched.promised), None),
+            likely_bytes=forecast.peak_memory_bytes,
+            duration_p50_s=forecast.duration_p50_s,
+            duration_p90_s=forecast.duration_p90_s,
+            actual=outcome,
+        )
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record of job {plain['job']} cannot be read: {error}.") from error
 
 
 def attempt_values(attempt: AttemptRow) -> dict[str, Any]:

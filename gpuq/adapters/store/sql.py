@@ -26,6 +26,7 @@ from gpuq.adapters.store.contract import (
     NameLease,
     QueuedJob,
     Request,
+    Run,
     Selection,
     Service,
     Store,
@@ -37,12 +38,14 @@ from gpuq.adapters.store.rows import (
     CHANCE_COLUMNS,
     JOB_COLUMNS,
     REQUEST_COLUMNS,
+    RUN_COLUMNS,
     attempt_row,
     chance_row,
     from_json,
     job_row,
     queued_job,
     request_row,
+    run_row,
     to_json,
 )
 from gpuq.adapters.store.schema import (
@@ -71,6 +74,12 @@ _FINISHED = (
     .join(attempts, attempts.c.job == jobs.c.id)
     .where(attempts.c.ended_at.is_not(None), attempts.c.started_at.is_not(None))
     .order_by(attempts.c.ended_at, attempts.c.job, attempts.c.number)
+)
+_RUNS = (
+    select(*RUN_COLUMNS)
+    .join(job_records, job_records.c.job == attempts.c.job)
+    .join(jobs, jobs.c.id == attempts.c.job)
+    .where(attempts.c.started_at.is_not(None))
 )
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
 _MAX_ID = 2**63 - 1
@@ -303,6 +312,12 @@ class SqlStore(Store):
         query = _FINISHED.where(attempts.c.ended_at >= since).limit(limit)
         split = len(JOB_COLUMNS)
         return [(job_row(row[:split]), attempt_row(row[split:])) for row in self._rows(query)]
+
+    # --- for reports
+
+    def runs(self, *, since: float) -> list[Run]:
+        ended = _RUNS.where(attempts.c.ended_at.is_not(None), attempts.c.ended_at >= since)
+        return [run_row(row) for row in self._rows(ended, _RUNS.where(attempts.c.ended_at.is_(None)))]
 
     # --- for shadow mode
 

@@ -104,6 +104,9 @@ class QueuePageQuery(msgspec.Struct, frozen=True):
         Literal["place", "newest", "oldest", "name", "owner", "priority"], Meta(description="Which come first.")
     ] = "place"
     page: Annotated[int, Meta(ge=1, le=10**6, description="Which page of 100 jobs.")] = 1
+    after: (
+        Annotated[int, Meta(ge=0, le=MAX_ID, description="Of ended jobs: only those behind this one.")] | UnsetType
+    ) = UNSET
 
 
 class TimelineQuery(msgspec.Struct, frozen=True):

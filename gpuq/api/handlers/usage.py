@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import JobRow
+from gpuq.adapters.store.contract import Run
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
@@ -23,19 +23,19 @@ async def usage(request: web.Request) -> web.Response:
     query = params.query(request, params.UsageQuery)
     caller = caller_of(request)
     owner = params.owner(query.owner, caller) if visibility.sees_all(request) else caller.user
-    return reply(await context.analyse(_report, context, query, lambda job: owner in (None, job.record.owner)))
+    return reply(await context.analyse(report, context, query, lambda run: owner in (None, run.owner)))
 
 
-def _report(context: ApiContext, query: params.UsageQuery, counts: Callable[[JobRow], bool]) -> UsageReport:
+def report(context: ApiContext, query: params.UsageQuery, counts: Callable[[Run], bool]) -> UsageReport:
+    """The figures of what `counts` says. Blocks."""
     since = context.now() - query.days * DAY_S
-    finished = context.store.finished_attempts(since=since)
+    runs = context.runs.since(since)
     # Attempts that ended before, and were there when the first of these began.
-    began = min((row.started_at for _, row in finished if row.started_at is not None), default=since)
-    earlier = [row for _, row in context.store.finished_attempts(since=began) if (row.ended_at or 0.0) < since]
+    began = min((run.started_at for run in runs), default=since)
     price = params.given(query.price)
     price = context.settings.scheduling.energy_price_per_kwh if price is None else price
     by: list[str] = list(dict.fromkeys(query.by))
-    total, groups = figures(finished, [*earlier, *context.store.live_attempts()], by, price, counts)
+    total, groups = figures(context.runs.since(began), since, by, price, counts)
     return UsageReport(
         days=query.days,
         since=rfc3339(since),

@@ -18,7 +18,7 @@ from gpuq.api.page.templates import welcome
 from gpuq.errors import NotFound
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FILES = ("page.js", "actions.js", "job.js", "welcome.js", "page.css", "icon.svg")
+FILES = ("page.js", "actions.js", "job.js", "welcome.js", "page.css", "icon.svg")
 _FORM_BYTES = 1024
 
 
@@ -33,7 +33,7 @@ async def overview(request: web.Request) -> web.Response:
 async def static(request: web.Request) -> web.Response:
     """A script, the style or the icon. Raises NotFound."""
     name = request.match_info["name"]
-    if name not in _FILES:
+    if name not in FILES:
         raise NotFound("There is no such file.", fix="The pages use /static/page.js and /static/page.css.")
     return web.Response(body=_file(name), content_type=_KINDS[Path(name).suffix], charset="utf-8")
 

@@ -47,12 +47,12 @@ async def queue(request: web.Request) -> web.Response:
     names = await device_names(context, live.view)
     places = {job: place for place, job in enumerate(await waiting_order(context), 1)}
     selection = _selection(query, caller_of(request), sees_all=visibility.sees_all(request))
-    found, rows, last, by_place = await context.read(_look, context.store, query, selection, places)
+    found = await context.read(_look, context.store, query, selection, places)
     starts = live.view.starts if live.view else {}
     if query.show == "waiting":
-        lines = [waiting_row(request, row, names, places.get(row.id), starts) for row in rows]
+        lines = [waiting_row(request, row, names, places.get(row.id), starts) for row in found.rows]
     else:
-        lines = [_row(request, row, last.get(row.id, ()), live.view, names) for row in rows]
+        lines = [_row(request, row, found.last.get(row.id, ()), live.view, names) for row in found.rows]
     return await page(
         request,
         "queue",
@@ -61,8 +61,6 @@ async def queue(request: web.Request) -> web.Response:
         rows=lines,
         found=found,
         first=(query.page - 1) * PAGE + 1,
-        more=found > query.page * PAGE,
-        by_place=by_place,
     )
 
 
@@ -99,23 +97,50 @@ def _selection(query: params.QueuePageQuery, caller: Caller, *, sees_all: bool) 
     return Selection(states=tuple(sorted(_STATES[query.show])), owner=owner, name=pattern if query.name else None)
 
 
-def _look(
-    store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]
-) -> tuple[int, list[JobRow], dict[JobId, list[AttemptRow]], bool]:
-    """(how many jobs there are, those of this page, their last attempts, whether the sort order fell back to the place)."""
+@dataclass(frozen=True)
+class _Found:
+    """The jobs of a page and their last attempts. `total` is how many there are, None where they are not counted; `after` the
+    cursor of the next page, where pages have cursors; `by_place` whether there are too many to be sorted as wanted."""
+
+    total: int | None
+    rows: list[JobRow]
+    last: dict[JobId, list[AttemptRow]]
+    more: bool
+    after: JobId | None = None
+    by_place: bool = False
+
+
+def _look(store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]) -> _Found:
+    if query.show == "ended" and not query.name and query.sort in ("place", "newest", "oldest"):
+        return _look_at_ended(store, query, selection)
     found = store.select(selection)
     ids = sorted(found, key=lambda job: (found[job] is JobState.HELD, places.get(job, len(places) + 1), job))
     if query.sort in ("newest", "oldest") or (query.show == "ended" and query.sort == "place"):
         ids = sorted(found, reverse=query.sort != "oldest")
     by_row = query.sort in ("name", "owner", "priority")
-    if by_row and len(ids) <= SORTED_UP_TO:
-        ids = [row.id for row in sorted(store.jobs(ids=ids), key=lambda row: _key(row, query.sort))] if ids else []
+    if by_row and 0 < len(ids) <= SORTED_UP_TO:
+        ids = [row.id for row in sorted(store.jobs(ids=ids), key=lambda row: _key(row, query.sort))]
     shown = ids[(query.page - 1) * PAGE : query.page * PAGE]
     if not shown:
-        return len(ids), [], {}, False
+        return _Found(len(ids), [], {}, more=False)
     rows, last = jobs_page(store, {"ids": shown})
     rank = {job: index for index, job in enumerate(shown)}
-    return len(ids), sorted(rows, key=lambda row: rank[row.id]), last, by_row and len(ids) > SORTED_UP_TO
+    rows.sort(key=lambda row: rank[row.id])
+    return _Found(len(ids), rows, last, more=len(ids) > query.page * PAGE, by_place=by_row and len(ids) > SORTED_UP_TO)
+
+
+def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Selection) -> _Found:
+    """They may be many: they are read page by page, and not counted."""
+    conditions = {
+        "states": selection.states,
+        "owner": selection.owner,
+        "after": params.given(query.after),
+        "limit": PAGE + 1,
+        "newest_first": query.sort != "oldest",
+    }
+    rows, last = jobs_page(store, conditions)
+    more = len(rows) > PAGE
+    return _Found(None, rows[:PAGE], last, more, rows[PAGE - 1].id if more else None)
 
 
 def _key(row: JobRow, sort: str) -> tuple[object, ...]:

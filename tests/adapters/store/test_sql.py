@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store, Token
+from gpuq.adapters.store.contract import AttemptRow, Commit, Run, Selection, Store, Token
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState, Sharing
 from gpuq.daemon.restore import job_from_row
@@ -161,6 +161,18 @@ def test_finished_attempts_are_those_that_started_and_ended(store: Store) -> Non
     assert [attempt.job for _, attempt in store.finished_attempts(since=330.0)] == [1]
 
 
+def test_runs_are_the_attempts_that_started_as_reports_count_them(store: Store) -> None:
+    jobs = store.add_jobs([a_record() for _ in range(3)])
+    store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
+    one, two, never = (AttemptId(job, 1) for job in jobs)
+    store.commit(Commit(started=[(each, 220.0, "/log") for each in (one, two)]))
+    store.commit(Commit(ended=[(one, an_end(330.0)), (never, an_end(320.0))]))
+    rows = {job: (store.job(job), store.attempts(job)[0]) for job in jobs[:2]}
+    expected = [Run.of(job, attempt) for job, attempt in rows.values() if job is not None]
+    assert store.runs(since=0.0) == expected
+    assert [run.job for run in store.runs(since=331.0)] == [two.job], "what runs has not ended before"
+
+
 def test_services_are_ordered_by_end(store: Store) -> None:
     jobs = store.add_jobs([a_record() for _ in range(3)])
     store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
@@ -229,6 +241,8 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(
         (lambda s: s.add_jobs([a_record("key")]), "uq_jobs_owner_idempotency_key"),
         (lambda s: s.live_attempts(), "ix_attempts_live"),
         (lambda s: s.finished_attempts(limit=10), "ix_attempts_finished"),
+        (lambda s: s.runs(since=1.0), "ix_attempts_finished"),
+        (lambda s: s.runs(since=1.0), "ix_attempts_live"),
         (lambda s: s.journal(after=0, limit=10, only_jobs=True), "ix_journal_of_jobs"),
         (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_one_job"),
         (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_many_jobs"),
