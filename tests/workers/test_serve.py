@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import itertools
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import sampler_thread
 from gpuq_workers.serve import WorkerService
+from systemd_watchdog import WatchDog
 
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
@@ -199,6 +202,24 @@ async def test_systemd_is_notified_of_readiness(
         said = b""
         async with serving(settings, Inbox()):
             while b"READY=1" not in said or b"WATCHDOG=1" not in said:
+                said += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(systemd, 1000), 5)
+
+
+async def test_a_clock_that_is_set_back_keeps_no_message_from_the_watchdog(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As seen after a step of an hour: systemd killed the worker service each minute of that hour."""
+    monkeypatch.setattr(serve, "_PING_EVERY_S", 0.01)
+    hours = itertools.count(1_800_000_000, -3600)
+    monkeypatch.setattr(WatchDog, "_now", property(lambda _: datetime.fromtimestamp(next(hours), UTC)))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "20000")
+        said = b""
+        async with serving(settings, Inbox()):
+            while said.count(b"WATCHDOG=1") < 3:
                 said += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(systemd, 1000), 5)
 
 

@@ -92,7 +92,7 @@ class WorkerService:
             systemd = WatchDog(link)
 
             async def ping() -> None:
-                systemd.ping()
+                systemd.notify()  # `systemd.ping` goes by the wall clock, which may be set back
 
             await self._residents.look()
             with suppress(TimeoutError):  # the first report should have devices in it
