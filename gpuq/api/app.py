@@ -70,3 +70,4 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
             await ended
     for threads in (context.readers, context.analysts):
         threads.shutdown(wait=False, cancel_futures=True)
+    context.kept.stop()

@@ -19,9 +19,10 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.job_log import Chunk
-from gpuq.adapters.store.contract import Run, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
+from gpuq.api.kept import KeptResults
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.recent import RecentRuns
@@ -39,8 +40,6 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
-FIRST_VIEW_WITHIN_S = 0.15
-"""How long a page waits for what is read for the first time; then it says that it comes."""
 _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
 
@@ -95,7 +94,7 @@ class ApiContext:
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
         self.runs = RecentRuns(self.store, self.clock)
-        self._reading: asyncio.Future[list[Run]] | None = None
+        self.kept = KeptResults(self.clock)
         self._devices: list[Device] = []
         self._devices_read_at = float("-inf")
 
@@ -123,16 +122,6 @@ class ApiContext:
         """Run a call that may read much of the record, one at a time. Raises Unreachable after ANALYSIS_WITHIN_S."""
         work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
         return await within(ANALYSIS_WITHIN_S, work)
-
-    async def recent_runs(self, since: float, within_s: float = FIRST_VIEW_WITHIN_S) -> list[Run] | None:
-        """As `RecentRuns.since`; None while the first reading of a large record goes on, which later calls do not wait for."""
-        if not self.runs.known:
-            if self._reading is None or self._reading.done():
-                self._reading = asyncio.get_running_loop().run_in_executor(self.analysts, self.runs.since, since)
-            await asyncio.wait({self._reading}, timeout=within_s)
-            if not self._reading.done():
-                return None
-        return await self.run(self.runs.since, since)
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""

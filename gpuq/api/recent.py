@@ -28,13 +28,8 @@ class RecentRuns:
         self._running: list[Run] = []
         self._read_at = self._read_whole_at = float("-inf")
 
-    @property
-    def known(self) -> bool:
-        """Whether the record has been read once."""
-        return self._read_whole_at > 0
-
     def since(self, moment: float) -> list[Run]:
-        """Runs that ended at `moment` (Unix seconds) or later, or have not ended, in no order. Blocks, the first time for long."""
+        """Runs that ended at `moment` (Unix seconds) or later, or run still, in no order. Blocks, the first time for long."""
         if moment < self._clock() - KEPT_S:
             return self._store.runs(since=moment)
         with self._lock:

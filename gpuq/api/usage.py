@@ -64,20 +64,32 @@ def usage(
     price_per_kwh: float,
     counts: Callable[[Run], bool] = lambda _: True,
 ) -> tuple[UsageGroup, list[UsageGroup]]:
-    """(all together, each group): groups by the names in `by`: `user`, `project`, `week`; weeks in order, largest held first.
+    """(all together, each group), of the `uses` of these runs."""
+    found = uses(runs, since, counts)
+    return group_of({}, [use for _, use in found], price_per_kwh), groups_of(found, by, price_per_kwh)
 
-    Runs that ended before `since` (Unix seconds) or have not ended are partners only; so are those of which `counts` says no.
-    """
+
+def uses(
+    runs: Iterable[Run], since: float, counts: Callable[[Run], bool] = lambda _: True
+) -> list[tuple[Run, AttemptUse]]:
+    """The runs that ended at `since` (Unix seconds) or later and of which `counts` says yes; the others are partners only."""
+    runs = list(runs)
     sharing = _sharing(runs)
+    return [
+        (run, _use(run, run.ended_at, sharing[AttemptId(run.job, run.number)]))
+        for run in runs
+        if run.ended_at is not None and run.ended_at >= since and counts(run)
+    ]
+
+
+def groups_of(found: Iterable[tuple[Run, AttemptUse]], by: Sequence[str], price_per_kwh: float) -> list[UsageGroup]:
+    """Groups by the names in `by`: `user`, `project`, `week`; weeks in order, largest held first."""
     groups: dict[tuple[str | None, ...], list[AttemptUse]] = defaultdict(list)
-    for run in runs:
-        if run.ended_at is not None and run.ended_at >= since and counts(run):
-            keys = {"user": run.owner, "project": run.project, "week": week(run.ended_at)}
-            use = _use(run, run.ended_at, sharing[AttemptId(run.job, run.number)])
-            groups[tuple(keys[name] for name in by)].append(use)
-    found = [_group(dict(zip(by, key, strict=True)), uses, price_per_kwh) for key, uses in groups.items()]
-    found.sort(key=lambda group: (group.week or "", -group.held_hours, group.user or "", group.project or ""))
-    return _group({}, [use for uses in groups.values() for use in uses], price_per_kwh), found
+    for run, use in found:
+        keys = {"user": run.owner, "project": run.project, "week": week(run.ended_at or 0.0)}
+        groups[tuple(keys[name] for name in by)].append(use)
+    made = [group_of(dict(zip(by, key, strict=True)), each, price_per_kwh) for key, each in groups.items()]
+    return sorted(made, key=lambda group: (group.week or "", -group.held_hours, group.user or "", group.project or ""))
 
 
 def week(unix: float) -> str:
@@ -145,7 +157,8 @@ def _use(run: Run, ended_at: float, sharing: tuple[float, float]) -> AttemptUse:
     )
 
 
-def _group(key: Mapping[str, str | None], uses: Sequence[AttemptUse], price_per_kwh: float) -> UsageGroup:
+def group_of(key: Mapping[str, str | None], uses: Sequence[AttemptUse], price_per_kwh: float) -> UsageGroup:
+    """The figures of these together, under `key`."""
     unknown = {}
 
     def known(name: str) -> float | None:

@@ -20,7 +20,7 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.messages.codec import noun
-from gpuq.messages.outcome import AttemptOutcome
+from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
 from gpuq.messages.submission import JobRecord, Submission
 
 GIB = 2**30
@@ -299,7 +299,18 @@ def _add_ended(store: FaultyStore, now: float, gpus: list[str]) -> None:
         store.job_rows[JobId(job)] = row(
             job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job
         )
-        actual = AttemptOutcome(peak_utilization_pct=load, peak_memory_bytes=int(gib * GIB), slowdown=slowdown)
+        pair = (
+            ()
+            if slowdown is None
+            else (PairSlowdown(kind="ada:gan.py", value=slowdown, low=1.0, high=slowdown + 0.04),)
+        )
+        actual = AttemptOutcome(
+            peak_utilization_pct=load,
+            peak_memory_bytes=int(gib * GIB),
+            slowdown=slowdown,
+            partners=(job - 1,) if pair else (),
+            slowdowns=pair,
+        )
         believed = forecast(round(load * 1.05), round(gib * 1.02, 1), slowdown and 1.05)
         end = {"ended_at": now - 2000 + job, "ending": "exited", "exit_code": code, "actual": actual}
         store.set_attempts(attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end))

@@ -21,9 +21,7 @@ def test_what_ended_since_is_added_and_what_is_older_than_a_month_leaves() -> No
     recent = RecentRuns(store, lambda: clock[0])
     end(store, 1, NOW - KEPT_S + 600)
     end(store, 2, NOW - 10)
-    assert not recent.known
     assert [run.job for run in recent.since(NOW - KEPT_S)] == [1, 2]
-    assert recent.known
     assert [run.job for run in recent.since(NOW - 60)] == [2]
     end(store, 3, NOW - 1800)
     clock[0] += 1200
@@ -47,4 +45,3 @@ def test_what_is_older_than_a_month_comes_from_the_record() -> None:
     end(store, 1, 1000.0)
     recent = RecentRuns(store, time.time)
     assert [run.job for run in recent.since(0.0)] == [1]
-    assert not recent.known

@@ -180,6 +180,12 @@ class DaysQuery(msgspec.Struct, frozen=True):
     days: Annotated[int, Meta(ge=1, le=3660, description="How many days back.")] = 7
 
 
+class WeekQuery(msgspec.Struct, frozen=True):
+    """How many days back the page of the week goes."""
+
+    days: Annotated[int, Meta(ge=1, le=28, description="How many days back.")] = 7
+
+
 class UsageQuery(DaysQuery, frozen=True):
     """Which attempts, by what they are grouped, and what a kilowatt-hour costs."""
 

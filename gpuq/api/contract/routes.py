@@ -26,6 +26,7 @@ from gpuq.api.page import handlers as page
 from gpuq.api.page.job import job as job_page
 from gpuq.api.page.queue import queue as queue_page
 from gpuq.api.page.timeline import timeline as timeline_page
+from gpuq.api.page.week import week as week_page
 from gpuq.messages.submission import Submission
 
 API = "/api/v1"
@@ -94,6 +95,7 @@ ROUTES: tuple[Route, ...] = (
     _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),
     _get("/jobs/{id}", job_page, "The page of one job.", media="text/html", query=params.JobPageQuery),
     _get("/timeline", timeline_page, "The page of the timeline.", media="text/html", query=params.TimelineQuery),
+    _get("/week", week_page, "The page of what the last days brought.", media="text/html", query=params.WeekQuery),
     _post(LOGIN, page.login, _LOGIN, media="text/html", public=True),
     _get("/static/{name}", page.static, "The scripts and the style of the pages.", media="text/plain"),
     _get("/livez", system.livez, "This process turns.", media="text/plain", public=True),

@@ -41,6 +41,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "gib": written.gib,
+        "hours": written.hours,
         "percent": written.percent,
         "duration": written.duration,
         "about": written.about,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.state.job import JobState
+from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, record, row
 from tests.api.test_tokens import OTHER
@@ -81,6 +81,7 @@ async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> No
     text = await page(endpoint)
     for words in ("Redis does not answer", "No device has reported yet", "No job waits", "Nothing has ended yet"):
         assert words in text
+    assert "Nothing ended in that time" in await page(endpoint, "/week")
 
 
 def first_device_says(endpoint: Endpoint, **said: Any) -> None:
@@ -180,3 +181,16 @@ async def test_a_timeline_has_every_device_and_what_is_to_come(endpoint: Endpoin
     assert "#42" not in (await page(endpoint, "/timeline?device=gpu3")).split("The same")[0]
     assert "There is no such device" in await page(endpoint, "/timeline?device=elsewhere")
     assert "#42" not in await page(endpoint, f"/timeline?until={int(time.time()) - 90_000}")
+
+
+async def test_the_week_says_what_sharing_brought_and_which_budgets_it_broke(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    ended = endpoint.store.job_rows[JobId(38)]
+    strict = msgspec.structs.replace(ended.record.submission, max_slowdown=1.01)
+    endpoint.store.job_rows[JobId(38)] = msgspec.structs.replace(
+        ended, record=msgspec.structs.replace(ended.record, submission=strict)
+    )
+    text = await page(endpoint, "/week")
+    for words in ("5 attempts", "of 3 runs with a measured slowdown", "#38 bert-finetune", "+7%", "+1%", "failed 0."):
+        assert words in text, words
+    assert "#37" not in text.split("Slowed beyond")[1].split("Held longest")[0]

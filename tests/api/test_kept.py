@@ -1,0 +1,63 @@
+"""Results that are shown while they are made again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from gpuq.api.kept import KeptResults
+
+
+async def finished(kept: KeptResults, key: str, value: object) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            found = await kept.get(key, lambda: value, for_s=60)
+            if found is not None and found.value == value:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_result_is_shown_while_the_next_one_is_made() -> None:
+    now, go = [1000.0], threading.Event()
+    kept = KeptResults(lambda: now[0])
+    first = await kept.get("week", lambda: 1, for_s=60)
+    assert first is not None
+    assert (first.value, first.at) == (1, 1000.0)
+
+    def slow() -> int:
+        go.wait(5)
+        return 2
+
+    now[0] += 61
+    stale = await kept.get("week", slow, for_s=60)
+    assert stale is not None
+    assert (stale.value, stale.at) == (1, 1000.0)
+    go.set()
+    await finished(kept, "week", 2)
+    kept.stop()
+
+
+async def test_a_first_result_that_takes_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.api.kept.FIRST_WITHIN_S", 0.01)
+    go = threading.Event()
+    kept = KeptResults()
+    assert await kept.get("week", lambda: go.wait(5), for_s=60) is None
+    go.set()
+    await finished(kept, "week", True)
+    kept.stop()
+
+
+async def test_a_result_of_yesterday_is_as_none_and_a_failure_is_raised() -> None:
+    now = [1000.0]
+    kept = KeptResults(lambda: now[0])
+
+    def fails() -> int:
+        raise LookupError("no record")
+
+    assert await kept.get("week", lambda: 1, for_s=60) is not None
+    now[0] += 86_400
+    with pytest.raises(LookupError):
+        await kept.get("week", fails, for_s=60)
+    kept.stop()
