@@ -43,6 +43,12 @@ class JobOptions(TypedDict, total=False):
     gpu_mem: str
     gpus: int | str
     hosts: int
+    gpu_type: str
+    gpu_mem_min: str
+    nodelist: str
+    exclude: str
+    device: str
+    constraint: str
     time: int | str
     hold: bool
     requeue: bool

@@ -48,6 +48,7 @@ class Form:
         return self.words
 
 
+FEATURES = Form(r"[A-Za-z0-9._:-]{1,64}", "of letters, digits, `.`, `_`, `:` and `-`, at most 64 each")
 HOST_NAME = Form(r"[A-Za-z0-9._-]{1,64}", "of 1 to 64 letters, digits, `.`, `_` and `-`")
 ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
 OPTIONAL_ADDRESS = Form(r"[A-Za-z0-9.:_%-]{0,253}", "that is empty, a host name or an IP address")
@@ -75,6 +76,8 @@ class Devices:
     """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
     mps_limit_memory: bool = False
     """With `mps`: the driver refuses a job more GPU memory than was promised to it."""
+    features: Annotated[tuple[str, ...], FEATURES] = ()
+    """What jobs can ask for with `--constraint`, as in `["nvlink", "ib"]`; this host's devices all have it."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
 from gpuq.api.contract.schema import (
@@ -17,11 +19,14 @@ from gpuq.api.contract.schema import (
     ResidentView,
     VerdictView,
 )
+from gpuq.core.scheduling.admit import refused_by
 from gpuq.core.state.attempt import StopReason
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.format import rfc3339, rfc3339_or_none
+from gpuq.messages.codec import plain
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
 from gpuq.messages.verdicts import RULES, sentence
@@ -46,7 +51,7 @@ _RESIDENT_KEYS = (
     "job", "attempt", "memory_bytes", "utilization_pct", "steps", "rate", "slowdown", "expected_slowdown",
 )  # fmt: skip
 _DEVICE_KEYS = (
-    "id", "index", "host", "backend", "total_memory_bytes", "sharing", "used_memory_bytes", "promised_memory_bytes",
+    "id", "index", "host", "backend", "total_memory_bytes", "sharing", "features", "used_memory_bytes", "promised_memory_bytes",
     "foreign_memory_bytes", "utilization_pct", "unwell", "drained", "processes_visible",
 )  # fmt: skip
 _VITAL_KEYS = ("power_watts", "energy_joules", "temperature_c", "sm_activity_pct", "memory_bandwidth_pct")
@@ -81,6 +86,14 @@ def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> Verdict
         device_name=name,
         sentence=sentence(rule, numbers, name),
     )
+
+
+def excluded(constraints: DeviceConstraints | None, devices: Iterable[Device], names: DeviceNames) -> list[VerdictView]:
+    """The verdicts on the devices that do not meet these constraints."""
+    if constraints is None:
+        return []
+    verdicts = (refused_by(constraints, device) for device in devices)
+    return [view for verdict in verdicts if verdict is not None and (view := verdict_view(plain(verdict), names))]
 
 
 def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
@@ -152,6 +165,8 @@ def job_view(
         requeue_on_node_fail=asked.requeue_on_node_fail,
         gpus=asked.gpus,
         wanted_hosts=asked.hosts,
+        constraints=asked.constraints
+        and replace(asked.constraints, devices=tuple(map(names.of, asked.constraints.devices))),
         most_gpus=asked.most_gpus,
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,

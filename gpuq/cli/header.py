@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpuq.cli import console
+from gpuq.cli import console, device_options
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 64 * 1024
 _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
-_GRES = re.compile(r"gpu(?::(?![0-9]+$)[A-Za-z0-9_.-]+)?(?::([0-9]+))?")
+_GRES = re.compile(r"gpu(?::(?![0-9]+$)([A-Za-z0-9_.-]+))?(?::([0-9]+))?")
 # A job that ignored these would be another one.
 _NEEDED = {
     "array": "gpuq has no arrays",
@@ -82,36 +82,41 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
             raise BadInput(
                 f"`--{name}` is more than gpuq can do: {why}.", fix="Take the line out, or submit with Slurm."
             )
-    gpus = values.gpus or values.gpus_per_node
+    type_, _, gpus = (values.gpus or values.gpus_per_node or "").rpartition(":")
     if values.gres:
         wanted = _GRES.fullmatch(values.gres)
         if wanted is None:
             unknown.append(f"--gres={values.gres}")
         else:
-            gpus = wanted[1] or "1"
-    hosts = _hosts(values.nodes)
-    if hosts is not None and gpus and not values.gpus:  # the others count those of one host
-        gpus = str(int(gpus.rpartition(":")[2]) * int(hosts)) if gpus.rpartition(":")[2].isdecimal() else gpus
+            type_, gpus = wanted[1] or "", wanted[2] or "1"
+    hosts = _hosts(values.nodes, len(device_options.hosts("--nodelist", values.nodelist)))
+    if hosts is not None and gpus.isdecimal() and not values.gpus:  # the others count those of one host
+        gpus = str(int(gpus) * int(hosts))
     found = []
     for option, value in (
         ("--name", values.job_name),
         ("--time", values.time),
         ("--chdir", values.chdir),
         ("--project", values.account),
-        ("--gpus", gpus and gpus.rpartition(":")[2]),
+        ("--gpus", gpus or None),
+        ("--gpu-type", type_ or None),
         ("--hosts", hosts),
+        ("--nodelist", values.nodelist),
+        ("--exclude", values.exclude),
+        ("--constraint", values.constraint),
         ("--priority", None if values.nice is None else str(-values.nice)),
     ):
         found += [] if value is None else [f"{option}={value}"]
     return found + [f"--{name}" for name in ("hold", "requeue", "exclusive") if getattr(values, name)], unknown
 
 
-def _hosts(nodes: str | None) -> str | None:
-    """How many hosts `--nodes` asks for; None for one. Raises BadInput for a range, which leaves it open."""
-    least, _, most = (nodes or "1").partition("-")
+def _hosts(nodes: str | None, named: int) -> str | None:
+    """On how many hosts it runs: as `--nodes` says, else on all that are named; None for one. Raises BadInput for a range, which
+    leaves it open."""
+    least, _, most = (nodes or str(max(1, named))).partition("-")
     if most not in {"", least}:
         raise BadInput(f"`--nodes={nodes}` leaves open on how many hosts it runs.", fix="Write one number.")
-    return None if least == "1" else least
+    return None if least == "1" and named < 2 else least
 
 
 class _SlurmsOptions(argparse.ArgumentParser):
@@ -138,4 +143,7 @@ def _slurms_options() -> argparse.ArgumentParser:
     add("--dependency", "-d")
     add("--begin", "-b")
     add("--nodes", "-N")
+    add("--nodelist", "-w")
+    add("--exclude", "-x")
+    add("--constraint", "-C")
     return parser

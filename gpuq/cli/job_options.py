@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq import notify_file
-from gpuq.cli import capture, console, header, piped, project
+from gpuq.cli import capture, console, device_options, header, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import sends_notifications
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
@@ -87,6 +87,7 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add = parser.group("devices and sharing", all_rare=named)
     add("--gpus", metavar="N", help="devices: 2, or any number of 1-4. Default: one on each host.")
     add("--hosts", metavar="N", help="hosts at once, with as many devices of each. Default: 1.")
+    device_options.add_device_options(add)
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB. Default: learned.")
     add("--share", choices=["auto", "never"], default="auto", help="may it share a device? Default: auto.")
     add("--exclusive", rare=True, action="store_true", help="Same as --share never.")
@@ -153,6 +154,7 @@ def submission(
             "SLURM_JOB_ID": "",
             "SLURM_JOB_NAME": options.name or Path(words[0]).name,
         }
+    constraints = device_options.constraints(options)
     script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
@@ -167,7 +169,8 @@ def submission(
         "share": "never" if options.exclusive else options.share,
         "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
         "gpu_memory": _read("--gpu-mem", options.gpu_mem, parse_size),
-        **_places(options.gpus, options.hosts),
+        **_places(options.gpus, options.hosts, constraints or {}),
+        "constraints": constraints,
         "time_limit_s": _read("--time", options.time, parse_duration),
         "hold": options.hold,
         "requeue_on_node_fail": options.requeue,
@@ -264,8 +267,14 @@ def _gpus(text: str | None) -> dict[str, int | None]:
     return {"gpus": low, "most_gpus": high if "-" in text else None}
 
 
-def _places(gpus: str | None, hosts: str | None) -> dict[str, int | None]:
-    """The fields for --gpus and --hosts. Raises BadInput."""
+def _places(gpus: str | None, hosts: str | None, constraints: dict[str, Any]) -> dict[str, int | None]:
+    """The fields for --gpus and --hosts; without these, all hosts and devices that are named count. Raises BadInput."""
+    devices = constraints.get("devices", [])
+    if hosts is None:
+        named = constraints.get("hosts", []) or device_options.hosts_of(devices)
+        hosts = str(len(named)) if len(named) > 1 else None
+    if gpus is None and devices:
+        gpus = str(len(devices))
     count = whole("--hosts", hosts, 1, _MOST_GPUS)
     if count is None or count == 1:
         return _gpus(gpus)

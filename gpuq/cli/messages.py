@@ -6,10 +6,14 @@ The texts of verdicts are in `gpuq.messages.verdicts`.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.client import Record
 from gpuq.messages.verdicts import WHAT_HELPS, calculation, sentence
+
+_MOST_DEVICES = 8
 
 
 def lines(verdict: Record) -> list[str]:
@@ -24,6 +28,19 @@ def lines(verdict: Record) -> list[str]:
         first = found if admitted else f"{rule}{where}: {found}"
     helps = WHAT_HELPS.get(rule)
     return [fmt.clean(first), *([helps] if helps and not admitted else [])]
+
+
+def excluded(answer: Record, width: int) -> Iterator[str]:
+    """The devices that a job may not have because it asked for others, a line for each reason."""
+    names: dict[str, list[str]] = {}
+    for verdict in answer.get("excluded") or []:
+        why = calculation(verdict["rule"], False, verdict["numbers"]) or verdict["sentence"]
+        names.setdefault(fmt.clean(why), []).append(fmt.device_name(verdict) or fmt.UNKNOWN)
+    for why, devices in names.items():
+        more = f" and {len(devices) - _MOST_DEVICES} more" if len(devices) > _MOST_DEVICES else ""
+        yield from (
+            f"  {part}" for part in console.wrapped(f"{', '.join(devices[:_MOST_DEVICES])}{more}: {why}", width - 2)
+        )
 
 
 def expected_start(answer: Record) -> str:

@@ -55,6 +55,7 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     total_memory_bytes: int
     sharing: str | None = None
     index: str | None = None
+    features: tuple[str, ...] = ()
     used_memory_bytes: int | None = None
     promised_memory_bytes: int | None = None
     foreign_memory_bytes: int | None = None
@@ -81,6 +82,7 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
             total_memory_bytes=device.total_memory,
             sharing=device.sharing,
             index=device.index,
+            features=device.features,
             **others,
         )
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from gpuq.core.state.events import Exited, HostReported, Started
-from gpuq.messages.submission import MAX_BYTES, MAX_MOMENT, NO_NUL
+from gpuq.messages.submission import FEATURE, MAX_BYTES, MAX_MOMENT, NO_NUL
 
 T = TypeVar("T")
 _LONGEST_TEXT = 4096
@@ -28,6 +28,7 @@ class _Device(msgspec.Struct):
     host: _Name
     type: _Name
     total_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)]
+    features: Annotated[tuple[Annotated[str, Meta(pattern=f"^{FEATURE}$")], ...], Meta(max_length=64)] = ()
 
 
 class _Rate(msgspec.Struct):

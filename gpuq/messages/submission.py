@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
 from gpuq.messages.launch import SubmittedCommand
 from gpuq.notification import PATTERN as RULE
@@ -83,6 +84,31 @@ class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The top of the work tree that it is a copy of."""
 
 
+_HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+# What `--constraint` can ask for, and what hosts' settings can give.
+FEATURE = r"[A-Za-z0-9._:-]{1,64}"
+_Feature = Annotated[str, Meta(pattern=f"^{FEATURE}$")]
+
+
+class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which devices a job may have: those that meet all of these. One that is empty or null allows every device."""
+
+    types: Annotated[tuple[Annotated[str, Meta(max_length=100, pattern=r"[A-Za-z0-9]")], ...], Meta(max_length=16)] = ()
+    """The type has all words of one of these: `A100`, `A100 80GB`. Case does not matter, nor do hyphens and underscores."""
+    least_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)] | None = None
+    """Bytes that the device is sold with; what its driver keeps of them counts."""
+    hosts: Annotated[tuple[_HostName, ...], Meta(max_length=64)] = ()
+    excluded_hosts: Annotated[tuple[_HostName, ...], Meta(max_length=64)] = ()
+    devices: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)], ...], Meta(max_length=64)
+    ] = ()
+    """Names, as `gpu3` or `node2:gpu3`, or ids; the record has ids."""
+    features: Annotated[
+        tuple[Annotated[tuple[_Feature, ...], Meta(min_length=1, max_length=16)], ...], Meta(max_length=16)
+    ] = ()
+    """Groups of features of which one is to be had completely: `[["nvlink", "ib"], ["fast"]]`."""
+
+
 USUAL_UMASK = 0o022
 """The umask of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 
@@ -133,6 +159,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     notify: Annotated[tuple[Annotated[str, Meta(max_length=500, pattern=RULE)], ...], Meta(max_length=10)] | None = None
     """For which events its owner is sent a message, and to which targets, as in `end,fail:slack`; null: as the owner's own file
     says. Addresses and passwords are in that file only."""
+    constraints: Constraints | None = None
+    """Which devices it may have; null: all."""
     snapshot: SnapshotPlace | None = None
     """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
 
@@ -141,6 +169,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             msgspec.structs.force_setattr(self, "preemptible", True)
         if self.umask == USUAL_UMASK:
             msgspec.structs.force_setattr(self, "umask", None)
+        if self.constraints == Constraints():
+            msgspec.structs.force_setattr(self, "constraints", None)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +204,7 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     requeue_on_node_fail: bool = False
     deadline_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
     preemptible: bool = False
+    constraints: Constraints | None = None
 
 
 class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,4 +271,10 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         state=JobState.HELD if asked.hold else JobState.PENDING,
         since=record.submitted_at,
         project=asked.project,
+        constraints=constraints_of(asked),
     )
+
+
+def constraints_of(asked: Submission | QueuedSubmission) -> DeviceConstraints | None:
+    """Which devices the job may have, as the core sees it; None for all."""
+    return None if asked.constraints is None else DeviceConstraints(**msgspec.structs.asdict(asked.constraints))

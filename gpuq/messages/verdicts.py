@@ -21,6 +21,7 @@ RULES = {
     "Idle": "The device was idle",
     "Fits": "It fits beside the jobs on the device",
     "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
+    "Constraints": "The job asks for other devices",
     "Resources": "Every device is taken",
     "StaleReading": "The device has not been read lately, and an unread device admits no job",
     "Unwell": "The device had an error that it must recover from first",
@@ -45,6 +46,7 @@ RULES = {
 WHAT_HELPS = {
     "FirstRunExclusive": "It starts when a device is idle: a first run is measured alone, so that its kind can share then. "
     "--kind names a known kind.",
+    "Constraints": "Submit it again with fewer of --gpu-type, --gpu-mem-min, --nodelist, --exclude, --device and --constraint.",
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
@@ -190,7 +192,27 @@ def _full(n: Numbers) -> str:
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
 
 
+def constraint(n: Numbers) -> str:
+    """What the job asks of a device, and what it has instead: this one, or all that are known."""
+    name, here = n["constraint"], n.get("has", n.get("has_bytes"))
+    wanted = str(n.get("wanted")).replace("|", " or ").replace("&", " and ")
+    if name == "devices":
+        return "it names other devices"
+    if name == "excluded_hosts":
+        return f"it excludes host {here}" if here is not None else f"it excludes all hosts that are left: {n['known']}"
+    if name == "least_memory":
+        has = f"this one has {gib(here)}" if here is not None else f"the largest has {gib(n['largest_device_bytes'])}"
+        return f"it asks for a device sold with {n['wanted_bytes'] / 1e9:g} GB; {has}"
+    has = f"this one has {here or 'none'}" if here is not None else f"there are {n['known'] or 'none'}"
+    return f"it asks for {_CONSTRAINED[name]} {wanted}; {has}"
+
+
+_CONSTRAINED = {"types": "type", "hosts": "host", "features": "the features"}
+
+
 def _never(n: Numbers) -> str:
+    if "constraint" in n:
+        return f"{constraint(n)}."
     if "devices_per_host" in n:
         return f"{n['wanted_devices']} devices of one host wanted; the most that there are is {n['devices_per_host']}."
     needed, largest, missing = (gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
@@ -228,6 +250,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
         f"too little is known of its kind to share, so it has the device ({gib(n['total_bytes'])}) alone."
     ),
     ("FirstRunExclusive", False): _unknown_partner,
+    ("Constraints", False): lambda n: f"{constraint(n)}.",
     ("Resources", False): _full,
     ("PredictedMemory", False): lambda n: f"memory {_memory(n)}.",
     ("PredictedLoad", False): _overload,

@@ -239,6 +239,54 @@ async def test_devices_that_several_hosts_cannot_share_evenly_are_refused(
     assert not endpoint.store.job_rows
 
 
+MIXED = (
+    Device("GPU-1", "a", "nvml", "NVIDIA A100-SXM4-80GB", 79 * GIB, index="0", features=("nvlink",)),  # type: ignore[arg-type]
+    Device("GPU-2", "b", "nvml", "Tesla T4", 15 * GIB, index="0"),  # type: ignore[arg-type]
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"types": ["h100"]}, "it asks for type h100; there are NVIDIA A100-SXM4-80GB, Tesla T4."),
+        ({"least_memory": 10**11}, "it asks for a device sold with 100 GB; the largest has 79.0 GiB."),
+        ({"hosts": ["c"]}, "it asks for host c; there are a, b."),
+        ({"excluded_hosts": ["a", "b"]}, "it excludes all hosts that are left: a, b."),
+        ({"devices": ["gpu7"]}, "There is no device 'gpu7'; there are a:gpu0, b:gpu0."),
+        ({"types": ["t4"], "features": [["nvlink"]]}, "it asks for the features nvlink; there are none."),
+        ({"types": ["t4", "a100"], "devices": ["b:gpu0"], "least_memory": 40 * GIB}, "it names other devices"),
+    ],
+)
+async def test_devices_that_there_are_not_are_refused_with_those_that_there_are(
+    endpoint: Endpoint, asked: dict[str, object], words: str
+) -> None:
+    endpoint.store.set_devices(*MIXED)
+    status, body = await endpoint.post(JOBS, [submission(), submission(constraints=asked)])
+    assert (status, body["exit_code"]) == (409, 7)
+    assert words in body["detail"]
+    status, said = await endpoint.post("/api/v1/predict", submission(constraints=asked))
+    assert (status, said["never_fits"]) == (200, body["detail"])
+    assert not endpoint.store.job_rows
+
+
+async def test_devices_are_kept_by_their_ids_and_those_excluded_are_named(endpoint: Endpoint) -> None:
+    endpoint.store.set_devices(*MIXED)
+    wanted = submission(constraints={"devices": ["a:gpu0"], "types": []})
+    assert (await endpoint.post(JOBS, wanted))[0] == 201
+    kept = endpoint.store.job_rows[1].record.submission.constraints
+    assert kept is not None
+    assert kept.devices == ("GPU-1",)
+    shown = (await endpoint.get(f"{JOBS}/1"))[1]
+    assert shown["constraints"] == {"devices": ["a:gpu0"]}
+    for answer in (await endpoint.get(f"{JOBS}/1/explanation"), await endpoint.post("/api/v1/predict", wanted)):
+        assert [(one["device_name"], one["rule"]) for one in answer[1]["excluded"]] == [("b:gpu0", "Constraints")]
+
+
+async def test_constraints_that_ask_for_nothing_are_as_none(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(JOBS, submission(constraints={})))[0] == 201
+    assert endpoint.store.job_rows[1].record.submission.constraints is None
+
+
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission(gpu_memory=500 * GIB)))[0] == 201
 

@@ -50,6 +50,7 @@ python train.py
     assert body["script"] == str(gpuq.cwd / "job.sh")
     assert (body["name"], body["time_limit_s"], body["gpus"]) == ("train", 36 * 3600, 2)
     assert (body["project"], body["priority"], body["share"]) == ("nlp", -5, "never")
+    assert body["constraints"] == {"types": ["a100"]}
     assert said == "gpuq: job.sh: without effect here: --mem=16G -c 8 (line 6)\n"
 
 
@@ -83,14 +84,19 @@ def test_after_two_dashes_no_head_is_read(gpuq: Command, api: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["-G", "a100:4"], ["--gpus=4"]),
+        (["-G", "a100:4"], ["--gpus=4", "--gpu-type=a100"]),
         (["--gpus-per-node=2", "-N1"], ["--gpus=2"]),
         (["--gres=gpu"], ["--gpus=1"]),
         (["--gpus-per-node=4", "-N2"], ["--gpus=8", "--hosts=2"]),
-        (["--gres=gpu:a100:2", "--nodes=3-3"], ["--gpus=6", "--hosts=3"]),
+        (["--gres=gpu:a100:2", "--nodes=3-3"], ["--gpus=6", "--gpu-type=a100", "--hosts=3"]),
         (["--gpus=4", "--nodes=2"], ["--gpus=4", "--hosts=2"]),
         (["--gres=gpu:2"], ["--gpus=2"]),
-        (["--gres=gpu:2g.10gb:3"], ["--gpus=3"]),
+        (["--gres=gpu:2g.10gb:3"], ["--gpus=3", "--gpu-type=2g.10gb"]),
+        (["--gres=gpu:2", "-w", "n[1-2]"], ["--gpus=4", "--hosts=2", "--nodelist=n[1-2]"]),
+        (
+            ["-N1", "-w", "a,b", "-x", "c", "-C", "fast"],
+            ["--hosts=1", "--nodelist=a,b", "--exclude=c", "--constraint=fast"],
+        ),
         (["-D", "/data", "-H"], ["--chdir=/data", "--hold"]),
         (["--nice"], ["--priority=-100"]),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.home import host_key
+from tests.support import forked
 from tests.support.site import Site, wait_for
 
 
@@ -27,6 +28,7 @@ def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
     """The worker service of the host `node2`, on one device."""
     home = Path(tempfile.mkdtemp(prefix="gq-"))
     (home / "host.key").write_text(host_key((site.home / "order.key").read_text().strip(), "node2"))
+    (home / "config.toml").write_text('[devices]\nfeatures = ["fast"]\n')
     env = {
         **site.env,
         "GPUQ_HOME": str(home),
@@ -62,6 +64,39 @@ def test_a_job_of_another_host_is_read_and_followed_through_the_api(
     finally:
         second.send_signal(signal.SIGCONT)
     assert site.get(f"/api/v1/jobs/{job}/logs") == (200, b"began\nended\n")
+
+
+def test_a_user_chooses_devices_and_hears_which_there_are(site: Site, second: subprocess.Popen[bytes]) -> None:
+    def gpuq(*words: str) -> tuple[int, str]:
+        done = forked.gpuq(*words, env=site.env, cwd=site.home)
+        return done.returncode, (done.stdout or done.stderr).decode()
+
+    def submit(*words: str) -> int:
+        return int(gpuq("submit", "--gpu-mem", "64M", *words, "--", "/bin/true")[1])
+
+    [own] = {device["host"] for device in site.get("/api/v1/gpus")[1]} - {"node2"}
+    there = [
+        ("-w", "node2"),
+        ("-x", own),
+        ("--device", "node2:cpu0"),
+        ("--constraint", "slow|fast", "--gpu-type", "CPU"),
+    ]
+    here = [("--nodelist", f"{own},node2", "--hosts", "1", "--exclude", "node2"), ("--device", f"{own}:cpu0")]
+    hosts = {words: site.wait(submit(*words))["host"] for words in [*there, *here]}
+    assert hosts == {**dict.fromkeys(there, "node2"), **dict.fromkeys(here, own)}
+    both = site.wait(submit("--nodelist", f"node2,{own}"))
+    assert (sorted(both["hosts"]), both["state"]) == (sorted([own, "node2"]), "COMPLETED")
+    code, said = gpuq("submit", "--gpu-type", "H100|A100", "--", "/bin/true")
+    assert (code, "it asks for type H100 or A100; there are cpu-1" in said) == (7, True), said
+    # A host that is away may come back, so the job waits, and says for what.
+    assert site.request("POST", "/api/v1/hosts/node2/drain", {"why": "new driver"})[0] == 202
+    wait_for(lambda: "drained" in {host["state"] for host in site.get("/api/v1/hosts")[1]}, 10)
+    waits = submit("--constraint", "fast")
+    wait_for(lambda: (site.job(waits)["verdict"] or {}).get("rule") == "Drained", 10)
+    code, said = gpuq("explain", str(waits))
+    assert (code, f"{own}:cpu0: it asks for the features fast; this one has none." in said) == (0, True), said
+    assert site.request("POST", "/api/v1/hosts/node2/resume")[0] == 202
+    assert site.wait(waits)["host"] == "node2"
 
 
 def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: subprocess.Popen[bytes]) -> None:

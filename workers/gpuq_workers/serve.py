@@ -147,7 +147,7 @@ class WorkerService:
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
-            devices=self._watch.devices,
+            devices=tuple(replace(device, features=self._settings.devices.features) for device in self._watch.devices),
             readings=tuple((id_, replace(one, unwell=one.unwell or held.get(id_))) for id_, one in readings),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)

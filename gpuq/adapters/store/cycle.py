@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
@@ -22,6 +21,7 @@ from gpuq.adapters.store.rows import (
     chance_values,
     change_values,
     clean,
+    device_values,
     quota_values,
     to_json,
     to_optional_json,
@@ -80,7 +80,7 @@ def write(connection: Connection, commit: Commit) -> None:
     _update(connection, _START_ATTEMPT, started)
     _update(connection, _STOP_ATTEMPT, [{**_of(attempt), "why": reason.value} for attempt, reason in commit.stopped])
     _update(connection, _END_ATTEMPT, [{**_of(attempt), **_end_values(end)} for attempt, end in commit.ended])
-    insert_rows(connection, devices, [asdict(device) for device in commit.devices], replace=True)
+    insert_rows(connection, devices, [device_values(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]
     insert_rows(connection, hosts, spooled, replace=True)
     drained = [{"host": host, "why": clean(why)} for host, why in commit.drained.items() if why is not None]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request, Run
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
@@ -238,6 +240,16 @@ def chance_values(chance: Chance) -> dict[str, Any]:
     """A chance's columns."""
     beside = {"beside_job": chance.beside.job, "beside_attempt": chance.beside.number}
     return {**{name: getattr(chance, name) for name in _PLAIN_CHANCE}, **beside}
+
+
+def device_row(row: Mapping[str, Any]) -> Device:
+    """A device from the columns of its table."""
+    return Device(**{**row, "features": tuple(from_optional_json(row["features"]) or ())})
+
+
+def device_values(device: Device) -> dict[str, Any]:
+    """A device's columns."""
+    return {**asdict(device), "features": to_json(device.features) if device.features else None}
 
 
 def quota_row(row: Sequence[Any]) -> Quota:

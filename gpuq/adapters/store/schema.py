@@ -19,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0013"
+HEAD = "0016"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -244,4 +244,5 @@ devices = Table(
     Column("sharing", Text),
     Column("index", Text),
     Column("forgotten", Boolean),
+    Column("features", Text),
 )

@@ -41,6 +41,7 @@ from gpuq.adapters.store.rows import (
     RUN_COLUMNS,
     attempt_row,
     chance_row,
+    device_row,
     from_json,
     job_row,
     queued_job,
@@ -200,7 +201,7 @@ class SqlStore(Store):
         query = select(*columns).order_by(devices.c.host, devices.c.id)
         if not forgotten:
             query = query.where(devices.c.forgotten.is_(None))
-        return [Device(**row._mapping) for row in self._rows(query)]
+        return [device_row(row._mapping) for row in self._rows(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         with self._database.reading() as connection:

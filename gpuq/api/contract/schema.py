@@ -14,6 +14,7 @@ from gpuq.api.live import DispatcherSign
 from gpuq.core.state.job import JobState
 from gpuq.messages.live import LiveNumbers
 from gpuq.messages.outcome import AttemptOutcome
+from gpuq.messages.submission import Constraints
 
 Numbers = dict[str, float | int | str | None]
 
@@ -165,6 +166,8 @@ class JobView(JobLine, frozen=True, kw_only=True):
     requeue_on_node_fail: bool
     gpus: int
     wanted_hosts: int
+    constraints: Constraints | None
+    """Which devices it may have, with their names; null: all."""
     most_gpus: int | None
     deadline_at: str | None
     deadline_at_unix: float | None
@@ -241,6 +244,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     forecast: ForecastView | None
     attempts: list[AttemptView]
     dispatcher: DispatcherSign | None
+    excluded: list[VerdictView]
+    """Devices that it may not have because it asked for others, while it waits."""
     blink: str | None = None
     """How often a partner was paused to measure it, or why none was; null where it was not submitted with `--blink`."""
 
@@ -281,6 +286,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     total_memory_bytes: int
     sharing: str | None
+    features: tuple[str, ...]
+    """What its host's settings say that it offers, for `--constraint`."""
     used_memory_bytes: int | None
     promised_memory_bytes: int | None
     foreign_memory_bytes: int | None

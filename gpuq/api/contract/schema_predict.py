@@ -89,6 +89,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     features: dict[str, Any]
     device_types: list[TypeForecast]
     beside: list[BesideView]
+    excluded: list[VerdictView]
+    """Devices that it could not have because it asks for others."""
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):

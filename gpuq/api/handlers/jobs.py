@@ -12,12 +12,13 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import Explanation, JobList, JobView
+from gpuq.api.contract.schema import Explanation, JobList, JobView, VerdictView
 from gpuq.api.identity import caller_of
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
 from gpuq.messages.live import LiveView
+from gpuq.messages.submission import constraints_of
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -65,6 +66,12 @@ async def explain(request: web.Request) -> web.Response:
     if view.verdict is not None:
         # While a job waits for a device, the verdict alone says why.
         sentences = [*([] if view.state is JobState.PENDING else sentences), view.verdict.sentence]
+    excluded: list[VerdictView] = []
+    if view.state is JobState.PENDING and view.constraints is not None:
+        context = context_of(request)
+        row, _ = await find(context, request.match_info["id"])
+        names = await device_names(context, (await context.live.read()).view)
+        excluded = views.excluded(constraints_of(row.record.submission), context.devices(), names)
     return reply(
         Explanation(
             id=view.id,
@@ -80,6 +87,7 @@ async def explain(request: web.Request) -> web.Response:
             forecast=view.forecast,
             attempts=view.attempts,
             dispatcher=view.dispatcher,
+            excluded=excluded,
             blink=(view.live.blink if view.live else None) or view.actual.blink,
         )
     )

@@ -7,7 +7,7 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
-from gpuq.api.handlers.submit import check_fits, records
+from gpuq.api.handlers.submit import check_fits, records, with_device_ids
 from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
-from gpuq.api.views import expected_start, forecast_view, verdict_view
+from gpuq.api.views import excluded, expected_start, forecast_view, verdict_view
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -31,7 +31,7 @@ from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.errors import NeverFits, NotFound
 from gpuq.messages.codec import noun, plain
 from gpuq.messages.live import DeviceStatus, LiveView
-from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.submission import JobRecord, constraints_of, to_core
 
 # Busy devices that are looked at, the least loaded first.
 _MOST_DEVICES = 16
@@ -62,26 +62,31 @@ def _prediction(
     context: ApiContext, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
 ) -> Prediction:
     devices = context.devices()
-    by_type = {device.type: device for device in devices if device_type in (None, device.type)}
-    if device_type is not None and devices and not by_type:
+    names = DeviceNames(devices, live.reported if live else ())
+    never = None
+    try:
+        record = structs.replace(record, submission=with_device_ids(record.submission, names))
+        check_fits(record.submission, devices, names)
+    except NeverFits as error:
+        never = error.message
+    constraints = constraints_of(record.submission)
+    allowed = {one.id: one for one in devices if constraints is None or constraints.unmet(one) is None}
+    by_type = {one.type: one for one in allowed.values() if device_type in (None, one.type)}
+    if device_type is not None and devices and device_type not in {one.type for one in devices}:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
     alone = _explained_forecasts(context, record.kind, record.features, [(device, ()) for device in by_type.values()])
     types = [_type_forecast(one, by_type[one.device_type]) for one in alone]
     first_known = next((place for place, one in enumerate(alone) if one.forecast.known), 0)
     best = types[first_known] if types else None
-    names = DeviceNames(devices, live.reported if live else ())
-    occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, by_type)]
-    never = None
-    try:
-        check_fits(record.submission, devices)
-    except NeverFits as error:
-        never = error.message
+    occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, allowed, by_type)]
     questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in occupied]
     # Without models there are no forecasts, and so nothing is said of partners.
     together = _explained_forecasts(context, record.kind, record.features, questions)
     beside_views = [_beside(context, record, *pair, names) for pair in zip(occupied, together, strict=False)]
-    idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
+    idle = (
+        [one for one in live.devices if not one.residents and one.id in allowed and one.type in by_type] if live else []
+    )
     shared = [
         one.snapshot.device
         for one, view in zip(occupied, beside_views, strict=False)
@@ -99,6 +104,7 @@ def _prediction(
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=types,
         beside=beside_views,
+        excluded=excluded(constraints, devices, names),
     )
 
 
@@ -220,9 +226,12 @@ def _beside(
     )
 
 
-def _occupied_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:
-    """The busy devices of these types, as they are now; none without a fresh live view."""
-    busy = [device for device in live.devices if device.residents and device.type in by_type] if live else []
+def _occupied_now(
+    context: ApiContext, live: LiveView | None, allowed: Collection[str], types: Collection[str]
+) -> list[_OccupiedDevice]:
+    """Those of the allowed devices, of these types, that are busy now; none without a fresh live view."""
+    devices = live.devices if live else ()
+    busy = [device for device in devices if device.residents and device.id in allowed and device.type in types]
     if not busy:
         return []
     rows = {AttemptId(row.job, row.number): row for row in context.store.live_attempts()}
@@ -262,6 +271,7 @@ def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnaps
         type=device.type,
         total_memory=device.total_memory_bytes,
         sharing=device.sharing,
+        features=device.features,
     )
     return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved, drained=device.drained)
 

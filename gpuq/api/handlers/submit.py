@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
@@ -22,7 +23,8 @@ from gpuq.core.state.device_names import DeviceNames
 from gpuq.errors import NeverFits, NotPermitted
 from gpuq.format import gib
 from gpuq.messages.launch import LEAST_UID
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.submission import JobRecord, Submission, constraints_of
+from gpuq.messages.verdicts import constraint
 
 # Describing more submissions than this would block the event loop for too long.
 _INLINE = 100
@@ -37,10 +39,12 @@ async def submit(request: web.Request) -> web.Response:
     if context.settings.worker.run_as == "submitter":
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
-    if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 for one in wanted):
+    if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 or one.constraints for one in wanted):
         devices = await context.read(context.devices)
+        names = await _names(context, devices) if any(one.constraints for one in wanted) else DeviceNames()
+        wanted = [with_device_ids(one, names) for one in wanted]
         for one in wanted:
-            check_fits(one, devices)
+            check_fits(one, devices, names)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
@@ -80,6 +84,30 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
     return made
 
 
+async def _names(context: ApiContext, devices: Sequence[Device]) -> DeviceNames:
+    """The names of the devices. Those reported now go first, if Redis answers at once."""
+    live = None
+    with suppress(TimeoutError):
+        live = (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).view
+    return DeviceNames(devices, live.reported if live else ())
+
+
+def with_device_ids(submission: Submission, names: DeviceNames) -> Submission:
+    """The submission with the ids of the devices that it names. A name that several devices have stands for all of them. Raises
+    NeverFits for one that none has."""
+    if submission.constraints is None or not submission.constraints.devices:
+        return submission
+    found = {}
+    for text in submission.constraints.devices:
+        devices = names.find(text)
+        if not devices:
+            known = names.shown()
+            what = f"; there are {known}" if known else ", and none is known yet"
+            raise NeverFits(f"There is no device {params.shown(text)}{what}.", fix="`gpuq gpus` shows the names.")
+        found.update(dict.fromkeys(device.id for device in devices))
+    return replace(submission, constraints=replace(submission.constraints, devices=tuple(found)))
+
+
 def check_account(caller: Caller) -> None:
     """Raises NotPermitted for a caller as whom no job may run: root, and accounts of services."""
     if caller.uid < LEAST_UID:
@@ -90,7 +118,7 @@ def check_account(caller: Caller) -> None:
         )
 
 
-def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
+def check_fits(submission: Submission, devices: Sequence[Device], names: DeviceNames) -> None:
     """Raises NeverFits, with the number that is missing, if no set of these devices could ever run this.
 
     While no device is known, everything is accepted that could run on some devices.
@@ -105,10 +133,15 @@ def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
             "The job asks for a range of devices; over several hosts it has a fixed number.",
             fix="Ask for one number with `--gpus`.",
         )
-    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices, submission.hosts)
+    constraints = constraints_of(submission)
+    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices, submission.hosts, constraints)
     if verdict is None:
         return
     numbers = dict(verdict.numbers)
+    if "constraint" in numbers:
+        raise NeverFits(f"No device meets what the job asks for: {constraint(numbers)}.")
+    if constraints is not None:
+        devices = [device for device in devices if constraints.unmet(device) is None]
     if submission.hosts > 1 and ("hosts" in numbers or "devices_per_host" in numbers):
         raise _too_few_hosts(submission, devices)
     if "devices_per_host" in numbers:
@@ -126,7 +159,7 @@ def check_fits(submission: Submission, devices: Sequence[Device]) -> None:
     if submission.gpus > 1:
         of = f"{submission.hosts} hosts" if submission.hosts > 1 else "one host"
         asked, which = f"{asked} on each of {submission.gpus} devices of {of}", "the last that it would get"
-    device = DeviceNames(devices).of(verdict.device or "")
+    device = names.of(verdict.device or "")
     raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 
 

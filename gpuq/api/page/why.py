@@ -15,7 +15,7 @@ _HOLDERS_SHOWN = 8
 
 # As `scheduling/quotas.py` and `scheduling/admit.py` try them.
 OF_THE_JOB = (Rule.NO_DEVICES, Rule.NEVER_FITS, Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA)
-OF_ANY_DEVICE = (Rule.DRAINED, Rule.STALE_READING, Rule.UNWELL, Rule.RESERVED, Rule.RESOURCES)
+OF_ANY_DEVICE = (Rule.CONSTRAINTS, Rule.DRAINED, Rule.STALE_READING, Rule.UNWELL, Rule.RESERVED, Rule.RESOURCES)
 OF_AN_IDLE_DEVICE = (Rule.FOREIGN_PROCESS, Rule.PREDICTED_MEMORY)
 OF_A_SHARED_DEVICE = (
     Rule.EXCLUSIVE,
@@ -35,6 +35,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.NEVER_FITS: "Could a device ever run it?",
     Rule.DEVICE_QUOTA: "Within the quota of devices?",
     Rule.DEVICE_HOURS_QUOTA: "Within the quota of device-hours?",
+    Rule.CONSTRAINTS: "Is it what the job asks for?",
     Rule.DRAINED: "Does its host take new jobs?",
     Rule.STALE_READING: "Was the device read lately?",
     Rule.UNWELL: "Is the device well?",

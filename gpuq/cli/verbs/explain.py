@@ -26,6 +26,7 @@ def screen(answer: Record, width: int, colour: bool) -> list[str]:
     lines = [part for line in _answer(answer, headline) for part in console.wrapped(line, width)]
     if lines[0].startswith(headline):
         lines[0] = console.paint(headline, "1", colour) + lines[0][len(headline) :]
+    lines += console.section("not on", list(messages.excluded(answer, width)), colour)
     return [*lines, *console.section("expected of it", console.forecast_facts(answer.get("forecast"), width), colour)]
 
 

@@ -61,6 +61,7 @@ def screen(answer: Record, width: int, *, alone: bool = False, colour: bool = Fa
         )
     if not answer.get("never_fits"):
         lines += console.section("if it came now", console.facts([("starts", _starts(answer))], width), colour)
+    lines += console.section("not on", list(messages.excluded(answer, width)), colour)
     lines += console.section("beside", list(_beside(answer.get("beside") or [], width)), colour)
     return [*lines, "", *console.wrapped(_conclusion(answer, alone), width)]
 

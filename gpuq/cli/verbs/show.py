@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq import format as fmt
-from gpuq.cli import console, job_ids, job_labels, messages, tracking
+from gpuq.cli import console, device_options, job_ids, job_labels, messages, tracking
 from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
@@ -123,10 +123,12 @@ def _again(job: Record) -> str | None:
 def _options(job: Record) -> Iterator[str]:
     """The options of `gpuq submit` that give this job's wishes, but for its kind and its deadline."""
     most = f"-{job['most_gpus']}" if job.get("most_gpus") else ""
+    asked = job.get("constraints") or {}
     values = {
         "--name": job.get("name"),
         "--project": job.get("project"),
-        "--gpus": f"{job['gpus']}{most}" if job.get("gpus", 1) > 1 or most else None,
+        "--gpus": f"{job['gpus']}{most}" if job.get("gpus", 1) > 1 or most or asked.get("devices") else None,
+        "--hosts": job.get("wanted_hosts", 1) if job.get("wanted_hosts", 1) > 1 or asked.get("hosts") else None,
         "--gpu-mem": f"{job['declared_memory_bytes']}B" if job.get("declared_memory_bytes") else None,
         "--time": f"{job['time_limit_s']:.0f}s" if job.get("time_limit_s") else None,
         "--max-slowdown": job.get("max_slowdown"),
@@ -134,6 +136,7 @@ def _options(job: Record) -> Iterator[str]:
         "--signal": (job.get("signal") or "").removeprefix("SIG") or None,
     }
     yield from (f"{option}={value}" for option, value in values.items() if value is not None)
+    yield from device_options.options_of(asked)
     switches = {
         "--share=never": job.get("share") == "never",
         "--requeue": job.get("requeue_on_node_fail"),
@@ -157,6 +160,7 @@ def _asked_for(job: Record) -> Iterator[str]:
         most = f" to {job['most_gpus']}" if job.get("most_gpus") else ""
         on = f" of {job['wanted_hosts']} hosts" if job.get("wanted_hosts", 1) > 1 else ""
         yield f"{job['gpus']}{most} devices{on}"
+    yield from map(fmt.clean, device_options.options_of(job.get("constraints") or {}))
     if job.get("deadline_at"):
         yield f"an end by {fmt.local_time(job['deadline_at'])}"
     if job.get("preemptible"):

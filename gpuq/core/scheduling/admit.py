@@ -13,6 +13,7 @@ from functools import cached_property
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.constraints import DeviceConstraints, had
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
 from gpuq.core.state.job import Job, Sharing
@@ -34,6 +35,15 @@ class DeviceSnapshot:
     reading: Reading | None
     reserved: bool = False
     drained: str | None = None
+
+    @property
+    def unusable(self) -> Rule | None:
+        """The rule by which it admits no job whatever; None where it may admit one."""
+        if self.drained is not None:
+            return Rule.DRAINED
+        if self.reading is None:
+            return Rule.STALE_READING
+        return None if self.reading.unwell is None else Rule.UNWELL
 
     def promised_here(self, attempt: Attempt) -> int:
         """The memory promised to one resident on this device."""
@@ -66,7 +76,8 @@ def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits
 
 def refusal(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     """The verdict if the job is refused, else None. Cheaper than `admit`, which also gives the numbers of an admission."""
-    unusable = _refuse_unusable(snapshot, limits)
+    other = None if job.constraints is None else refused_by(job.constraints, snapshot.device)
+    unusable = other or _refuse_unusable(snapshot, limits)
     if unusable is not None:
         return unusable
     if snapshot.residents:
@@ -91,11 +102,28 @@ def may_share(job: Job, forecast: Forecast) -> bool:
     return known and job.sharing is Sharing.AUTO and not job.alone
 
 
-def fits_ever(memory: int | None, count: int, devices: Sequence[Device], hosts: int = 1) -> Verdict | None:
-    """None if so many empty hosts could run a job of `count` devices in all, equally many of each, with `memory` bytes on each;
-    else why not, with the missing number."""
+def fits_ever(
+    memory: int | None,
+    count: int,
+    devices: Sequence[Device],
+    hosts: int = 1,
+    constraints: DeviceConstraints | None = None,
+) -> Verdict | None:
+    """None if so many empty hosts could run a job of `count` devices in all that meet the constraints, equally many of each, with
+    `memory` bytes on each; else why not, with the missing number."""
     if not devices:
         return None
+    if constraints is not None:
+        if unmet := constraints.unmet_by_all(devices):
+            name, left = unmet
+            known = sorted({had(device, name) for device in left} - {""})
+            shown = (
+                ("largest_device_bytes", max(known))
+                if name == "least_memory"
+                else ("known", ", ".join(map(str, known)))
+            )
+            return Verdict(False, Rule.NEVER_FITS, None, (*_asked(constraints, name), shown))
+        devices = [device for device in devices if constraints.unmet(device) is None]
     by_host: dict[HostId, list[Device]] = {}
     for device in devices:
         by_host.setdefault(device.host, []).append(device)
@@ -117,6 +145,20 @@ def fits_ever(memory: int | None, count: int, devices: Sequence[Device], hosts: 
         return None
     numbers = (("needed_bytes", memory), ("largest_device_bytes", largest.total_memory), ("missing_bytes", missing))
     return Verdict(False, Rule.NEVER_FITS, largest.id, numbers)
+
+
+def refused_by(constraints: DeviceConstraints, device: Device) -> Verdict | None:
+    """The verdict on a device that does not meet the constraints; None on one that does."""
+    name = constraints.unmet(device)
+    if name is None:
+        return None
+    has = "has_bytes" if name == "least_memory" else "has"
+    return Verdict(False, Rule.CONSTRAINTS, device.id, (*_asked(constraints, name), (has, had(device, name))))
+
+
+def _asked(constraints: DeviceConstraints, name: str) -> Numbers:
+    wanted = "wanted_bytes" if name == "least_memory" else "wanted"
+    return ("constraint", name), (wanted, constraints.wanted(name))
 
 
 def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:

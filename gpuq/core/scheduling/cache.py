@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
 from gpuq.core.scheduling.device_index import DeviceIndex
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
 from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, device_class, scheduling_class
@@ -88,6 +89,7 @@ class PassCache:
         if self.device_index.device_changes != device_changes:
             # A device is new, or has another type or another size: what fits somewhere may have changed for every class.
             self._never_fits.clear()
+            self._allowed.clear()
             self._forget_classes()
         if len(self.classes) + len(self._alone) > self._prune_at:
             self._prune(state)
@@ -136,17 +138,26 @@ class PassCache:
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
-        key = (job.declared_memory, job.device_count, job.host_count)
+        key = (job.declared_memory, job.device_count, job.host_count, job.constraints)
         if key not in self._never_fits:
             devices = list(self._state.devices.values()) if self._state else []
-            self._never_fits[key] = fits_ever(job.declared_memory, job.device_count, devices, job.host_count)
+            memory, count, hosts, constraints = key
+            self._never_fits[key] = fits_ever(memory, count, devices, hosts, constraints)
         return self._never_fits[key]
+
+    def allowed(self, constraints: DeviceConstraints) -> frozenset[DeviceId]:
+        """The devices that meet these constraints."""
+        if constraints not in self._allowed:
+            devices = self._state.devices.values() if self._state else ()
+            self._allowed[constraints] = frozenset(one.id for one in devices if constraints.unmet(one) is None)
+        return self._allowed[constraints]
 
     # --- dropping --------------------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
         self.device_index = DeviceIndex()
-        self._never_fits: dict[tuple[int | None, int, int], Verdict | None] = {}
+        self._never_fits: dict[tuple[int | None, int, int, DeviceConstraints | None], Verdict | None] = {}
+        self._allowed: dict[DeviceConstraints, frozenset[DeviceId]] = {}
         self._forget_classes()
 
     def _forget_classes(self) -> None:
@@ -161,6 +172,8 @@ class PassCache:
     def _prune(self, state: State) -> None:
         waiting = state.index.classes
         signatures = {signature for signature, *_ in waiting}
+        constraints = {constraints for *_, constraints in waiting}
+        self._allowed = {one: devices for one, devices in self._allowed.items() if one in constraints}
         for gone in self.classes.keys() - waiting.keys():
             del self.classes[gone]
         self._alone = {key: forecast for key, forecast in self._alone.items() if key[0] in signatures}

@@ -7,7 +7,7 @@ devices that changed since. Both only save time: the candidates are the same wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
@@ -93,9 +93,10 @@ class Candidates:
     def occupied(self, job: Job, taken: Iterable[DeviceId]) -> DeviceSnapshot | None:
         """A device with residents, to say why it refuses the job: the least used shareable one, else the first of `taken`."""
         shareable = (entry[-1] for entry in self._index.shareable[:1])
+        allowed = self._allowed(job)
         for devices in (shareable, taken):
             for device in devices:
-                if device not in self._given and self._reservations.is_open_to(job, device):
+                if device not in self._given and device in allowed and self._reservations.is_open_to(job, device):
                     return self._index.snapshots[device]
         return None
 
@@ -201,14 +202,21 @@ class Candidates:
         return _Row(idle), _Row(shareable)
 
     def _available(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
-        """The devices of a row that no job got in this pass and that are not reserved for others."""
+        """The devices of a row that the job may have, that no job got in this pass and that are not reserved for others."""
         entries, given, snapshots, reserved = row.entries, self._given, self._index.snapshots, self._index.reserved
+        allowed = self._allowed(job)
         while row.start < len(entries) and entries[row.start][-1] in given:
             row.start += 1
         for number in range(row.start, len(entries)):
             device = entries[number][-1]
-            if device not in given and (device not in reserved or self._reservations.is_open_to(job, device)):
+            if device in given or device not in allowed:
+                continue
+            if device not in reserved or self._reservations.is_open_to(job, device):
                 yield snapshots[device]
+
+    def _allowed(self, job: Job) -> Container[DeviceId]:
+        """The devices that meet the job's constraints."""
+        return self._index.snapshots if job.constraints is None else self._cache.allowed(job.constraints)
 
     def _shared_that_fit(self, job: Job, conclusions: ClassConclusions, row: _Row) -> Iterator[DeviceSnapshot]:
         needs = self._sharing_needs(job, conclusions)

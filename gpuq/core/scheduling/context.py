@@ -6,6 +6,7 @@ there is no forecast for the two together yet.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -122,6 +123,10 @@ class SchedulingContext:
         """The reservation for a job that waited beyond its patience, if there is one."""
         return self._reservations.overdue
 
+    def may_have(self, job: Job, device: DeviceId) -> bool:
+        """Whether the device meets the constraints of the job."""
+        return job.constraints is None or device in self.cache.allowed(job.constraints)
+
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""
         return device in self._given
@@ -136,20 +141,27 @@ class SchedulingContext:
         """One device of each class. Forecasts depend on nothing else about a device."""
         return self._device_index.device_classes.values()
 
-    def no_device_open(self) -> Verdict:
-        """The verdict for a job that no single device refused: there is none open at all."""
-        index, count = self._device_index, len(self._device_index.snapshots)
+    def no_device_open(self, job: Job) -> Verdict:
+        """The verdict for a job that no single device refused: none of those that it may have is open at all."""
+        index, residents = self._device_index, self.state.residents
+        count, unusable, busy = len(index.snapshots), index.unusable, len(residents)
+        if job.constraints is not None:
+            allowed = self.cache.allowed(job.constraints)
+            count, busy = len(allowed), sum(device in residents for device in allowed)
+            unusable = Counter(rule for device in allowed if (rule := index.snapshots[device].unusable) is not None)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
-        if index.drained == count:
+        drained, stale, unwell = unusable[Rule.DRAINED], unusable[Rule.STALE_READING], unusable[Rule.UNWELL]
+        if drained == count:
             return Verdict(False, Rule.DRAINED, None, (("devices", count),))
-        if index.stale and index.stale + index.drained == count:
+        if stale and stale + drained == count:
             return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
-        if index.unwell and index.stale + index.unwell + index.drained == count:
-            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", index.unwell)))
-        numbers: Numbers = (("devices", count), ("busy_devices", len(self.state.residents)))
-        unusable = index.stale + index.unwell + index.drained
-        return Verdict(False, Rule.RESOURCES, None, (*numbers, ("unusable_devices", unusable)) if unusable else numbers)
+        if unwell and unwell + stale + drained == count:
+            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", unwell)))
+        numbers: Numbers = (("devices", count), ("busy_devices", busy))
+        if unusable.total():
+            numbers = (*numbers, ("unusable_devices", unusable.total()))
+        return Verdict(False, Rule.RESOURCES, None, numbers)
 
     # --- forecasts ---------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ cache determines which of its conclusions still hold.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
@@ -16,6 +17,7 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.index import DeviceClass, device_class, latest_since
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Rule
 
 # What a row is sorted by, then the device: bytes used by foreign processes and the device's place in the state, for idle
 # devices; the percentage in use and the device's id, for shared ones.
@@ -40,12 +42,8 @@ class DeviceIndex:
         """One device of each class."""
         self.reserved: dict[DeviceId, Reservation] = {}
         """The reservations by device."""
-        self.stale = 0
-        """How many devices have no fresh reading."""
-        self.unwell = 0
-        """How many devices report a fault."""
-        self.drained = 0
-        """How many devices are on drained hosts; these count as neither stale nor unwell."""
+        self.unusable: Counter[Rule] = Counter()
+        """How many devices admit no job whatever, by the rule."""
         self.revision = 0
         self.changed: dict[DeviceId, int] = {}
         """The revision of each device's last change, the latest last."""
@@ -137,11 +135,8 @@ class DeviceIndex:
             # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
             if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
                 for one, count in ((old, -1), (snapshot, 1)):
-                    if one is not None and one.drained is not None:
-                        self.drained += count
-                    elif one is not None:
-                        self.stale += count * (one.reading is None)
-                        self.unwell += count * _is_unwell(one)
+                    if one is not None and one.unusable is not None:
+                        self.unusable[one.unusable] += count
                 self._close(old, limits)
                 self._open(snapshot, limits)
                 self._note_change(device_id)
@@ -154,7 +149,7 @@ class DeviceIndex:
 
     def _open(self, snapshot: DeviceSnapshot, limits: Limits) -> None:
         device = snapshot.device
-        if snapshot.reading is None or _is_unwell(snapshot) or snapshot.drained is not None:
+        if snapshot.unusable is not None:
             return
         if not snapshot.residents:
             self._enter(self.idle, (snapshot.committed_memory, self._order[device.id], device.id))
@@ -185,10 +180,6 @@ class DeviceIndex:
 def free_memory(snapshot: DeviceSnapshot, limits: Limits) -> float:
     """Bytes that one more job may have on a device that is shared, the headroom kept free; below 0 where it is overfull."""
     return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
-
-
-def _is_unwell(snapshot: DeviceSnapshot) -> bool:
-    return snapshot.reading is not None and snapshot.reading.unwell is not None
 
 
 def _inputs_of_admission(snapshot: DeviceSnapshot) -> tuple[object, ...]:

@@ -171,7 +171,7 @@ class _ClassReason:
         """The reason for a job that has none yet."""
         verdict = self.never_fits or self._refusal_of_the_best()
         if verdict is None:
-            verdict = self._context.no_device_open()
+            verdict = self._context.no_device_open(self._job)
             if self._job.device_count > 1:
                 wanted: Numbers = (("wanted_devices", self._job.device_count),)
                 if self._job.host_count > 1:

@@ -18,11 +18,14 @@ from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Reserve
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
+
+_Need = tuple[int | None, int, int, DeviceConstraints | None]
 
 
 class Reservations:
@@ -37,7 +40,7 @@ class Reservations:
         self.without: frozenset[str] = frozenset()
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
-        self._undrainable: set[tuple[int | None, int, int]] = set()
+        self._undrainable: set[_Need] = set()
         if self.by_job:
             self._review()
 
@@ -132,6 +135,8 @@ class Reservations:
 
     def _is_free_for(self, job: Job, device: DeviceId) -> bool:
         """Whether the device may be reserved for this job."""
+        if job.constraints is not None and device not in self._cache.allowed(job.constraints):
+            return False
         reservation = self._cache.device_index.reserved.get(device)
         return device not in self._given and (reservation is None or reservation.job == job.id)
 
@@ -144,5 +149,5 @@ class Reservations:
         self._cache.device_index.reserve(self.by_job.values())
 
 
-def _need(job: Job) -> tuple[int | None, int, int]:
-    return job.declared_memory, job.device_count, job.host_count
+def _need(job: Job) -> _Need:
+    return job.declared_memory, job.device_count, job.host_count, job.constraints

@@ -21,7 +21,7 @@ class Device:
     worker that reported it was older than this field. It may change when the machine restarts; `id` does not.
 
     `sharing` is how jobs share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. The costs of
-    pairs never cross ways of sharing.
+    pairs never cross ways of sharing. `features` are words that its host's settings give to all its devices, for `--constraint`.
     """
 
     id: DeviceId
@@ -31,6 +31,7 @@ class Device:
     total_memory: int
     sharing: str | None = None
     index: str | None = None
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,11 @@ class DeviceNames:
         """The device's name; a shortened id for a device without an index, or one that is not known."""
         return self._names.get(device) or short_id(device)
 
+    def shown(self) -> str:
+        """All names, for a message: `gpu0, gpu1, gpu10`; empty where no device is known."""
+        order = {id_: (device.host, natural_order(device.index)) for id_, device in self._devices.items()}
+        return ", ".join(self.of(id_) for id_ in sorted(order, key=order.__getitem__))
+
     def memory_of(self, devices: Collection[str]) -> int | None:
         """Bytes of the smallest of these devices; without any, of the largest there is. None where that is not known."""
         if devices:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device
 from gpuq.core.state.quota import Account, accounts
 from gpuq.states import ACTIVE, ENDED, WAITING, JobState
@@ -37,7 +38,8 @@ class Job:
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
     `had_partner`: whether the last attempt shared a device. `device_count` is the fewest devices it runs on, equally many of
     `host_count` hosts; with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so
-    that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts.
+    that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts. `constraints`: which
+    devices it may have; None for all.
     """
 
     id: JobId
@@ -63,6 +65,7 @@ class Job:
     served_s: float = 0.0
     project: str | None = None
     host_count: int = 1
+    constraints: DeviceConstraints | None = None
 
     @property
     def accounts(self) -> tuple[Account, ...]:

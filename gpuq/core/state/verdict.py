@@ -14,6 +14,7 @@ class Rule(StrEnum):
     IDLE = "Idle"
     FITS = "Fits"
     KNOWN_PAIR = "KnownPair"
+    CONSTRAINTS = "Constraints"
     RESOURCES = "Resources"
     STALE_READING = "StaleReading"
     UNWELL = "Unwell"

@@ -75,8 +75,8 @@ class Andreas:
         idle = [s for s in context.snapshots if not s.residents and s.reading and not s.reserved]
         if not idle or not context.waiting:
             return
-        # Its plans are for single hosts, so those over several hosts choose first.
-        for job in [job for job in context.waiting if job.host_count > 1]:
+        # Its plans are for single hosts and any device of a type, so those over several hosts and choosy ones go first.
+        for job in [job for job in context.waiting if not _is_planned(job)]:
             yield from try_each(context, job, context.choices(job))
         jobs = sorted(self.waiting_jobs(context), key=lambda w: (not w.aged, w.due_at, w.job.id))[:_PLANNED]
         rng = Random(f"{context.now}")  # noqa: S311 - a search, not a secret
@@ -101,7 +101,7 @@ class Andreas:
         forecasts = {
             job.id: [(device, context.forecast_alone(job, device)) for device in devices.values()]
             for job in context.waiting
-            if job.host_count == 1
+            if _is_planned(job)
         }
         known = [f.duration_p50_s for of_job in forecasts.values() for _, f in of_job if f.duration_p50_s is not None]
         usual_s = median(known) if known else _UNKNOWN_S
@@ -114,6 +114,10 @@ class Andreas:
             late_cost = self._prices.late_cost_per_s(job.priority)
             waiting_jobs.append(WaitingJob(job, due, late_cost, configurations, aged))
         return waiting_jobs
+
+
+def _is_planned(job: Job) -> bool:
+    return job.host_count == 1 and job.constraints is None
 
 
 def _configurations(

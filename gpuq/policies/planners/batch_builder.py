@@ -50,9 +50,9 @@ def build_batch(
 
 
 def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
-    """The jobs to plan for, at most so many: the highest priority first, then the longest waiting. Those over several hosts are
-    not planned; packing starts them on what a plan leaves."""
-    planned = (job for job in jobs if job.host_count == 1)
+    """The jobs to plan for, at most so many: the highest priority first, then the longest waiting. Those over several hosts, and
+    those that choose their devices, are not planned; packing starts them on what a plan leaves."""
+    planned = (job for job in jobs if job.host_count == 1 and job.constraints is None)
     return sorted(planned, key=lambda job: (-job.priority, job.submitted_at, job.id))[:most]
 
 

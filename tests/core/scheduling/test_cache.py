@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,8 @@ from gpuq.core.scheduling.needed_forecasts import ForecastTable, needed_forecast
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, Reserve, SetPendingReason
 from gpuq.core.state.attempt import Ending
-from gpuq.core.state.device import Device
+from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import (
     CancelRequested,
     Event,
@@ -46,6 +48,12 @@ from tests.core.test_promises import hostile
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
+CONSTRAINTS = [
+    DeviceConstraints(types=("b",), least_memory=24 * GIB),
+    DeviceConstraints(hosts=(HostId("h0"), HostId("h1"))),
+    DeviceConstraints(excluded_hosts=(HostId("h0"),), features=(("fast",), ("tall", "wide"))),
+    DeviceConstraints(devices=(DeviceId("h0/0"), DeviceId("h1/0"))),
+]
 KINDS = [f"kind{number}" for number in range(8)]
 
 
@@ -118,7 +126,7 @@ class World:
         """What happens before the next pass."""
         rng = self.rng
         self.now += rng.choice((0.0, 0.5, 1.0, 30.0, 200.0))
-        for devices in self.hosts:
+        for devices in list(self.hosts):
             if rng.random() < 0.8:
                 yield self._report(devices)
         for _ in range(rng.choice((0, 0, 1, 3))):
@@ -135,6 +143,7 @@ class World:
                     max_slowdown=rng.choice((None, None, 1.05)),
                     declared_memory=rng.choice((None, None, None, 30 * GIB, 100 * GIB)),
                     device_count=rng.choice((1, 1, 1, 2, 4)),
+                    constraints=rng.choice((None, None, *CONSTRAINTS)),
                     preemptible=rng.random() < 0.5,
                 )
             )
@@ -168,6 +177,10 @@ class World:
             foreign = rng.choice((0, 0, 0, 0, 2, 20)) * GIB
             unwell = "XID 79" if rng.random() < 0.05 else None
             readings[device.id] = a_reading(used_memory=foreign, foreign_memory=foreign, unwell=unwell)
+        if rng.random() < 0.1:
+            features = rng.choice(((), ("fast",), ("tall", "wide")))
+            number = self.hosts.index(devices)
+            self.hosts[number] = devices = tuple(replace(device, features=features) for device in devices)
         host = devices[0].host
         there = [a for a in self.state.attempts.values() if a.host == host]
         residents = tuple(a_resident(a.id.job, a.id.number, rng.choice((1, 4))) for a in there)
@@ -180,6 +193,12 @@ def assert_within_quotas(state: State, launch: Launch) -> None:
         if quota is not None and quota.running_devices is not None:
             attempts = [a for a in state.attempts.values() if account in state.jobs[a.id.job].accounts]
             assert sum(len(attempt.devices) for attempt in attempts) <= quota.running_devices
+
+
+def assert_allowed(state: State, launch: Launch) -> None:
+    constraints = state.jobs[launch.attempt.id.job].constraints
+    devices = [state.devices[device] for attempt in launch.attempts for device in attempt.devices]
+    assert constraints is None or not any(map(constraints.unmet, devices))
 
 
 def compared(world: World, policy: str, passes: int, journal: Journal | None = None) -> list[Action]:
@@ -221,6 +240,7 @@ def compared(world: World, policy: str, passes: int, journal: Journal | None = N
                 journal.note(action, world.now)
             if isinstance(action, Launch):
                 assert_within_quotas(world.state, action)
+                assert_allowed(world.state, action)
         validate(world.state)
         done += decided[0]
     return done

@@ -8,6 +8,7 @@ from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
+from gpuq.core.state.verdict import Rule
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report
 from tests.support.playbook import Playbook
 
@@ -81,17 +82,17 @@ def test_devices_of_a_silent_host_close_and_open_again_with_its_next_report() ->
     apply(state, a_report(a_device()), 0.0)
     index = synced(state)
     index.sync(state, LIMITS, LIMITS.stale_after_s + 1)
-    assert (devices(index.idle), index.stale) == ([], 1)
+    assert (devices(index.idle), index.unusable[Rule.STALE_READING]) == ([], 1)
     apply(state, a_report(a_device()), 100.0)
     index.sync(state, LIMITS, 100.0)
-    assert (devices(index.idle), index.stale) == (["gpu0"], 0)
+    assert (devices(index.idle), index.unusable[Rule.STALE_READING]) == (["gpu0"], 0)
 
 
 def test_an_unwell_device_is_counted_and_not_open() -> None:
     state = State()
     apply(state, a_report(a_device(), readings={"gpu0": a_reading(unwell="XID 79")}), 0.0)
     index = synced(state)
-    assert (devices(index.idle), index.unwell, index.open_of.get(a_device().host)) == ([], 1, None)
+    assert (devices(index.idle), index.unusable[Rule.UNWELL], index.open_of.get(a_device().host)) == ([], 1, None)
 
 
 def test_a_reservation_made_or_ended_is_a_change_of_its_devices_only() -> None:
