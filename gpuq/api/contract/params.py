@@ -186,6 +186,14 @@ class WeekQuery(msgspec.Struct, frozen=True):
     days: Annotated[int, Meta(ge=1, le=28, description="How many days back.")] = 7
 
 
+class PairsQuery(msgspec.Struct, frozen=True):
+    """Which kinds the matrix of pairs has, and of which pair it lists the runs."""
+
+    kind: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="A part of the kind.")] = ""
+    slowed: Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="The kind that is slowed.")] = ""
+    beside: Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="The kind of its partner.")] = ""
+
+
 class UsageQuery(DaysQuery, frozen=True):
     """Which attempts, by what they are grouped, and what a kilowatt-hour costs."""
 

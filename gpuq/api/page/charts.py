@@ -176,6 +176,7 @@ def path(points: Sequence[tuple[float, float | None]], within: Period, top: floa
     before = float("-inf")
     for at, value in known:
         x, y = _BOX * (at - start) / max(end - start, 1.0), _BOX - _BOX * value / top
-        found.append(f"{'L' if at - before <= longest else 'M'}{x:.0f} {y:.0f}")
+        # A line of no length is a dot: a point that stands alone is seen.
+        found.append(f"L{x:.0f} {y:.0f}" if at - before <= longest else f"M{x:.0f} {y:.0f}h0")
         before = at
     return "".join(found)

@@ -17,7 +17,8 @@ from tests.support.browser import Browser
 
 HOSTILE = "\u202egnp.exe <img src=x onerror=\"document.title='broken into'\">"
 ESCAPES = f"{HOSTILE} \x1b]0;broken into\x07"
-VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/timeline", "/jobs/42", "/jobs/51", "/jobs/37")
+VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/timeline", "/jobs/42", "/jobs/51", "/jobs/37",
+         "/week", "/pairs?slowed=ada:train.py&beside=ada:gan.py", "/model")  # fmt: skip
 
 
 def address(endpoint: Endpoint, path: str = "/") -> str:

@@ -15,11 +15,11 @@ from tests.api.support import GIB, afternoon
 
 def test_a_curve_is_broken_where_nothing_was_measured() -> None:
     points = [(0.0, 0.0), (10.0, 50.0), (20.0, None), (30.0, 50.0), (90.0, 100.0), (100.0, 100.0)]
-    assert path(points, (0.0, 100.0), 100.0) == "M0 1000L100 500L300 500M900 0L1000 0"
+    assert path(points, (0.0, 100.0), 100.0) == "M0 1000h0L100 500L300 500M900 0h0L1000 0"
 
 
 def test_points_outside_of_the_period_are_left_out() -> None:
-    assert path([(-5.0, 1.0), (50.0, 1.0), (105.0, 1.0)], (0.0, 100.0), 1.0) == "M500 0"
+    assert path([(-5.0, 1.0), (50.0, 1.0), (105.0, 1.0)], (0.0, 100.0), 1.0) == "M500 0h0"
 
 
 @pytest.mark.parametrize("points", [[], [(1.0, None)]])

@@ -82,6 +82,7 @@ async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> No
     for words in ("Redis does not answer", "No device has reported yet", "No job waits", "Nothing has ended yet"):
         assert words in text
     assert "Nothing ended in that time" in await page(endpoint, "/week")
+    assert "No slowdown was measured of such a kind" in await page(endpoint, "/pairs?kind=any")
 
 
 def first_device_says(endpoint: Endpoint, **said: Any) -> None:
@@ -194,3 +195,18 @@ async def test_the_week_says_what_sharing_brought_and_which_budgets_it_broke(end
     for words in ("5 attempts", "of 3 runs with a measured slowdown", "#38 bert-finetune", "+7%", "+1%", "failed 0."):
         assert words in text, words
     assert "resnet50" not in text.split("Slowed beyond")[1].split("Held longest")[0]
+
+
+async def test_pairs_have_their_slowdown_in_each_direction_and_the_runs_that_say_so(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint, "/pairs?slowed=ada:train.py&beside=ada:gan.py")
+    for words in ("slowed \\ by", "+3% 3", "#38 bert-finetune", "+0% to +11%", "the other direction"):
+        assert words in text, words
+    assert "Not measured in this direction" in await page(endpoint, "/pairs?slowed=ada:gan.py&beside=ada:train.py")
+
+
+async def test_the_model_is_held_to_its_promises(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint, "/model")
+    for words in ("m-7 makes the forecasts", "100%of 5 runs", "Memory used, of what was promised"):
+        assert words in text, words
