@@ -6,6 +6,7 @@ It judges nothing: the figures are those of a machine with nothing else to do, a
 from __future__ import annotations
 
 import json
+import shlex
 
 from tests.fleet.test_submitters import Host, host
 
@@ -20,7 +21,7 @@ PARTS = {
     "devices and limits": (
         *("DevicePolicy", "DeviceAllow", "LimitNOFILE", "LimitMEMLOCK", "MemoryMax", "TasksMax", "NoNewPrivileges"),
     ),
-    "a folder, a private /tmp, no others' processes": (
+    "a folder, a private /tmp, no processes of others": (
         *("StateDirectory", "StateDirectoryMode", "BindPaths", "PrivateTmp", "ProtectProc"),
     ),
     "the other properties": (),
@@ -71,7 +72,8 @@ EACH = 30
 
 def test_parts_of_a_start(host: Host) -> None:
     host.shell("cat >/srv/measure.py", stdin=MEASURE)
-    found = json.loads(host.shell(f"/opt/gpuq/bin/python /srv/measure.py '{json.dumps(PARTS)}' {EACH}", within_s=300))
+    measure = f"/opt/gpuq/bin/python /srv/measure.py {shlex.quote(json.dumps(PARTS))} {EACH}"
+    found = json.loads(host.shell(measure, within_s=300))
     before = 0.0
     for part, milliseconds in found.items():
         print(f"{part}: {milliseconds:.1f} ms, {milliseconds - before:+.1f}")
