@@ -83,7 +83,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that started, as reports count it: of its job, its launch and its outcome what they need, a tenth of the whole."""
+    """An attempt that started, as reports count it: what they need of its job, its launch and its outcome, a tenth of all."""
 
     job: JobId
     number: int
