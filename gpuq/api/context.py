@@ -29,14 +29,12 @@ from gpuq.api.recent import RecentRuns
 from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.learn.features.kind import Describe
+from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
-"""(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""

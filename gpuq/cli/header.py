@@ -24,7 +24,6 @@ _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
 _GRES = re.compile(r"gpu(?::(?![0-9]+$)([A-Za-z0-9_.-]+))?(?::([0-9]+))?")
 # A job that ignored these would be another one.
 _NEEDED = {
-    "array": "gpuq has no arrays",
     "dependency": "gpuq has no dependencies",
     "begin": "gpuq has no delayed start",
 }
@@ -104,6 +103,7 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
         ("--nodelist", values.nodelist),
         ("--exclude", values.exclude),
         ("--constraint", values.constraint),
+        ("--array", values.array),
         ("--priority", None if values.nice is None else str(-values.nice)),
     ):
         found += [] if value is None else [f"{option}={value}"]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq import notify_file
+from gpuq.array import check_placeholders
 from gpuq.cli import capture, console, device_options, header, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import sends_notifications
@@ -126,10 +127,32 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add("--slurm-env", rare=True, action="store_true", help="The job gets the SLURM_* variables that scripts read.")
 
 
+def add_array_options(parser: Parser) -> None:
+    """Add the options that make a submission an array."""
+    add = parser.group("many jobs at once")
+    tasks = "a job for each number, N at once: 0-99%%8, 1,3,5-9:2. {task} in the command is the number."
+    add("-a", "--array", metavar="LIST[%N]", help=tasks)
+    values = "a job for each value: lr=0.1,0.01, seed=1..5. {NAME} in the command is the value; several multiply."
+    add("--grid", action="append", default=[], metavar="NAME=VALUES", help=values)
+    rows = "a job for each row of CSV, JSON or YAML; - is stdin. {COLUMN} in the command is the value."
+    add("--sweep", metavar="FILE", help=rows)
+
+
+def asks_for_array(options: argparse.Namespace) -> bool:
+    """Whether one of the options for arrays was given."""
+    given = vars(options)
+    return given.get("array") is not None or bool(given.get("grid")) or given.get("sweep") is not None
+
+
 def submission(
     options: argparse.Namespace, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
 ) -> dict[str, Any]:
     """The body for these options and this command. `read` returns a script from standard input. Raises BadInput."""
+    array = None
+    if asks_for_array(options):
+        from gpuq.cli import sweep
+
+        array = sweep.field(options)
     here = start = capture.current_folder()
     taken = _snapshot(options, here)
     if taken is not None:
@@ -185,9 +208,12 @@ def submission(
         "git_dirty": dirty,
         "script": str(taken.original(script) if taken else script) if script else None,
         "script_sha256": capture.script_sha256(script) if script else None,
-        "hints": capture.hints(command, folder),
+        "hints": capture.hints(command, folder) if array is None else sweep.hints(command, folder, array),
         "snapshot": taken.facts() if taken else None,
+        "array": array,
     }
+    if array is not None:
+        check_placeholders([*words, body["name"]], array.get("params", {}))
     if body["notify"] and not sends_notifications(os.environ):
         _warn("nothing sends notifications now; start `gpuq notify run`")
     for glob in capture.unmatched(os.environ, options.pass_env):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec import UnsetType
@@ -39,7 +39,7 @@ from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
 from gpuq.messages import reported
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.submission import JobRecord, QueuedRecord, queued_task, to_core
 from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
 
 log = logging.getLogger(__name__)
@@ -165,19 +165,29 @@ class EventInbox:
         return Acknowledgement(host, self.taken.get(host, 0), worker, number, self._dispatcher, epoch=epoch)
 
 
-def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:
+def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord | QueuedRecord], list[Event]]:
     """Requests not yet handled, the records of newly submitted jobs, and the events that follow from both. Blocks."""
     requests = store.requests(REQUESTS_AT_ONCE)
-    submitted = [r.job for r in requests if r.verb == "submit" and r.job is not None]
-    rows = {row.id: row.record for row in store.jobs(ids=submitted)} if submitted else {}
-    return requests, rows, [event for request in requests for event in _events_of(request, rows)]
+    submitted, arrays = (
+        [request.job for request in requests if request.verb == verb and request.job is not None]
+        for verb in ("submit", "submit_array")
+    )
+    # Of each request for a submission: its jobs with their records.
+    jobs: dict[JobId, dict[JobId, JobRecord | QueuedRecord]] = {}
+    for row in store.jobs(ids=submitted) if submitted else ():
+        jobs[row.id] = {row.id: row.record}
+    for array in store.arrays(ids=arrays) if arrays else ():
+        places = range(array.record.job_count)
+        jobs[array.id] = {JobId(array.id + place): queued_task(array.record, array.id, place) for place in places}
+    records = {job: record for those in jobs.values() for job, record in those.items()}
+    return requests, records, [event for request in requests for event in _events_of(request, jobs)]
 
 
-def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
+def _events_of(request: Request, jobs: Mapping[JobId, Mapping[JobId, JobRecord | QueuedRecord]]) -> list[Event]:
     job, by = request.job, request.by
     match request.verb:
-        case "submit" if job is not None:
-            return [Submitted(to_core(job, rows[job]))]
+        case "submit" | "submit_array" if job is not None:
+            return [Submitted(to_core(one, record)) for one, record in jobs[job].items()]
         case "cancel" if job is not None:
             return [CancelRequested(job, by)]
         case "hold" if job is not None:

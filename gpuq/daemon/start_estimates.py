@@ -140,7 +140,7 @@ class StartEstimates:
 def _over_quota(context: SchedulingContext, waiting: list[Job]) -> list[JobId]:
     """The ids of the other waiting jobs."""
     estimated = {job.id for job in waiting}
-    return [job for job in context.state.index.waiting if job not in estimated] if context.state.quotas else []
+    return [] if context.quotas.unlimited else [job for job in context.state.index.waiting if job not in estimated]
 
 
 def _load(file: Path, scheduling: Scheduling, state: State) -> EstimatorMemory:

@@ -5,13 +5,17 @@ The core sees only the part that it decides on (`Job`, made by `to_core`); the w
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
+from gpuq import array
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
+from gpuq.errors import BadInput
 from gpuq.messages.launch import SubmittedCommand
 from gpuq.notification import PATTERN as RULE
 
@@ -109,6 +113,48 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Groups of features of which one is to be had completely: `[["nvlink", "ib"], ["fast"]]`."""
 
 
+class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+    """What makes a submission an array: one job for each of these task numbers."""
+
+    tasks: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[0-9,:\- ]+$")]
+    """Their numbers, as in `0-9:3,20`."""
+    at_once: Annotated[int, Meta(ge=1, le=array.MOST_TASKS)] | None = None
+    """So many of them run at a time, at most; null: any number."""
+    params: Annotated[
+        dict[
+            Annotated[str, Meta(pattern=rf"^{array.PARAMETER}$")],
+            Annotated[
+                tuple[Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)], ...],
+                Meta(max_length=array.MOST_TASKS),
+            ],
+        ],
+        Meta(max_length=64),
+    ] = {}
+    """The values of each parameter, one for each task, in the order of their numbers. They take the place of `{name}` in the
+    words of the command and in the name, and are variables of the task's environment."""
+
+    def __post_init__(self) -> None:
+        try:
+            count = self.count
+        except BadInput as error:
+            raise ValueError(error.message.removesuffix(".")) from error
+        for name, values in self.params.items():
+            if len(values) != count:
+                raise ValueError(f"parameter `{name}` has {len(values)} values for {count} tasks")
+        if array.TASK in self.params:
+            raise ValueError(f"no parameter can be called `{array.TASK}`, which is the number of the task")
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The task numbers, ascending."""
+        return array.numbers(self.tasks)
+
+    @property
+    def count(self) -> int:
+        """How many tasks."""
+        return len(self.numbers)
+
+
 USUAL_UMASK = 0o022
 """The umask of a job whose submission names none: as on most systems, and not that of the services, which is 077."""
 
@@ -163,6 +209,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Which devices it may have; null: all."""
     snapshot: SnapshotPlace | None = None
     """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
+    array: ArrayTasks | None = None
+    """What makes it many jobs; null: it is one."""
 
     def __post_init__(self) -> None:
         if self.signal is not None and not self.preemptible:
@@ -171,12 +219,39 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             msgspec.structs.force_setattr(self, "umask", None)
         if self.constraints == Constraints():
             msgspec.structs.force_setattr(self, "constraints", None)
+        if self.array is not None:
+            try:
+                array.check_placeholders([*self.command, self.name or ""], self.array.params)
+            except BadInput as error:
+                raise ValueError(error.message.removesuffix(".")) from error
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class TaskOfArray(msgspec.Struct, frozen=True, kw_only=True):
+    """Which task of which array a job is, and its parameters."""
+
+    array: JobId
+    number: int
+    at_once: int | None
+    params: dict[str, str]
+
+
+class TaskVariant(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tasks of an array with certain parameters differ, as forecasts see them, from its first task.
+
+    `features` has what is different; of the features' `values` too, where None stands for one that they do not have.
+    """
+
+    kind: str
+    signature: str
+    features: dict[str, Any]
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A submission with what the API adds to it, before the record gives it an id.
 
-    `signature` and `features` come from `learn.kind.describe`; `owner` and `uid` from the kernel, never from the body.
+    `signature` and `features` come from `learn.kind.describe`; `owner` and `uid` from the kernel, never from the body. Those of
+    an array are its first task's. Its other tasks have them too, or those of a variant: `variant_of` has for each task the
+    number of its variant, counted from 1, and 0 for none; it is empty where there are no variants.
     """
 
     submission: Submission
@@ -187,6 +262,25 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     features: dict[str, Any]
     submitted_at: float
     idempotency_key: str | None = None
+    variants: tuple[TaskVariant, ...] = ()
+    variant_of: tuple[int, ...] = ()
+    task: TaskOfArray | None = None
+    """Set in the record of one task, as `task_record` makes it."""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is the record of a whole array."""
+        return self.submission.array is not None
+
+    @property
+    def job_count(self) -> int:
+        """How many jobs it is: the number of tasks of an array, else 1."""
+        return 1 if self.submission.array is None else self.submission.array.count
+
+    @cached_property
+    def queued(self) -> QueuedSubmission:
+        """What the core decides on of what was submitted. All tasks of an array share it."""
+        return msgspec.convert(self.submission, QueuedSubmission, from_attributes=True)
 
 
 class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,6 +311,84 @@ class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
     features: dict[str, Any]
     submitted_at: float
+    task: TaskOfArray | None = None
+
+
+def task_record(of: JobRecord, first: JobId, place: int) -> JobRecord:
+    """The record of one task of the array `of`, whose jobs are numbered from `first` on; `place` counts its tasks from 0."""
+    submission, wanted = of.submission, of.submission.array
+    assert wanted is not None, f"job {first} is no array"
+    task = _task(wanted, first, place)
+    values = {**task.params, array.TASK: str(task.number)}
+    kind, signature, features = _described(of, place)
+    return msgspec.structs.replace(
+        of,
+        submission=msgspec.structs.replace(
+            submission,
+            array=None,
+            command=tuple(array.filled(word, values) for word in submission.command),
+            name=None if submission.name is None else array.filled(submission.name, values),
+            env={**submission.env, **task.params, **_variables(submission.env, wanted, task)},
+        ),
+        kind=kind,
+        signature=signature,
+        features=features,
+        variants=(),
+        variant_of=(),
+        task=task,
+    )
+
+
+def queued_task(of: JobRecord, first: JobId, place: int) -> QueuedRecord:
+    """What the dispatcher needs of one task of the array `of`, as `task_record`."""
+    wanted = of.submission.array
+    assert wanted is not None, f"job {first} is no array"
+    kind, signature, features = _described(of, place)
+    return QueuedRecord(
+        submission=of.queued,
+        owner=of.owner,
+        kind=kind,
+        signature=signature,
+        features=features,
+        submitted_at=of.submitted_at,
+        task=_task(wanted, first, place),
+    )
+
+
+def _task(wanted: ArrayTasks, first: JobId, place: int) -> TaskOfArray:
+    params = {name: values[place] for name, values in wanted.params.items()}
+    return TaskOfArray(array=first, number=wanted.numbers[place], at_once=wanted.at_once, params=params)
+
+
+def _described(of: JobRecord, place: int) -> tuple[str, str, dict[str, Any]]:
+    """(kind, signature, features) of a task."""
+    number = of.variant_of[place] if of.variant_of else 0
+    if number == 0:
+        return of.kind, of.signature, of.features
+    variant = of.variants[number - 1]
+    features = {**of.features, **variant.features}
+    values = {**(of.features.get("values") or {}), **(variant.features.get("values") or {})}
+    if "values" in of.features:
+        features["values"] = {name: value for name, value in sorted(values.items()) if value is not None}
+    return variant.kind, variant.signature, features
+
+
+def _variables(env: dict[str, str], wanted: ArrayTasks, task: TaskOfArray) -> dict[str, str]:
+    """The variables that say which task it is; also Slurm's, for a job that is given these."""
+    ours = {"GPUQ_ARRAY_ID": str(task.array), "GPUQ_ARRAY_TASK": str(task.number)}
+    if "SLURM_JOB_ID" not in env:
+        return ours
+    numbers = wanted.numbers
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    return {
+        **ours,
+        "SLURM_ARRAY_JOB_ID": str(task.array),
+        "SLURM_ARRAY_TASK_ID": str(task.number),
+        "SLURM_ARRAY_TASK_COUNT": str(len(numbers)),
+        "SLURM_ARRAY_TASK_MIN": str(numbers[0]),
+        "SLURM_ARRAY_TASK_MAX": str(numbers[-1]),
+        "SLURM_ARRAY_TASK_STEP": str(steps.pop() if len(steps) == 1 else 1),
+    }
 
 
 def in_work_tree(submission: Submission) -> Submission:
@@ -272,6 +444,8 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         since=record.submitted_at,
         project=asked.project,
         constraints=constraints_of(asked),
+        array=None if record.task is None else record.task.array,
+        most_at_once=None if record.task is None else record.task.at_once,
     )
 
 

@@ -41,6 +41,7 @@ RULES = {
     "WaitLimit": "The expected wait is beyond the limit, so the job is kept back until the queue is shorter",
     "DeviceQuota": "Its user or project may not have more devices at a time",
     "DeviceHoursQuota": "Its user or project has used up its device-hours",
+    "ArrayLimit": "As many tasks of its array run as may at once",
 }
 
 WHAT_HELPS = {
@@ -63,6 +64,7 @@ WHAT_HELPS = {
     "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
     "DeviceQuota": "It starts when jobs of the same user or project end. `gpuq quota` shows the limits; an admin sets them.",
     "DeviceHoursQuota": "It starts when earlier use is older than the window. `gpuq quota` shows the limits; an admin sets them.",
+    "ArrayLimit": "It starts when another task of the array ends.",
     "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
     "Resources": "It starts when a device is free.",
 }

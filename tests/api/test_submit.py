@@ -46,6 +46,43 @@ async def test_a_held_job_waits_for_its_release(endpoint: Endpoint) -> None:
     assert endpoint.store.job_rows[1].state is JobState.HELD
 
 
+async def test_an_array_is_a_job_for_each_task(endpoint: Endpoint) -> None:
+    array = {"tasks": "0-9:3", "params": {"lr": ["1", "2", "3", "4"]}}
+    status, body = await endpoint.post(JOBS, submission(command=["t", "{lr}", "{task}"], array=array))
+    assert (status, body["id"]) == (201, 1)
+    commands = [row.record.submission.command for row in endpoint.store.job_rows.values()]
+    assert commands == [("t", "1", "0"), ("t", "2", "3"), ("t", "3", "6"), ("t", "4", "9")]
+
+    status, body = await endpoint.post(JOBS, [submission(), submission(array={"tasks": "1-2"}), submission()])
+    assert (status, body["ids"]) == (201, [5, 6, 8])
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        ({"tasks": "9-1"}, "the range `9-1` runs backwards"),
+        ({"tasks": "0-10000"}, "an array of 10,001 tasks; 10,000 is the limit"),
+        ({"tasks": "0-1", "params": {"lr": ["1"]}}, "parameter `lr` has 1 values for 2 tasks"),
+        ({"tasks": "0", "params": {"task": ["1"]}}, "no parameter can be called `task`"),
+        ({"tasks": "0", "params": {"b": ["1"]}}, "there is no parameter `a` for {a}"),
+        ({"tasks": "0", "at_once": 0}, "$.array.at_once"),
+        ({"tasks": "all"}, "$.array.tasks"),
+    ],
+)
+async def test_an_array_that_makes_no_sense_is_refused(endpoint: Endpoint, array: object, sentence: str) -> None:
+    status, body = await endpoint.post(JOBS, submission(command=["t", "{a}"], array=array))
+    assert (status, body["exit_code"]) == (422, 2)
+    assert sentence in body["detail"]
+    assert endpoint.store.job_rows == {}
+
+
+async def test_tasks_count_for_the_limit_of_a_batch(endpoint: Endpoint) -> None:
+    status, body = await endpoint.post(JOBS, [submission(), submission(array={"tasks": "0-9999"})])
+    assert status == 422
+    assert "10,001 jobs with all tasks" in body["detail"]
+    assert endpoint.store.job_rows == {}
+
+
 async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
     status, body = await endpoint.post(JOBS, [submission(name=f"n{n}") for n in range(10_000)])
     assert status == 201

@@ -54,12 +54,18 @@ python train.py
     assert said == "gpuq: job.sh: without effect here: --mem=16G -c 8 (line 6)\n"
 
 
+def test_an_array_in_the_head_is_one_and_what_is_typed_goes_before_it(gpuq: Command, api: FakeApi) -> None:
+    body, _ = submitted(gpuq, api, "#!/bin/sh\n#SBATCH --array=0-9:3,20%2\n")
+    assert body["array"] == {"tasks": "0-9:3,20", "at_once": 2}
+    body, _ = submitted(gpuq, api, "#!/bin/sh\n#SBATCH -a 0-9\n", "--array", "1-2")
+    assert body["array"] == {"tasks": "1-2"}
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
-        ("#SBATCH --array=0-9", "job.sh, line 2: `--array` is more than gpuq can do: gpuq has no arrays."),
         ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
         ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),
         ("#SBATCH --nice=low", "job.sh, line 2: --nice: invalid int value: 'low'."),

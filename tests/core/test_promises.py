@@ -37,6 +37,7 @@ WISHES = st.fixed_dictionaries(
         "device_count": st.sampled_from([1, 1, 1, 2, 3]),
         "most_devices": st.none() | st.integers(1, 3),
         "preemptible": st.booleans(),
+        "array": st.sampled_from([(None, None), (None, None), (90, None), (91, 1), (92, 2)]),
     }
 )
 
@@ -80,7 +81,8 @@ class Ring(RuleBasedStateMachine):
     @rule(wishes=WISHES)
     def submit(self, wishes: dict[str, Any]) -> None:
         self.submitted += 1
-        self.play.happen(Submitted(a_job(self.submitted, **wishes)))
+        array, most_at_once = wishes.pop("array")
+        self.play.happen(Submitted(a_job(self.submitted, array=array, most_at_once=most_at_once, **wishes)))
 
     @rule(foreign=st.integers(0, 24), used_more=st.integers(0, 4), silent=st.booleans())
     def report(self, foreign: int, used_more: int, silent: bool) -> None:

@@ -9,11 +9,12 @@ import pytest
 from gpuq.adapters.store.contract import Commit, JobChange
 from gpuq.core.state.attempt import AttemptId, StopReason
 from gpuq.core.state.device import HostId
-from gpuq.core.state.job import JobState
+from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
 from gpuq.core.state.verdict import Rule
 from gpuq.daemon.restore import restore
 from gpuq.messages.codec import plain
+from gpuq.messages.submission import ArrayTasks
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -87,3 +88,22 @@ async def test_quotas_and_the_use_within_their_window_survive_a_restart(harness:
     await harness.live(world, 3)
     assert harness.dispatcher.state.jobs[refused].state is JobState.RUNNING
     assert harness.store.quotas() == []
+
+
+async def test_the_tasks_of_an_array_are_taken_in_and_are_there_after_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device(), a_device("gpu1"))
+    first = harness.submit(array=ArrayTasks(tasks="5-7", at_once=1, params={"lr": ("1", "2", "3")}))
+    await harness.live(world, 3)
+    assert world.running() == [AttemptId(first, 1)], "the limit of the array, with two devices"
+
+    before = {job.id: job for job in harness.dispatcher.state.jobs.values()}
+    assert [(job.array, job.most_at_once) for job in before.values()] == [(first, 1)] * 3
+    harness.start()
+    assert restore(harness.store, harness.now).jobs == before
+
+    world.end(AttemptId(first, 1))
+    await harness.live(world, 3)
+    assert world.running() == [AttemptId(JobId(first + 1), 1)]
+    second = harness.store.job(JobId(first + 1))
+    assert second is not None
+    assert second.record.submission.env == {"lr": "2", "GPUQ_ARRAY_ID": str(first), "GPUQ_ARRAY_TASK": "6"}

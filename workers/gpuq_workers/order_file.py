@@ -54,6 +54,10 @@ def order_file(
     )
 
 
+# What the command and the record set themselves, of the variables that are gpuq's.
+_SUBMITTED = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
+
+
 def environment(
     settings: Settings,
     submitted: Mapping[str, str],
@@ -73,7 +77,7 @@ def environment(
         "PYTHONUNBUFFERED": "1",
         "USER": user.pw_name,
         **AS_NEEDED,
-        **{name: text for name, text in submitted.items() if not name.startswith("GPUQ_") or name == "GPUQ_SUBMIT_DIR"},
+        **{name: text for name, text in submitted.items() if not name.startswith("GPUQ_") or name in _SUBMITTED},
     }
     # Set with or without the hook: it also marks the processes of this attempt.
     progress_file = folder / "progress"

@@ -7,7 +7,7 @@ rows.py      values to columns and back                    journal.py   the jour
 database.py  connections and transactions                  memory.py    the store in the memory of one process
 faults.py    a driver's error as one with a fix            revision.py  whether the schema fits
 clock.py     the database's clock                          claims.py    the fenced start, and the lease of a host's name
-joined.py    hosts that joined, or were invited to
+joined.py    hosts that joined, or were invited to         array_records.py  what tasks of an array have in common
 leadership.py  the lease of the leading dispatcher, and the fence of its commits
 suspension.py  a bound for the locks of a client that is suspended
 migrate.py   upgrade, downgrade, check; the command line

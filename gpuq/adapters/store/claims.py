@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlalchemy import Connection, between, func, not_, or_, select, update
 
 from gpuq.adapters.store import cycle
+from gpuq.adapters.store.array_records import ArrayRecords
 from gpuq.adapters.store.clock import UnixTime
 from gpuq.adapters.store.contract import LEASE_S, Claim, NameLease
-from gpuq.adapters.store.rows import from_json, record_of
+from gpuq.adapters.store.rows import JOB_COLUMNS, arrays_of, from_json, job_row
 from gpuq.adapters.store.schema import attempts, host_leases, job_records, jobs
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.job import JobState
@@ -15,8 +16,15 @@ from gpuq.messages.codec import noun
 from gpuq.messages.submission import JobRecord
 
 
-def claim(
-    connection: Connection, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
+def claim(  # noqa: PLR0913 - a claim says who makes it, where and when
+    connection: Connection,
+    attempt: AttemptId,
+    host: str,
+    instance: str,
+    boot_id: str,
+    at: float,
+    *,
+    arrays: ArrayRecords,
 ) -> tuple[JobRecord, Attempt] | None:
     """The fenced start: what was submitted and launched, or None if the attempt may not start there. See `Store.claim`."""
     mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
@@ -39,12 +47,15 @@ def claim(
     if connection.execute(fence.values(claimed_at=at, boot_id=boot_id, instance=instance)).rowcount != 1:
         return None
     order = (
-        select(attempts.c.launch, job_records.c.record)
-        .join(job_records, job_records.c.job == attempts.c.job)
+        select(attempts.c.launch, *JOB_COLUMNS)
+        .join(jobs, jobs.c.id == attempts.c.job)
+        .outerjoin(job_records, job_records.c.job == attempts.c.job)
         .where(*mine)
     )
-    launch, record = connection.execute(order).one()
-    return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
+    row = connection.execute(order).one()
+    launch, *job = row
+    record = job_row(job, arrays.read(connection, arrays_of([row]))).record
+    return record, noun(from_json(launch)["attempt"], Attempt)
 
 
 def revoke(connection: Connection, attempt: AttemptId, at: float) -> Claim | None:

@@ -51,6 +51,18 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     verdict: dict[str, Any] | None
 
 
+class ArrayRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One array: its jobs are numbered from `id` on."""
+
+    id: JobId
+    record: JobRecord
+    """What was submitted, with the placeholders in it."""
+    states: dict[JobState, int]
+    """How many of its tasks are in each state; states without a task are left out."""
+    first: dict[JobState, JobId]
+    """The job with the lowest number in each of these states."""
+
+
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt: what was known at launch, and what really happened. `launch` and `measurement` are plain, as journalled."""
 
@@ -227,7 +239,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     verb: str
-    """`submit`, `cancel`, `hold`, `release` (job set), `model` (version in `body`) or `pause` (until the dispatcher restarts)."""
+    """`submit`, `submit_array` (of which `job` is the first), `cancel`, `hold`, `release` (job set), `model` (version in `body`)
+    or `pause` (until the dispatcher restarts)."""
     job: JobId | None
     by: str
     at: float
@@ -341,8 +354,9 @@ class Store(Claims, Protocol):
 
     # For the API: any number of processes.
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
-        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job.
-        Raises OverQuota, and adds none, if one of the others is beyond a quota."""
+        """Commit submissions and a request for each, `submit` or for an array `submit_array`; ids in order, of an array that of
+        its first job. A known (owner, idempotency key) gives its job. Raises OverQuota, and adds none, if one of the others is
+        beyond a quota."""
         ...
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
@@ -371,9 +385,24 @@ class Store(Claims, Protocol):
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
+        tasks: bool = True,
     ) -> list[JobRow]:
         """Jobs that meet every condition given, by id. `after` is the last id of the page before; with `newest_first` the next
-        page has lower ids."""
+        page has lower ids. Without `tasks` those of arrays are left out."""
+        ...
+
+    def arrays(  # noqa: PLR0913 - the conditions of a list
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[ArrayRow]:
+        """Arrays that meet every condition given, by id; `states`: at least one of its tasks is in one of these."""
         ...
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:

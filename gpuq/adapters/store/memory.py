@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ from msgspec import structs
 from gpuq.adapters.store import journal, quotas
 from gpuq.adapters.store.contract import (
     LEASE_S,
+    ArrayRow,
     AttemptRow,
     Chance,
     Claim,
@@ -39,6 +40,7 @@ from gpuq.adapters.store.contract import (
 )
 from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
+from gpuq.adapters.store.submit import verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.job import ENDED, WAITING, Job, JobId, JobState
@@ -46,7 +48,7 @@ from gpuq.core.state.quota import Account, Quota, accounts
 from gpuq.errors import Conflict, Failure, NotFound
 from gpuq.messages.codec import noun
 from gpuq.messages.outcome import outcome_from_json
-from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.submission import JobRecord, task_record, to_core
 
 
 class MemoryStore(Store):
@@ -58,6 +60,7 @@ class MemoryStore(Store):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.job_rows: dict[JobId, JobRow] = {}
+        self.array_rows: dict[JobId, JobRecord] = {}
         self.attempt_rows: dict[AttemptId, AttemptRow] = {}
         self.device_rows: dict[DeviceId, Device] = {}
         self.host_rows: dict[str, tuple[str, int]] = {}
@@ -95,15 +98,23 @@ class MemoryStore(Store):
                 key = (record.owner, record.idempotency_key)
                 job = self._job_of_key.get(key)
                 if job is None:
-                    last += 1
-                    job = JobId(last)
+                    job = JobId(last + 1)
+                    last += record.job_count
                     kept = msgspec.json.decode(msgspec.json.encode(record), type=JobRecord)
-                    self.job_rows[job] = _job_row(to_core(job, record), kept, None, None)
-                    self.add_request("submit", job, record.owner, record.submitted_at, {})
+                    self._add(job, kept)
+                    self.add_request(verb_of(record), job, record.owner, record.submitted_at, {})
                     if record.idempotency_key is not None:
                         self._job_of_key[key] = job
                 ids.append(job)
             return ids
+
+    def _add(self, first: JobId, record: JobRecord) -> None:
+        if record.is_array:
+            self.array_rows[first] = record
+        for place in range(record.job_count):
+            job = JobId(first + place)
+            one = task_record(record, first, place) if record.is_array else record
+            self.job_rows[job] = _job_row(to_core(job, one), one, None, None)
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
         with self._lock:
@@ -140,6 +151,7 @@ class MemoryStore(Store):
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
+        tasks: bool = True,
     ) -> list[JobRow]:
         with self._lock:
             rows = self.job_rows
@@ -151,8 +163,35 @@ class MemoryStore(Store):
                 and (owner is None or rows[job].record.owner == owner)
                 and (project is None or rows[job].record.submission.project == project)
                 and (after is None or (job < after if newest_first else job > after))
+                and (tasks or rows[job].record.task is None)
             ]
             return found[:limit]
+
+    def arrays(  # noqa: PLR0913 - the conditions of a list
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[ArrayRow]:
+        with self._lock:
+            of_whom = self.jobs(
+                ids=list(self.array_rows), owner=owner, project=project, after=after, newest_first=newest_first
+            )
+            found = [self._array(row.id) for row in of_whom if ids is None or row.id in ids]
+            return [one for one in found if states is None or not one.states.keys().isdisjoint(states)][:limit]
+
+    def _array(self, array: JobId) -> ArrayRow:
+        record = self.array_rows[array]
+        of_state: dict[JobState, list[JobId]] = defaultdict(list)
+        for job in map(JobId, range(array, array + record.job_count)):
+            of_state[self.job_rows[job].state].append(job)
+        states = {state: len(jobs) for state, jobs in of_state.items()}
+        return ArrayRow(id=array, record=record, states=states, first={s: min(jobs) for s, jobs in of_state.items()})
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
         with self._lock:

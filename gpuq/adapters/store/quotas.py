@@ -36,7 +36,7 @@ def refuse_beyond(found: Quotas, records: Iterable[JobRecord], count_waiting: Ca
     new: Counter[Account] = Counter()
     for record in records:
         for account in accounts(record.owner, record.submission.project):
-            new[account] += 1
+            new[account] += record.job_count
             quota = quota_of(account, found)
             most = None if quota is None else quota.running_devices
             if most is not None and record.submission.gpus > most:

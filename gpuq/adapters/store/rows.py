@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 import msgspec
+from sqlalchemy import Row
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request, Run
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
@@ -16,7 +17,15 @@ from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
 from gpuq.messages.outcome import outcome_from_json
-from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord, QueuedRecord
+from gpuq.messages.submission import (
+    MAX_BYTES,
+    MAX_DURATION_S,
+    MAX_MOMENT,
+    JobRecord,
+    QueuedRecord,
+    queued_task,
+    task_record,
+)
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _QUEUED = msgspec.json.Decoder(QueuedRecord)
@@ -27,7 +36,8 @@ _MOST = {"deadline_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory"
 
 # The dispatcher owns these of a job's columns. `verdict` is JSON as text.
 JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "verdict", "reason")
-JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), job_records.c.record)
+# A task of an array has no record of its own: it is made from that of its array.
+JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, job_records.c.record)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
 # The columns of a chance and of an attempt are named like the fields, but for an attempt's id and what is JSON as text.
 _PLAIN_CHANCE = tuple(name for name in Chance.__struct_fields__ if name != "beside")
@@ -39,7 +49,7 @@ ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, *_JSON_AT
 _RUN_FIELDS = ("job", "number", "started_at", "ended_at", "ending", "exit_code", "stop_reason")
 RUN_COLUMNS = (
     *(attempts.c[name] for name in (*_RUN_FIELDS, "devices", "launch", "actual")),
-    *(jobs.c.owner, jobs.c.state, jobs.c.attempt, job_records.c.record),
+    *(jobs.c.owner, jobs.c.state, jobs.c.attempt, jobs.c.of_array, job_records.c.record),
 )
 
 
@@ -126,12 +136,17 @@ def _decoded(job: JobId, text: str, decoder: msgspec.json.Decoder[T]) -> T:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error
 
 
-def job_row(row: Sequence[Any]) -> JobRow:
-    """A job from its JOB_COLUMNS."""
-    job, state, since, attempt, alone, cancel_requested, verdict, reason, record = row
+def arrays_of(rows: Iterable[Row[Any]]) -> set[JobId]:
+    """The arrays of the jobs in these rows."""
+    return {row.of_array for row in rows if row.of_array is not None}
+
+
+def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
+    """A job from its JOB_COLUMNS; `arrays` has the record of its array."""
+    job, state, since, attempt, alone, cancel_requested, verdict, reason, array, record = row
     return JobRow(
         id=job,
-        record=record_of(job, record),
+        record=record_of(job, record) if array is None else task_record(arrays[array], array, job - array),
         state=JobState(state),
         state_since=since,
         attempt=attempt,
@@ -142,12 +157,12 @@ def job_row(row: Sequence[Any]) -> JobRow:
     )
 
 
-def queued_job(row: Sequence[Any]) -> QueuedJob:
-    """A job that has not ended from its JOB_COLUMNS."""
-    job, state, since, attempt, alone, cancel_requested, verdict, _, record = row
+def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJob:
+    """A job that has not ended from its JOB_COLUMNS; `arrays` has the record of its array."""
+    job, state, since, attempt, alone, cancel_requested, verdict, _, array, record = row
     return QueuedJob(
         id=job,
-        record=_decoded(job, record, _QUEUED),
+        record=_decoded(job, record, _QUEUED) if array is None else queued_task(arrays[array], array, job - array),
         state=JobState(state),
         state_since=since,
         attempt=attempt,
@@ -191,12 +206,16 @@ def attempt_row(row: Sequence[Any]) -> AttemptRow:
     )
 
 
-def run_row(row: Sequence[Any]) -> Run:
-    """An attempt as reports count it, from its RUN_COLUMNS. Raises Failure for text that is not JSON of its shape."""
-    *values, devices, launch, actual, owner, state, last, record = row
+def run_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> Run:
+    """An attempt as reports count it, from its RUN_COLUMNS; `arrays` has the record of its job's array. Raises Failure for text
+    that is not JSON of its shape."""
+    *values, devices, launch, actual, owner, state, last, array, record = row
     plain = dict(zip(_RUN_FIELDS, values, strict=True))
     try:
-        of, launched = _RUN_RECORD.decode(record), _RUN_LAUNCH.decode(launch).attempt or _RunAttempt()
+        of: _RunRecord | JobRecord = (
+            _RUN_RECORD.decode(record) if array is None else task_record(arrays[array], array, plain["job"] - array)
+        )
+        launched = _RUN_LAUNCH.decode(launch).attempt or _RunAttempt()
         outcome = None if actual is None else outcome_from_json(actual)
         forecast, asked = launched.forecast or _RunForecast(), of.submission
         return Run(

@@ -1,12 +1,14 @@
 """The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-A value that is filtered or sorted by has a column; the rest is JSON as text. Four tables need an explanation:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Five tables need an explanation:
 
 - `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
   and the look-up of an idempotency key sees every earlier submission, on both databases.
 - `leadership` has one row, too: the dispatcher that leads, when it last renewed its lease, and what all dispatchers share.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
+- `arrays` has what all tasks of an array have in common, and their parameters, in one record. The tasks are `count` jobs that are
+  numbered from `id` on; they have no row in `job_records`.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
   every entry names one job and is found by an index; a Hold may name thousands and is still one row.
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0016"
+HEAD = "0019"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -76,6 +78,7 @@ jobs = Table(
     Column("verdict", Text),
     Column("reason", Text),
     Column("project", Text),
+    Column("of_array", Number),
     Index("ix_jobs_state_id", "state", "id"),
     Index("ix_jobs_owner_id", "owner", "id"),
     Index(
@@ -87,6 +90,15 @@ jobs = Table(
     ),
     Index("ix_jobs_waiting_owner", "owner", info={"where": WAITS}),
     Index("ix_jobs_waiting_project", "project", info={"where": WAITS}),
+    Index("ix_jobs_state_of_array", "state", "of_array", info={"where": "of_array IS NOT NULL"}),
+)
+
+arrays = Table(
+    "arrays",
+    metadata,
+    Column("id", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    Column("record", Text, nullable=False),
 )
 
 job_records = Table(

@@ -7,14 +7,17 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import structs
 from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import claims, cycle, joined, journal, leadership, quotas, submit
+from gpuq.adapters.store import array_records, claims, cycle, joined, journal, leadership, quotas, submit
+from gpuq.adapters.store.array_records import ArrayRecords
 from gpuq.adapters.store.contract import (
+    ArrayRow,
     AttemptRow,
     Chance,
     Claim,
@@ -39,6 +42,7 @@ from gpuq.adapters.store.rows import (
     JOB_COLUMNS,
     REQUEST_COLUMNS,
     RUN_COLUMNS,
+    arrays_of,
     attempt_row,
     chance_row,
     device_row,
@@ -50,6 +54,7 @@ from gpuq.adapters.store.rows import (
     to_json,
 )
 from gpuq.adapters.store.schema import (
+    arrays,
     attempts,
     chances,
     devices,
@@ -65,21 +70,22 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.core.state.quota import Quota
 from gpuq.errors import NotFound
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.submission import JobRecord, task_record
 
-_JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
+_JOBS = select(*JOB_COLUMNS).outerjoin(job_records, job_records.c.job == jobs.c.id)
+_TASKS = jobs.alias()
 _ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
     select(*JOB_COLUMNS, *ATTEMPT_COLUMNS)
-    .join(job_records, job_records.c.job == jobs.c.id)
+    .outerjoin(job_records, job_records.c.job == jobs.c.id)
     .join(attempts, attempts.c.job == jobs.c.id)
     .where(attempts.c.ended_at.is_not(None), attempts.c.started_at.is_not(None))
     .order_by(attempts.c.ended_at, attempts.c.job, attempts.c.number)
 )
 _RUNS = (
     select(*RUN_COLUMNS)
-    .join(job_records, job_records.c.job == attempts.c.job)
     .join(jobs, jobs.c.id == attempts.c.job)
+    .outerjoin(job_records, job_records.c.job == attempts.c.job)
     .where(attempts.c.started_at.is_not(None))
 )
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
@@ -108,6 +114,7 @@ class SqlStore(Store):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._arrays = ArrayRecords()
 
     # --- for the API
 
@@ -135,21 +142,23 @@ class SqlStore(Store):
         by_names = not (selection.name is None and selection.kind is None and selection.project is None)
         query: Select[Any] = select(jobs.c.id, jobs.c.state)
         if by_names:
-            query = query.add_columns(job_records.c.record).join(job_records, job_records.c.job == jobs.c.id)
+            query = query.add_columns(jobs.c.of_array, job_records.c.record)
+            query = query.outerjoin(job_records, job_records.c.job == jobs.c.id)
         if selection.owner is not None:
             query = query.where(jobs.c.owner == selection.owner)
         if selection.states is not None:
             query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
-        queries = [query.where(*condition) for condition in _in_ranges(selection.ids)]
-        found = {}
-        for job, state, *record in self._rows(*queries):
+        with self._database.reading() as connection:
+            rows = [
+                row
+                for condition in _in_ranges(selection.ids)
+                for row in connection.execute(query.where(*condition)).all()
+            ]
             if by_names:
                 # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
-                names = _NAMES.decode(record[0])
-                if not selection.matches(names.submission.name, names.kind, names.submission.project):
-                    continue
-            found[JobId(job)] = JobState(state)
-        return dict(sorted(found.items()))
+                records = self._arrays.read(connection, arrays_of(rows))
+                rows = [row for row in rows if selection.matches(*_names_of(row, records))]
+        return {JobId(row.id): JobState(row.state) for row in sorted(rows, key=attrgetter("id"))}
 
     def job(self, job: JobId) -> JobRow | None:
         rows = self.jobs(ids=[job])
@@ -165,21 +174,52 @@ class SqlStore(Store):
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
+        tasks: bool = True,
     ) -> list[JobRow]:
         order = jobs.c.id.desc() if newest_first else jobs.c.id
-        conditions = [jobs.c.owner == owner] if owner is not None else []
-        if project is not None:
-            conditions.append(jobs.c.project == project)
-        if after is not None:
-            conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
+        conditions = _conditions(owner, project, after, newest_first=newest_first)
+        if not tasks:
+            conditions.append(jobs.c.of_array.is_(None))
         if states is not None:
             conditions.append(_in_states(states, conditions, order, limit))
         query = _JOBS.where(*conditions).order_by(order)
         if ids is None:
-            return [job_row(row) for row in self._rows(query.limit(limit))]
+            return self._jobs(query.limit(limit))
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
-        rows = self._rows(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))
-        return [job_row(row) for row in rows[:limit]]
+        return self._jobs(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))[:limit]
+
+    def arrays(  # noqa: PLR0913 - the conditions of a list
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[ArrayRow]:
+        order = jobs.c.id.desc() if newest_first else jobs.c.id
+        conditions = _conditions(owner, project, after, newest_first=newest_first)
+        if ids is not None:
+            conditions.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
+        if states is not None:
+            some = select(_TASKS.c.of_array).where(_TASKS.c.of_array.is_not(None), _TASKS.c.state.in_(states))
+            conditions.append(arrays.c.id.in_(some))
+        query = select(arrays.c.id).join(jobs, jobs.c.id == arrays.c.id).where(*conditions)
+        with self._database.reading() as connection:
+            found = [row.id for row in connection.execute(query.order_by(order).limit(limit))]
+            records = self._arrays.read(connection, found)
+            counts = array_records.count(connection, found)
+        return [
+            ArrayRow(
+                id=array,
+                record=records[array],
+                states={state: number for state, (number, _) in counts[array].items()},
+                first={state: first for state, (_, first) in counts[array].items()},
+            )
+            for array in found
+        ]
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
         columns = (jobs.c.owner, jobs.c.project, jobs.c.state)
@@ -266,7 +306,8 @@ class SqlStore(Store):
     def queued_jobs(self, *, after: JobId | None, limit: int) -> list[QueuedJob]:
         newer = [jobs.c.id > after] if after is not None else []
         query = _JOBS.where(*newer, _in_states(_NOT_ENDED, newer, jobs.c.id, limit)).order_by(jobs.c.id).limit(limit)
-        return [queued_job(row) for row in self._rows(query)]
+        rows, records = self._with_arrays(query)
+        return [queued_job(row, records) for row in rows]
 
     def live_attempts(self) -> list[AttemptRow]:
         return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))]
@@ -312,13 +353,15 @@ class SqlStore(Store):
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
         query = _FINISHED.where(attempts.c.ended_at >= since).limit(limit)
         split = len(JOB_COLUMNS)
-        return [(job_row(row[:split]), attempt_row(row[split:])) for row in self._rows(query)]
+        rows, records = self._with_arrays(query)
+        return [(job_row(row[:split], records), attempt_row(row[split:])) for row in rows]
 
     # --- for reports
 
     def runs(self, *, since: float) -> list[Run]:
         ended = _RUNS.where(attempts.c.ended_at.is_not(None), attempts.c.ended_at >= since)
-        return [run_row(row) for row in self._rows(ended, _RUNS.where(attempts.c.ended_at.is_(None)))]
+        rows, records = self._with_arrays(ended, _RUNS.where(attempts.c.ended_at.is_(None)))
+        return [run_row(row, records) for row in rows]
 
     # --- for shadow mode
 
@@ -334,7 +377,7 @@ class SqlStore(Store):
         if not _is_id(attempt.job):
             return None
         with self._database.writing() as connection:
-            return claims.claim(connection, attempt, host, instance, boot_id, at)
+            return claims.claim(connection, attempt, host, instance, boot_id, at, arrays=self._arrays)
 
     def lease_host(self, host: str, instance: str) -> NameLease:
         with self._database.writing() as connection:
@@ -342,6 +385,17 @@ class SqlStore(Store):
 
     def close(self) -> None:
         self._database.close()
+
+    def _jobs(self, *queries: Select[Any]) -> list[JobRow]:
+        """The jobs that these queries of JOB_COLUMNS give."""
+        rows, records = self._with_arrays(*queries)
+        return [job_row(row, records) for row in rows]
+
+    def _with_arrays(self, *queries: Select[Any]) -> tuple[list[Any], Mapping[JobId, JobRecord]]:
+        """The rows that these queries give, in one transaction, and the records of the arrays of their jobs."""
+        with self._database.reading() as connection:
+            rows = [row for query in queries for row in connection.execute(query)]
+            return rows, self._arrays.read(connection, arrays_of(rows))
 
     def _rows(self, *queries: Select[Any]) -> list[Any]:
         """The rows that these queries give, in one transaction."""
@@ -352,6 +406,28 @@ class SqlStore(Store):
 def _is_id(job: int) -> bool:
     """Whether the number fits a 64-bit column; a database rejects larger ones with an error."""
     return 0 < job <= _MAX_ID
+
+
+def _conditions(
+    owner: str | None, project: str | None, after: JobId | None, *, newest_first: bool
+) -> list[ColumnElement[bool]]:
+    """What a list of jobs or arrays was limited to."""
+    conditions = [jobs.c.owner == owner] if owner is not None else []
+    if project is not None:
+        conditions.append(jobs.c.project == project)
+    if after is not None:
+        conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
+    return conditions
+
+
+def _names_of(row: Any, arrays: Mapping[JobId, JobRecord]) -> tuple[str | None, str, str | None]:
+    """(name, kind, project) of a selected job."""
+    of: _Names | JobRecord = (
+        _NAMES.decode(row.record)
+        if row.of_array is None
+        else task_record(arrays[row.of_array], row.of_array, row.id - row.of_array)
+    )
+    return of.submission.name, of.kind, of.submission.project
 
 
 def _in_states(

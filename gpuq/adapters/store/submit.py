@@ -8,7 +8,7 @@ meanwhile loses the lock: the others can submit again after four seconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from gpuq.adapters.store import quotas
 from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import to_json
-from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
+from gpuq.adapters.store.schema import arrays, job_records, jobs, numbers, requests
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound
@@ -29,7 +29,8 @@ Key = tuple[str, str | None]
 
 
 def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId]:
-    """Rows and a `submit` request for each record whose (owner, idempotency key) is new; the job of each record, in order.
+    """Rows and a request for each record whose (owner, idempotency key) is new; the job of each record, in order, of an array the
+    first one.
 
     Raises OverQuota if a quota does not let one of the new ones in.
     """
@@ -41,24 +42,39 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
         key = (record.owner, record.idempotency_key)
         job = known.get(key)
         if job is None:
-            job = JobId(last_job + len(new) + 1)
+            job = JobId(last_job + 1)
+            last_job += record.job_count
             new[job] = record
             if record.idempotency_key is not None:  # from now on known to the rest of this batch
                 known[key] = job
         ids.append(job)
     if new:
         quotas.check(connection, new.values())
-        connection.execute(update(numbers).values(last_job=max(new), last_request=last_request + len(new)))
-        connection.execute(insert(jobs), [_job_values(job, record) for job, record in new.items()])
-        connection.execute(
-            insert(job_records), [{"job": job, "record": to_json(record)} for job, record in new.items()]
-        )
+        connection.execute(update(numbers).values(last_job=last_job, last_request=last_request + len(new)))
+        connection.execute(insert(jobs), [values for job, record in new.items() for values in _job_values(job, record)])
+        singles = [{"job": job, "record": to_json(record)} for job, record in new.items() if not record.is_array]
+        if singles:
+            connection.execute(insert(job_records), singles)
+        many = [
+            {"id": job, "count": record.job_count, "record": to_json(record)}
+            for job, record in new.items()
+            if record.is_array
+        ]
+        if many:
+            connection.execute(insert(arrays), many)
+        asked = [(verb_of(record), job, record) for job, record in new.items()]
         submits = [
-            {"id": number, "verb": "submit", "job": job, "by": record.owner, "at": record.submitted_at, "body": "{}"}
-            for number, (job, record) in enumerate(new.items(), start=last_request + 1)
+            {"id": number, "verb": verb, "job": job, "by": record.owner, "at": record.submitted_at, "body": "{}"}
+            for number, (verb, job, record) in enumerate(asked, start=last_request + 1)
         ]
         connection.execute(insert(requests), submits)
     return ids
+
+
+def verb_of(record: JobRecord) -> str:
+    """The request that makes the dispatcher take in what was submitted. One of an earlier release drops those for arrays, and the
+    dispatcher that follows it finds the tasks in the record."""
+    return "submit_array" if record.is_array else "submit"
 
 
 def add_requests(connection: Connection, asked: Sequence[Mapping[str, Any]]) -> int:
@@ -90,10 +106,11 @@ def _known_keys(connection: Connection, records: Sequence[JobRecord]) -> dict[Ke
     }
 
 
-def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
-    new = to_core(job, record)
-    return {
-        "id": job,
+def _job_values(first: JobId, record: JobRecord) -> Iterator[dict[str, Any]]:
+    """The columns of the job, or of each task of an array."""
+    new = to_core(first, record)
+    values = {
+        "id": first,
         "owner": new.owner,
         "project": new.project,
         "idempotency_key": record.idempotency_key,
@@ -102,4 +119,8 @@ def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
         "attempt": new.attempt,
         "alone": new.alone,
         "cancel_requested": new.cancel_requested,
+        "of_array": first if record.is_array else None,
     }
+    yield values
+    for job in range(first + 1, first + record.job_count):
+        yield {**values, "id": job, "idempotency_key": None}

@@ -185,14 +185,15 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of one committed job, and whether the dispatcher, which starts it, runs."""
+    """The id of one committed job or array, and whether the dispatcher, which starts it, runs. The jobs of an array are numbered
+    from `id` on."""
 
     id: int
     dispatcher: DispatcherSign | None
 
 
 class SubmittedJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of a committed batch, in its order."""
+    """The ids of a committed batch, in its order; of an array that of its first job."""
 
     ids: list[int]
     dispatcher: DispatcherSign | None

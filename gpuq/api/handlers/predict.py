@@ -28,7 +28,7 @@ from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId, KindId, Sharing
-from gpuq.errors import NeverFits, NotFound
+from gpuq.errors import BadInput, NeverFits, NotFound
 from gpuq.messages.codec import noun, plain
 from gpuq.messages.live import DeviceStatus, LiveView
 from gpuq.messages.submission import JobRecord, constraints_of, to_core
@@ -50,6 +50,10 @@ async def predict(request: web.Request) -> web.Response:
     """The forecast of this submission; nothing is queued."""
     context = context_of(request)
     wanted = await params.submission(request)
+    if wanted.array is not None:
+        raise BadInput(
+            "A prediction is about one job, not about an array.", fix="Send the submission of one of its tasks."
+        )
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)

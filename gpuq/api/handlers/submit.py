@@ -20,8 +20,9 @@ from gpuq.api.identity import Caller, caller_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.errors import NeverFits, NotPermitted
+from gpuq.errors import BadInput, NeverFits, NotPermitted
 from gpuq.format import gib
+from gpuq.learn.features.kind import describe_tasks
 from gpuq.messages.launch import LEAST_UID
 from gpuq.messages.submission import JobRecord, Submission, constraints_of
 from gpuq.messages.verdicts import constraint
@@ -32,7 +33,7 @@ _LOOK_WITHIN_S = 0.25
 
 
 async def submit(request: web.Request) -> web.Response:
-    """Queue one job, or up to 10,000 in one transaction. Answered after the commit."""
+    """Queue one job or array, or up to 10,000 jobs in one transaction. Answered after the commit."""
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
@@ -46,7 +47,10 @@ async def submit(request: web.Request) -> web.Response:
         for one in wanted:
             check_fits(one, devices, names)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
-    if len(wanted) <= _INLINE:
+    count = sum(one.array.count if one.array else 1 for one in wanted)
+    if count > params.MAX_BATCH:
+        raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
+    if count <= _INLINE:
         made = records(context, caller, wanted, key)
     else:
         made = await context.run(records, context, caller, wanted, key)
@@ -68,19 +72,18 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
     made = []
     for index, one in enumerate(wanted):
         kind, signature, features = context.describe(one, caller.user)
-        made.append(
-            JobRecord(
-                submission=one,
-                owner=caller.user,
-                uid=caller.uid,
-                kind=kind,
-                signature=signature,
-                features=features,
-                submitted_at=now,
-                # Each job of a batch needs a key of its own; the same batch sent again gives the same keys.
-                idempotency_key=key if key is None or index == 0 else f"{key}#{index}",
-            )
+        record = JobRecord(
+            submission=one,
+            owner=caller.user,
+            uid=caller.uid,
+            kind=kind,
+            signature=signature,
+            features=features,
+            submitted_at=now,
+            # Each job of a batch needs a key of its own; the same batch sent again gives the same keys.
+            idempotency_key=key if key is None or index == 0 else f"{key}#{index}",
         )
+        made.append(describe_tasks(record, context.describe) if record.is_array else record)
     return made
 
 

@@ -8,7 +8,7 @@ import shlex
 from gpuq.cli import console, header, job_options, piped
 from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
-from gpuq.cli.verbs.submit import submit_one
+from gpuq.cli.verbs.submit import jobs_of, submit_one
 from gpuq.errors import BadInput
 
 # Options of `sbatch` with a value, beyond those that `header` knows: their value is no script.
@@ -59,6 +59,7 @@ def run(words: list[str]) -> int:
     command = ["/bin/sh", "-c", wrapped] if wrapped is not None else command or [piped.HERE]
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
+    job_options.add_array_options(parser)
     typed, unknown = header.translated(slurms)
     if unknown:
         console.note(f"sbatch: without effect in gpuq: {shlex.join(unknown)}")
@@ -66,12 +67,13 @@ def run(words: list[str]) -> int:
     if wrapped is not None and options.name is None:
         options.name = "wrap"
     client = HttpClient.of(options)
-    job_id = submit_one(client, job_options.submission(options, command, verbatim))
+    body = job_options.submission(options, command, verbatim)
+    job_id = submit_one(client, body)
     print(job_id if "parsable" in given else f"Submitted batch job {job_id}", flush=True)
     if "wait" not in given:
         return 0
-    ended = follow.wait(client, [job_id])
-    return follow.exit_code(ended[0]) if ended else 1
+    ended = follow.wait(client, jobs_of(body, job_id))
+    return max(map(follow.exit_code, ended)) if ended else 1
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

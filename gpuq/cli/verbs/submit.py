@@ -9,9 +9,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from gpuq.array import numbers
 from gpuq.cli import console, job_options
 from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import HttpClient, Record, new_key
@@ -32,6 +33,7 @@ def run(words: list[str]) -> int:
         "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
     )
     job_options.add_job_options(parser)
+    job_options.add_array_options(parser)
     add = parser.group("submitting")
     add("--stdin", action="store_true", help="one command per line on stdin, quoted as in a shell")
     add("--wait", action="store_true", help="wait for the end; exit with the job's code")
@@ -43,25 +45,45 @@ def run(words: list[str]) -> int:
     options = parser.parse_args([*job_options.in_files(parser, [] if by_line else command, verbatim), *own])
     if options.stdin:
         return _submit_lines(options, command)
+    if options.follow and job_options.asks_for_array(options):
+        raise BadInput("-f follows one job, not an array.", fix="Use --wait; `gpuq logs -f ID` follows a task.")
     body = job_options.submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
 
-        return predict(HttpClient.of(options), body, as_json=options.json)
+        return predict(HttpClient.of(options), _first_task(body), as_json=options.json)
     client = HttpClient.of(options)
-    job_id = submit_one(client, body)
-    _report(options, job_id, body)
+    ids = jobs_of(body, submit_one(client, body))
+    _report(options, ids, body)
     if options.follow:
-        return follow_or_leave(client, job_id)
-    return _wait(client, [job_id]) if options.wait else 0
+        return follow_or_leave(client, ids[0])
+    return _wait(client, ids) if options.wait else 0
 
 
 def submit_one(client: HttpClient, body: Record) -> int:
-    """Submit one job; its id. An idempotency key makes a repetition after a lost answer harmless."""
+    """Submit one job or array; its id. An idempotency key makes a repetition after a lost answer harmless."""
     answer: Record = client.post("/api/v1/jobs", body, key=new_key())
     tidy_snapshots(client, body)
     return int(answer["id"])
+
+
+def jobs_of(body: Record, job_id: int) -> range:
+    """The ids of the jobs that a submission has become: of an array one for each task."""
+    return range(job_id, job_id + (len(numbers(body["array"]["tasks"])) if "array" in body else 1))
+
+
+def _first_task(body: Record) -> Record:
+    """The submission that the first task of an array would be; a single job as it is."""
+    if "array" not in body:
+        return body
+    from gpuq.array import filled
+    from gpuq.cli.sweep import task_values
+
+    values = task_values(body["array"], 0)
+    console.note(f"gpuq: this is about the first of {len(jobs_of(body, 0)):,} tasks.")
+    words = [filled(word, values) for word in body["command"]]
+    return {**{name: value for name, value in body.items() if name != "array"}, "command": words}
 
 
 def tidy_snapshots(client: HttpClient, body: Record) -> None:
@@ -84,19 +106,22 @@ def follow_or_leave(client: HttpClient, job_id: int, search: str | None = None) 
         raise
 
 
-def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
+def _report(options: argparse.Namespace, ids: range, body: Record) -> None:
+    job_id = ids[0]
     if options.json:
-        console.print_json({"id": job_id})
+        console.print_json({"id": job_id, **({"tasks": len(ids)} if "array" in body else {})})
     elif options.parsable or not (sys.stdout.isatty() or options.follow):
         print(job_id, flush=True)
     else:
-        more = f"`gpuq logs -f {job_id}` follows it."
+        what, more = f"job {job_id}", f"`gpuq logs -f {job_id}` follows it."
+        if "array" in body:
+            what, more = f"array {job_id} of {len(ids):,} tasks", f"`gpuq queue {job_id}` shows how far it is."
         if options.hold:
             more = f"Held; `gpuq release {job_id}` lets it start."
-        console.note(f"Submitted job {job_id} ({clean(body['name'])}). {more}")
+        console.note(f"Submitted {what} ({clean(body['name'])}). {more}")
 
 
-def _wait(client: HttpClient, ids: list[int]) -> int:
+def _wait(client: HttpClient, ids: Sequence[int]) -> int:
     ended = follow.wait(client, ids)
     assert ended is not None
     for job in ended:
@@ -111,6 +136,10 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
     if command:
         raise BadInput(
             "--stdin takes its commands from stdin, not from the command line.", fix="Leave one of them out."
+        )
+    if job_options.asks_for_array(options):
+        raise BadInput(
+            "--stdin goes with none of --array, --grid and --sweep.", fix="Write a line for each job, or use --sweep."
         )
     if options.follow or options.dry_run:
         raise BadInput("--stdin goes with neither --follow nor --dry-run.", fix="Use --wait, or submit one job.")

@@ -54,21 +54,23 @@ class SchedulingContext:
 
     @property
     def waiting(self) -> list[Job]:
-        """The waiting jobs that quotas let start, in the order in which they began to wait. `groups` is cheaper to go through."""
+        """The waiting jobs that quotas and limits of arrays let start, in the order in which they began to wait. `groups` is
+        cheaper to go through."""
         waiting = self.state.index.waiting.values()
-        return [job for job in waiting if self.quotas.refusal(job) is None] if self.state.quotas else list(waiting)
+        return list(waiting) if self.quotas.unlimited else [job for job in waiting if self.quotas.refusal(job) is None]
 
     @property
     def groups(self) -> list[PendingGroup]:
-        """The waiting jobs that quotas let start, by scheduling class, priority, owner and project, in order of submission within
-        a group. To be read only.
+        """The waiting jobs that quotas and limits of arrays let start, by scheduling class, priority, owner and project, in order
+        of submission within a group. To be read only.
 
         Jobs of a group get the same verdicts: once one of them is refused, so is the rest of its group in this pass.
         """
         return self.quotas.open_groups()
 
     def over_quota(self, job: Job) -> bool:
-        """Whether a quota keeps the job from starting now. As devices are given in a pass, quotas are used up."""
+        """Whether a quota, or the limit of its array, keeps the job from starting now. As devices are given in a pass, these are
+        used up."""
         return self.quotas.refusal(job) is not None
 
     def refused(self, job: Job) -> bool:

@@ -1,6 +1,7 @@
-"""May a user, or a project, have more devices now? A job whose quota is used up waits, and jobs of others pass it.
+"""May a user, or a project, have more devices now, and may another task of an array run? Where a quota or the limit of an array
+is used up the job waits, and others pass it.
 
-Nothing that runs is stopped for a quota: who is over it starts nothing until the use has fallen.
+Nothing that runs is stopped for it: who is over a quota starts nothing until the use has fallen.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from math import inf
 
 from gpuq.core.state.attempt import served_s
 from gpuq.core.state.index import GroupKey, PendingGroup
-from gpuq.core.state.job import Job
+from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import HOUR_S, Account, Quota, falls_below, quota_of, served_within
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 class QuotaPass:
-    """The quotas and their use in one pass; the use grows as devices are given."""
+    """The quotas, the limits of arrays, and their use in one pass; the use grows as devices are given."""
 
     def __init__(self, state: State, now: float) -> None:
         self._state, self._now = state, now
         self._given: Counter[Account] = Counter()
+        self._started: Counter[JobId] = Counter()
         self._devices: dict[Account, int] = {}
         self._hours: dict[Account, Verdict | None] = {}
         # Until devices are given, jobs of the same accounts that want as many get the same answer.
@@ -31,9 +33,19 @@ class QuotaPass:
         """The job got so many devices in this pass."""
         self._given.update(dict.fromkeys(job.accounts, devices))
         self._found.clear()
+        if job.array is not None:
+            self._started[job.array] += 1
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether there is no quota, and no array with a limit has a waiting task."""
+        return not self._state.quotas and not self._state.index.limited_groups
 
     def refusal(self, job: Job, devices: int | None = None) -> Verdict | None:
-        """Why the quotas do not let the job start on so many devices now; None if they do. By default the fewest it runs on."""
+        """Why the quotas, or the limit of its array, do not let the job start on so many devices now; None if they do. By default
+        the fewest it runs on."""
+        if job.array is not None and (refusal := self._refusal_of_array(job.array, job.most_at_once)) is not None:
+            return refusal
         if not self._state.quotas:
             return None
         wanted = job.device_count if devices is None else devices
@@ -44,16 +56,16 @@ class QuotaPass:
         return self._found[key]
 
     def refused_groups(self) -> dict[GroupKey, Verdict]:
-        """The groups of waiting jobs that the quotas do not let start, and why."""
-        if not self._state.quotas:
-            return {}
-        verdicts = ((key, self.refusal(group.head)) for key, group in self._state.index.groups.items())
+        """The groups of waiting jobs of which none may start, and why."""
+        index = self._state.index
+        groups = index.groups if self._state.quotas else index.limited_groups
+        verdicts = ((key, self.refusal(group.head)) for key, group in groups.items())
         return {key: verdict for key, verdict in verdicts if verdict is not None}
 
     def open_groups(self) -> list[PendingGroup]:
         """The other groups."""
         groups = self._state.index.groups.values()
-        return [group for group in groups if self.refusal(group.head) is None] if self._state.quotas else list(groups)
+        return list(groups) if self.unlimited else [group for group in groups if self.refusal(group.head) is None]
 
     def devices(self, account: Account) -> int:
         """How many devices its attempts have, those of this pass included."""
@@ -66,6 +78,15 @@ class QuotaPass:
         return served_within(self._state.served.get(account, {}), window_s, self._now) + self._running_s(
             account, window_s
         )
+
+    def _refusal_of_array(self, array: JobId, most: int | None) -> Verdict | None:
+        if most is None:
+            return None
+        active = len(self._state.index.active_tasks.get(array, ())) + self._started[array]
+        if active < most:
+            return None
+        numbers: Numbers = (("array", array), ("limit_tasks", most), ("running_tasks", active))
+        return Verdict(False, Rule.ARRAY_LIMIT, None, numbers)
 
     def _refusal_of(self, account: Account, wanted: int) -> Verdict | None:
         quota = quota_of(account, self._state.quotas)

@@ -18,9 +18,9 @@ from gpuq.core.state.quota import Account
 
 # Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements.
 SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None, int, DeviceConstraints | None]
-# A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas hold for all
-# jobs of a group alike.
-GroupKey = tuple[SchedulingClass, int, str, str | None]
+# A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas, and the limit
+# of an array, hold for all jobs of a group alike.
+GroupKey = tuple[SchedulingClass, int, str, str | None, JobId | None]
 # Devices of one class get the same forecasts: same type, same way of sharing.
 DeviceClass = tuple[str, str | None]
 
@@ -29,12 +29,15 @@ _first_come = attrgetter("submitted_at", "id")
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Waiting jobs of one scheduling class, priority, owner and project, in order of submission. Never empty, read only."""
+    """Waiting jobs of one scheduling class, priority, owner and project, in order of submission. Never empty, read only.
+
+    The tasks of an array with a limit on how many run at once are in groups of their own: `limited_array` is the array."""
 
     scheduling_class: SchedulingClass
     priority: int
     owner: str
     project: str | None
+    limited_array: JobId | None
     jobs: list[Job] = field(default_factory=list)
 
     @property
@@ -60,11 +63,14 @@ class Index:
 
     Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
     whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first. `running_of` has
-    the number of devices of each live attempt of an account.
+    the number of devices of each live attempt of an account. Of arrays with a limit `limited_groups` has the groups, and
+    `active_tasks` the tasks that have devices.
     """
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
     groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
+    limited_groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
+    active_tasks: dict[JobId, set[JobId]] = field(default_factory=dict)
     classes: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
     needs_verdict: dict[JobId, None] = field(default_factory=dict)
     ended: dict[JobId, None] = field(default_factory=dict)
@@ -86,6 +92,7 @@ class Index:
         if old is not None:
             self.ended.pop(old.id, None)
             self.cancelling.pop(old.id, None)
+            self._count_active(old, active=False)
             if old.state is JobState.PENDING:
                 self._leave_group(old)
                 if new is None or new.state is not JobState.PENDING:
@@ -98,8 +105,10 @@ class Index:
                 self.needs_verdict[new.id] = None
         elif new.state in ENDED:
             self.ended[new.id] = None
-        elif new.state in ACTIVE and new.cancel_requested:
-            self.cancelling[new.id] = None
+        elif new.state in ACTIVE:
+            self._count_active(new, active=True)
+            if new.cancel_requested:
+                self.cancelling[new.id] = None
 
     def verdict_set(self, job: JobId) -> None:
         """The job has a verdict."""
@@ -112,6 +121,8 @@ class Index:
         if group is None:
             group = self.groups[key] = PendingGroup(*key)
             self.classes.setdefault(group.scheduling_class, {})[key] = group
+            if group.limited_array is not None:
+                self.limited_groups[key] = group
         group.add(job)
 
     def _leave_group(self, job: Job) -> None:
@@ -121,9 +132,22 @@ class Index:
         self.groups[key].remove(job)
         if not self.groups[key].jobs:
             del self.groups[key]
+            self.limited_groups.pop(key, None)
             del self.classes[of_class][key]
             if not self.classes[of_class]:
                 del self.classes[of_class]
+
+    def _count_active(self, job: Job, *, active: bool) -> None:
+        """Count a task that has devices, or does not any more, if its array has a limit."""
+        if job.array is None or job.most_at_once is None:
+            return
+        tasks = self.active_tasks.setdefault(job.array, set())
+        if active:
+            tasks.add(job.id)
+        else:
+            tasks.discard(job.id)
+        if not tasks:
+            del self.active_tasks[job.array]
 
     # --- attempts and devices --------------------------------------------------------------------------------------
 
@@ -210,7 +234,8 @@ def scheduling_class(job: Job) -> SchedulingClass:
 
 def group_key(job: Job) -> GroupKey:
     """Which group a waiting job is in."""
-    return scheduling_class(job), job.priority, job.owner, job.project
+    limited_array = None if job.most_at_once is None else job.array
+    return scheduling_class(job), job.priority, job.owner, job.project, limited_array
 
 
 def device_class(device: Device) -> DeviceClass:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.job import ACTIVE, JobId, JobState
@@ -12,7 +14,7 @@ def validate(state: State) -> None:
     """Raise AssertionError, with what is wrong, unless all invariants hold.
 
     No device promises more memory than it has, a job has at most one live attempt on each of its hosts, no device is reserved
-    twice.
+    twice, no more tasks of an array run than may at once.
     """
     attempts_of: dict[JobId, list[AttemptId]] = {}
     for attempt_id in state.attempts:
@@ -40,6 +42,7 @@ def validate(state: State) -> None:
         assert all(resident in state.attempts for resident in residents)
         _validate_promises(state, device)
     _validate_reservations(state)
+    _validate_arrays(state)
     assert state.index == rebuilt(state).index, "the index differs from one built from the state"
     for job_id in state.verdicts:
         assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
@@ -60,6 +63,13 @@ def _validate_promises(state: State, device: DeviceId) -> None:
     total = state.devices[device].total_memory
     assert promised <= total, f"{device}: {promised} bytes promised of {total}"
     assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"
+
+
+def _validate_arrays(state: State) -> None:
+    tasks = [job for job in state.jobs.values() if job.most_at_once is not None and job.state in ACTIVE]
+    for array, active in Counter(job.array for job in tasks).items():
+        most = next(job.most_at_once or 0 for job in tasks if job.array == array)
+        assert active <= most, f"{active} tasks of array {array} run, {most} may"
 
 
 def _validate_reservations(state: State) -> None:

@@ -34,6 +34,7 @@ class Rule(StrEnum):
     WAIT_LIMIT = "WaitLimit"
     DEVICE_QUOTA = "DeviceQuota"
     DEVICE_HOURS_QUOTA = "DeviceHoursQuota"
+    ARRAY_LIMIT = "ArrayLimit"
 
 
 # A number's name ends in its unit: _pct, _bytes, _s, _at (Unix seconds), or nothing for a ratio or a count.

@@ -15,16 +15,23 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from msgspec import structs
+
+from gpuq.array import TASK, filled, placeholders
 from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
-from gpuq.messages.submission import Hints, Submission, in_work_tree
+from gpuq.messages.submission import ArrayTasks, Hints, JobRecord, Submission, TaskVariant, in_work_tree
 from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.options import pairs
 from gpuq.script.tunables import EffectiveSettings, effective_settings
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
+"""(submission, owner) -> (kind, signature, features). A pure function, as `describe` is."""
 LONGEST_KIND = 400
 MOST_TOKENS = 128
 
@@ -80,6 +87,94 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     telling = {name: value for name, value in features.items() if name != "origins"}
     digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
     return kind, f"{kind}#{digest[:16]}", features
+
+
+def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
+    """The record of an array with what is known of its tasks: those whose parameters matter differently are variants.
+
+    The number of a task says nothing of its needs: the tasks are described as if all had the number of the first one. A parameter
+    is a setting that was given, by the name of the option that it stands behind, or by its own where it is a variable only.
+    """
+    submission, wanted = of.submission, of.submission.array
+    assert wanted is not None, "the submission is no array"
+    swept = _SweptArguments(submission, wanted)
+    kind, signature, features = describe(swept.task(0), of.owner)
+    of = structs.replace(of, kind=kind, signature=signature, features=features)
+    if not wanted.params:
+        return of
+    numbers = {signature: 0}
+    number_of: dict[Hashable, int] = {}
+    variants: list[TaskVariant] = []
+    variant_of: list[int] = []
+    for place in range(len(wanted.numbers)):
+        telling = swept.telling(place)
+        if telling not in number_of:
+            other_kind, other, its_features = describe(swept.task(place), of.owner)
+            if other not in numbers:
+                changes = _changes(features, its_features)
+                variants.append(TaskVariant(kind=other_kind, signature=other, features=changes))
+                numbers[other] = len(variants)
+            number_of[telling] = numbers[other]
+        variant_of.append(number_of[telling])
+    return structs.replace(of, variants=tuple(variants), variant_of=tuple(variant_of)) if variants else of
+
+
+class _SweptArguments:
+    """The arguments of an array's command that its parameters fill."""
+
+    def __init__(self, submission: Submission, wanted: ArrayTasks) -> None:
+        self._submission, self._wanted = submission, wanted
+        self._in_words = not wanted.params.keys().isdisjoint(placeholders(submission.command))
+        arguments = len(_target(submission)[1])
+        self._first_argument = len(submission.command) - arguments
+        self._pairs = [
+            pair for pair in pairs(submission.command[self._first_argument :]) if placeholders(map(str, pair))
+        ]
+        self._before = submission.command[: self._first_argument]
+        self._settings = effective_settings(submission.command[self._first_argument :], {}).values
+
+    def task(self, place: int) -> Submission:
+        """The submission that this task is. What its parameters set is a given setting."""
+        submission, values = self._submission, self._values(place)
+        command = tuple(filled(word, values) for word in submission.command)
+        hints = submission.hints
+        if hints is not None and hints.values:
+            found = effective_settings(command[self._first_argument :], {}).values
+            swept = {name: value for name, value in found.items() if self._settings.get(name) != value}
+            given = tuple(dict.fromkeys((*hints.given, *swept)))
+            hints = structs.replace(hints, values={**hints.values, **swept}, given=given)
+        return structs.replace(submission, array=None, command=command, env=self._env(place), hints=hints)
+
+    def telling(self, place: int) -> Hashable:
+        """What the parameters of this task say of its needs: tasks for which this is equal are described alike."""
+        values = self._values(place)
+        arguments = []
+        for name, text in self._pairs:
+            option, shown = filled(name or "argument", values), filled(text or "", values)
+            words = [shown] if name is None else [f"--{option}={shown}"]
+            arguments.append((*parse(words), *effective_settings(words, {}).values.items()))
+        variables = () if self._in_words else effective_settings((), self._params(place)).values.items()
+        return *(filled(word, values) for word in self._before), *arguments, *variables
+
+    def _params(self, place: int) -> dict[str, str]:
+        return {name: values[place] for name, values in self._wanted.params.items()}
+
+    def _values(self, place: int) -> dict[str, str]:
+        return {**self._params(place), TASK: str(self._wanted.numbers[0])}
+
+    def _env(self, place: int) -> dict[str, str]:
+        return self._submission.env if self._in_words else {**self._submission.env, **self._params(place)}
+
+
+def _changes(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What is different in the other features, as `TaskVariant.features` has it."""
+    changed = {name: value for name, value in other.items() if first.get(name) != value}
+    ours, theirs = first.get("values"), changed.get("values")
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        changed["values"] = {
+            name: theirs.get(name) for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)
+        }
+    return changed
 
 
 def _template(submission: Submission) -> _Template:

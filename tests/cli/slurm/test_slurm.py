@@ -64,7 +64,7 @@ def test_sbatch_wraps_a_command(run: Slurm, api: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("name", "words", "sentence"),
     [
-        ("sbatch", ("--array=1-9", "job.sh"), "gpuq has no arrays"),
+        ("sbatch", ("--array=9-1", "job.sh"), "--array: the range `9-1` runs backwards."),
         ("sbatch", ("--wrap=ls", "job.sh"), "--wrap takes the place of the script"),
         ("sbatch", ("missing.sh",), "missing.sh"),
         ("squeue", ("-o", "%Z"), "has no field `%Z`"),

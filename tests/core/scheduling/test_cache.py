@@ -131,6 +131,7 @@ class World:
                 yield self._report(devices)
         for _ in range(rng.choice((0, 0, 1, 3))):
             self.submitted += 1
+            array, most_at_once = {0: (91, 1), 1: (92, None)}.get(self.submitted % 9, (None, None))
             yield Submitted(
                 a_job(
                     self.submitted,
@@ -145,6 +146,8 @@ class World:
                     device_count=rng.choice((1, 1, 1, 2, 4)),
                     constraints=rng.choice((None, None, *CONSTRAINTS)),
                     preemptible=rng.random() < 0.5,
+                    array=array,
+                    most_at_once=most_at_once,
                 )
             )
         for attempt in list(self.state.attempts.values()):
@@ -281,12 +284,12 @@ def test_a_recorded_journal_is_decided_again_as_it_was_with_a_cache_of_any_age(s
 
 def test_the_random_worlds_launch_refuse_and_reserve() -> None:
     """Otherwise the comparison would prove nothing."""
-    done = [action for seed in range(0, 16, 2) for action in compared(World(seed), "preempting", passes=40)]
+    done = [action for seed in range(0, 20, 2) for action in compared(World(seed), "preempting", passes=40)]
     kinds = {type(action) for action in done}
     assert {Launch, SetPendingReason, Reserve} <= kinds
     rules = {verdict.rule for a in done if isinstance(a, SetPendingReason) for verdict in (a.verdict,)}
     assert {Rule.SLOWDOWN_BUDGET, Rule.PREDICTED_LOAD, Rule.RESOURCES, Rule.NEVER_FITS} <= rules
-    assert {Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA} <= rules
+    assert {Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA, Rule.ARRAY_LIMIT} <= rules
     assert sum(isinstance(a, Launch) and a.attempt.had_partner for a in done) > 10
 
 

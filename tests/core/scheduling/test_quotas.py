@@ -106,3 +106,23 @@ def test_many_jobs_over_a_quota_get_their_reason_in_one_action_and_keep_it() -> 
     play.happen(a_start(1), an_exit(1)).settle().happen(a_start(2), an_exit(2)).settle()
     assert list(play.launched()) == [1, 2, 3]
     assert [action.jobs for action in play.done if isinstance(action, SetPendingReason)] == [tuple(range(2, 20))]
+
+
+def test_no_more_tasks_of_an_array_run_than_may_at_once_and_other_jobs_pass_them() -> None:
+    tasks = [Submitted(a_job(number, array=1, most_at_once=2)) for number in range(1, 5)]
+    play = playbook().happen(*tasks, Submitted(a_job(5))).settle()
+
+    assert sorted(play.launched()) == [1, 2, 5]
+    assert play.reason(3) is play.reason(4) is Rule.ARRAY_LIMIT
+    assert numbers(play, 3) == {"array": 1, "limit_tasks": 2, "running_tasks": 2}
+
+    play.happen(a_start(2), an_exit(2)).settle()
+    assert sorted(play.launched()) == [1, 2, 3, 5]
+    reasons = [action for action in play.done if isinstance(action, SetPendingReason)]
+    assert sum(4 in action.jobs for action in reasons) == 1, "nothing changed for task 4"
+
+
+def test_each_array_has_a_limit_of_its_own_and_one_without_has_none() -> None:
+    limited = [Submitted(a_job(number, array=number % 2 or 2, most_at_once=1)) for number in range(1, 5)]
+    play = playbook().happen(*limited, Submitted(a_job(5, array=5)), Submitted(a_job(6, array=5))).settle()
+    assert sorted(play.launched()) == [1, 2, 5, 6]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.core.state.job import JobId
 from gpuq.learn.features.families import family, parameters
-from gpuq.learn.features.kind import LONGEST_KIND, describe
-from gpuq.messages.submission import Hints, Submission
+from gpuq.learn.features.kind import LONGEST_KIND, describe, describe_tasks
+from gpuq.messages.submission import ArrayTasks, Hints, JobRecord, Submission, task_record
 
 
 def kind_of(*command: str, owner: str = "alice", cwd: str = "/home/alice/vision", **given_: object) -> str:
@@ -296,3 +297,53 @@ def test_families_by_name_or_else_by_layers(names: list[str], layers: dict[str, 
 )
 def test_parameters_of_well_known_models(name: str, count: int | None):
     assert parameters([name]) == count
+
+
+# --- the tasks of an array ------------------------------------------------------------------------------------------
+
+
+def array_of(*command: str, tasks: str, hints: Hints | None = None, **params: tuple[str, ...]) -> JobRecord:
+    submission = Submission(
+        command=("/usr/bin/python3", "train.py", *command),
+        cwd="/home/alice",
+        script="train.py",
+        hints=hints,
+        array=ArrayTasks(tasks=tasks, params=params),
+    )
+    new = JobRecord(submission=submission, owner="alice", uid=1, kind="", signature="", features={}, submitted_at=0.0)
+    return describe_tasks(new, describe)
+
+
+def tasks_of(of: JobRecord) -> list[JobRecord]:
+    return [task_record(of, JobId(1), place) for place in range(of.job_count)]
+
+
+def test_tasks_that_differ_in_what_does_not_matter_are_one_signature():
+    values = {"lr": ("0.1", "0.1", "0.01", "0.01"), "seed": ("1", "2", "1", "2")}
+    of = array_of("--lr", "{lr}", "--seed={seed}", "--fold", "{task}", tasks="0-3", **values)
+    assert of.variants == ()
+    assert {task.signature for task in tasks_of(of)} == {of.signature}
+    assert of.kind == "alice:~/train.py --fold=* --lr=*"
+
+
+def test_a_task_is_described_as_the_same_job_submitted_by_itself():
+    of = array_of("--hidden", "{w}", "-b", "{b}", tasks="0-2", w=("8", "16", "16"), b=("32", "32", "64"))
+    assert len(of.variants) == 2
+    for task in tasks_of(of):
+        alone = describe(msgspec.structs.replace(task.submission, env={}), "alice")
+        assert (task.kind, task.signature, task.features) == alone
+
+
+def test_a_parameter_is_a_given_setting_whatever_was_read_of_the_script():
+    hints = Hints(framework="pytorch", values={"hidden": 8.0, "depth": 2.0}, given=("hidden",))
+    first, second = tasks_of(
+        array_of("--hidden", "{w}", "--heads={h}", tasks="0-1", hints=hints, w=("8", "16"), h=("1", "1"))
+    )
+    assert first.features["values"] == {"depth": 2.0, "heads": 1.0, "hidden": 8.0}
+    assert second.features["values"] == {"depth": 2.0, "heads": 1.0, "hidden": 16.0}
+    assert second.features["given"] == ["heads", "hidden"]
+
+
+def test_a_parameter_that_is_a_variable_only_is_a_setting_by_its_own_name():
+    first, second = tasks_of(array_of(tasks="0-1", width=("8", "16")))
+    assert (first.features["values"], second.features["values"]) == ({"width": 8.0}, {"width": 16.0})
