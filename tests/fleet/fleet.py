@@ -145,9 +145,9 @@ class Fleet:
 
     # --- hosts -----------------------------------------------------------------------------------------------------
 
-    def shell(self, host: str, script: str, *, stdin: str | None = None) -> str:
+    def shell(self, host: str, script: str, *, stdin: str | None = None, within_s: float = 60) -> str:
         """What a shell script in a host prints."""
-        return self.lab.run(host, "bash", "-ec", script, stdin=stdin).stdout
+        return self.lab.run(host, "bash", "-ec", script, stdin=stdin, within_s=within_s).stdout
 
     def gpuq(self, *words: str, host: str = "main", user: str = "gpuq") -> Any:
         """What the command prints as JSON. Raises LabError if it fails."""

@@ -62,16 +62,17 @@ class Row:
         while (left := self.count - sum(line["times"] for line in lines)) > 0 and time.monotonic() < until:
             number, times, began = len(lines), min(left, at_once), time.monotonic()
             line: dict[str, Any] = {"number": number, "seed": self.seed, "commit": commit(), "times": times}
-            try:
+            fault: Exception | None = None
+            try:  # a repetition that is interrupted leaves no line
                 line |= story(random.Random(f"{self.name} {self.seed} {number}"), times)
-            except Exception as error:
-                line["fault"] = f"{type(error).__name__}: {error}"[:2000]
-                raise
-            finally:
-                line |= {"took_s": round(time.monotonic() - began, 1), "load": round(os.getloadavg()[0], 1)}
-                lines.append(line)
-                with self.path.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+            except Exception as error:  # noqa: BLE001 - raised again below
+                fault, line["fault"] = error, f"{type(error).__name__}: {error}"[:2000]
+            line |= {"took_s": round(time.monotonic() - began, 1), "load": round(os.getloadavg()[0], 1)}
+            lines.append(line)
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            if fault is not None:
+                raise fault
         print("", *described(self.name, lines), sep="\n")
         assert not [line for line in lines if "fault" in line and "mended" not in line]
         for name, most in (p99 or {}).items():

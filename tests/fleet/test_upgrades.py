@@ -18,6 +18,8 @@ PREVIOUS = "717bfb4"
 """The commit of release 0.1.0."""
 PREVIOUS_SCHEMA = "0005"
 JOBS = 16
+SWITCHED_WITHIN_S = 300
+"""An upgrade of the record and the start of three services take a minute of a very busy machine."""
 NEW, OLD = "/opt/gpuq", "/opt/gpuq-previous"
 _SOURCE = {NEW: "/opt/gpuq-src", OLD: f"{OLD}/src"}
 _DOWNGRADE = (
@@ -52,14 +54,15 @@ def install_previous(fleet: Fleet, host: str) -> None:
 def switch(fleet: Fleet, host: str, prefix: str, *units: str) -> None:
     """Let the units of a host run another release, and restart these."""
     render = f"/usr/bin/python3.11 -B {_SOURCE[prefix]}/systemd/render.py --prefix {prefix} --out /etc/systemd/system"
-    fleet.shell(host, f"{render} >/dev/null; systemctl daemon-reload; systemctl restart {' '.join(units)}")
+    restart = f"{render} >/dev/null; systemctl daemon-reload; systemctl restart {' '.join(units)}"
+    fleet.shell(host, restart, within_s=SWITCHED_WITHIN_S)
 
 
 def downgraded(fleet: Fleet) -> None:
     """The previous release everywhere, with a record of its schema. It has one dispatcher and one API; jobs run on."""
     for host in WORKERS:
         fleet.shell(host, "systemctl stop gpuq-api.socket gpuqd gpuq-api gpuq-worker")
-    fleet.shell("main", _DOWNGRADE)
+    fleet.shell("main", _DOWNGRADE, within_s=SWITCHED_WITHIN_S)
     switch(fleet, "main", OLD, "gpuqd", "gpuq-api", "gpuq-worker")
     for host in ("standby", "node"):
         switch(fleet, host, OLD, "gpuq-worker")
