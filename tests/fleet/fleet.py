@@ -234,7 +234,15 @@ class Fleet:
     def get(self, target: str, host: str = "main") -> tuple[int, Any]:
         return self.request("GET", target, host=host)
 
-    def submit(self, seconds: float, code: int = 0, *, hosts: Iterable[str] = DISPATCHERS, **fields: Any) -> int:
+    def submit(
+        self,
+        seconds: float,
+        code: int = 0,
+        *,
+        hosts: Iterable[str] = DISPATCHERS,
+        patience_s: float = 90,
+        **fields: Any,
+    ) -> int:
         """The id of a job that keeps a ledger; tries each API again until one acknowledges it, as a careful client does."""
         body = {
             "command": [*ledger.JOB, str(seconds), str(code)],
@@ -252,7 +260,7 @@ class Fleet:
                     return int(answer["id"])
             return None
 
-        job = wait_for(acknowledged, 90)
+        job = wait_for(acknowledged, patience_s)
         self._wanted_codes[job] = code
         return job
 

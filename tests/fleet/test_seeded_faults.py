@@ -16,6 +16,8 @@ from tests.fleet.rows import Row
 JOBS = 200
 BETWEEN_S = 1.7
 """Between two jobs on average: the six hours that the row is asked to last need no more from its 20,000 jobs."""
+PATIENCE_S = 600.0
+"""The faults kill the APIs too, which on a very busy machine need more than a minute to start."""
 LATE_S = 60.0
 """A job that ended longer after its submission than this, beyond what the queue before it took, would count as late."""
 
@@ -96,7 +98,8 @@ def a_storm(fleet: Fleet, chance: random.Random, jobs: int) -> dict[str, Any]:
     submitted: list[int] = []
     try:
         while len(submitted) < jobs:
-            submitted.append(fleet.submit(chance.expovariate(1 / 0.5), chance.randrange(4)))
+            seconds, code = chance.expovariate(1 / 0.5), chance.randrange(4)
+            submitted.append(fleet.submit(seconds, code, patience_s=PATIENCE_S))
             time.sleep(chance.expovariate(1 / BETWEEN_S))
     finally:
         over.set()
