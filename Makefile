@@ -102,7 +102,7 @@ measure-gpu: setup
 # it brings PyTorch with CUDA, gigabytes that only training a policy needs.
 lock:
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra lab --extra mcp --extra notify --extra postgresql --extra train --extra workloads --extra yaml --group dev --output-file requirements.lock pyproject.toml
+	    --extra lab --extra mcp --extra notify --extra postgresql --extra submitit --extra train --extra workloads --extra yaml --group dev --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -124,12 +124,16 @@ class Client:
             bodies.append(body := submission(words, options))
             if "snapshot" in body:  # all are the same files, also if one is edited meanwhile
                 options = {**options, "from_snapshot": body["snapshot"]["key"]}
+        return self.jobs(self.submit_all(bodies))
+
+    def submit_all(self, bodies: Sequence[dict[str, Any]]) -> list[int]:
+        """The ids of these submissions, made by `submission`. As `map` if one is refused."""
         ids: list[int] = []
         for batch in batches(bodies):
             ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
         for body in bodies[:1]:
             tidy_snapshots(self._http, body)
-        return self.jobs(ids)
+        return ids
 
     def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
         """What gpuq expects of such a job, as `gpuq predict --json`, without queueing it."""
