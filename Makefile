@@ -26,7 +26,7 @@ demo-gpu: setup
 test: setup
 	@mkdir -p build
 	@make --no-print-directory lint >build/lint.txt 2>&1 & \
-	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet and not packages" --numprocesses 3 --dist worksteal; tested=$$?; \
+	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet and not packages and not slurm" --numprocesses 3 --dist worksteal; tested=$$?; \
 	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 
@@ -50,6 +50,11 @@ build/frameworks/%/.done: tests/frameworks/requirements/%.txt
 	$(PYTHON) -m venv build/frameworks/$*
 	build/frameworks/$*/bin/python -m pip install --quiet --requirement $<
 	touch $@
+
+# Jobs that run in allocations of a real Slurm, which the tests start on this machine. They need root and Debian's slurm-wlm, and the
+# emulated GPUs of `make demo-gpu`; without them they say what to install, and skip.
+test-slurm: setup
+	$(BIN)/python -m pytest -m slurm tests/slurm
 
 # Wheels and Debian packages, to `dist`; and: installed on a clean Debian (root, debootstrap), by pipx and by uv, to run a job each.
 packages: setup

@@ -160,6 +160,20 @@ class Home:
         return self.root / "spool"
 
     @property
+    def pools_file(self) -> Path:
+        """The pools of Slurm jobs that this gpuq may request."""
+        return self.root / "pools.json"
+
+    @property
+    def pilots(self) -> Path:
+        """One folder per pilot that was requested: what it is to do, its output, and its home."""
+        return self.root / "pilots"
+
+    def attempts_of_pilot(self, host: str) -> Path:
+        """The folders of the attempts on a host that is a pilot. They are kept for a while after its end."""
+        return self.pilots / host / "gpuq" / "attempts"
+
+    @property
     def epoch_file(self) -> Path:
         """The highest epoch of a dispatcher that this host has seen."""
         return self.root / "epoch"

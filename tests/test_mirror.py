@@ -38,6 +38,11 @@ ELSEWHERE = {
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",
+    # With a real Slurm.
+    "gpuq/pools/change.py": "tests/slurm/test_pools.py",
+    "workers/gpuq_workers/pilot.py": "tests/slurm/test_pools.py",
+    "gpuq/pools/pool.py": "tests/pools/test_serve.py",
+    "gpuq/pools/request.py": "tests/pools/test_serve.py",
     # With targets that take its message, and one that does not.
     "gpuq/notifier/trial.py": "tests/notifier/test_serve.py",
     # With the shim's side of it.

@@ -163,7 +163,6 @@ def job_view(
         declared_memory_bytes=asked.gpu_memory,
         time_limit_s=asked.time_limit_s,
         requeue_on_node_fail=asked.requeue_on_node_fail,
-        gpus=asked.gpus,
         wanted_hosts=asked.hosts,
         constraints=asked.constraints
         and replace(asked.constraints, devices=tuple(map(names.of, asked.constraints.devices))),
@@ -214,6 +213,7 @@ def _line(
         "priority": asked.priority,
         "share": asked.share.value,
         "max_slowdown": asked.max_slowdown,
+        "gpus": asked.gpus,
         "notify": None if asked.notify is None else list(asked.notify),
         "submitted_at": rfc3339(row.record.submitted_at),
         "submitted_at_unix": row.record.submitted_at,

@@ -41,6 +41,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "open": ("open", "open the page in the browser"),
     "url": ("url", "print the page's address with the token"),
     "host": ("host", "hosts: add, list, drain, resume, report as lost, forget, rotate"),
+    "pool": ("pool", "GPUs requested from Slurm when jobs wait: add, list, remove"),
     "quota": ("quota", "how much users and projects may have, and what they use"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
     "db": ("db", "bring the database up to date: db upgrade"),
@@ -52,7 +53,7 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
 # Verbs that need what `gpuq-client`, the installation without the daemon, does not have.
-OF_THE_DAEMON = {"up", "db", "policy", "profile", "simulate", "characterize", "doctor", "mcp"}
+OF_THE_DAEMON = {"up", "db", "policy", "pool", "profile", "simulate", "characterize", "doctor", "mcp"}
 # Options that may precede the verb and are passed to it. True: the option takes a value.
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
 

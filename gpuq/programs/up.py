@@ -50,7 +50,7 @@ _STOP_SLACK_S = 10.0
 # After a `gpuq up` was killed, its endpoint takes a few seconds to end.
 _PORT_FREE_WITHIN_S = 5.0
 _SHORTEN_EVERY_S = 10.0
-_LOOK_FOR_TARGETS_EVERY_S = 5.0
+_LOOK_FOR_FILES_EVERY_S = 2.0
 # A service that crashes this often before gpuq is up is taken not to start at all. Wrong settings and a missing driver or server
 # (exit codes 2 and 4) do not go away by themselves, so there the first crash counts.
 _CRASHES_AT_START = 5
@@ -131,7 +131,7 @@ class _Up:
         self._listen_to_signals()
         self._note(None)
         shortening = asyncio.create_task(self._keep_log_short())
-        notifying: asyncio.Task[None] | None = None
+        optional: asyncio.Task[None] | None = None
         try:
             starting = asyncio.create_task(self._start())
             await _first_of(starting, self._asked_to_stop.wait())
@@ -139,7 +139,7 @@ class _Up:
                 starting.result()
                 self._starting = False
                 self._greet()
-                notifying = asyncio.create_task(self._send_notifications())
+                optional = asyncio.create_task(self._start_optional())
                 await self._asked_to_stop.wait()
             else:
                 starting.cancel()
@@ -147,8 +147,8 @@ class _Up:
             left = await asyncio.to_thread(self._leave)
         finally:
             shortening.cancel()
-            if notifying is not None:
-                notifying.cancel()
+            if optional is not None:
+                optional.cancel()
             await self._stop_all()
         self._note(left)
         if left is not None and str(left):
@@ -199,7 +199,9 @@ class _Up:
         await server.wait_ready(self._settings.effective_redis_url, _READY_WITHIN_S)
         await asyncio.to_thread(upgrade, self._settings.database_url)
         (self._home.run / "http.json").unlink(missing_ok=True)
-        services = [("dispatcher", "gpuq.daemon"), ("worker", "gpuq_workers")]
+        services = [("dispatcher", "gpuq.daemon")]
+        if self._settings.devices.backend != "none":
+            services.append(("worker", "gpuq_workers"))
         if self._settings.api.hosts_at:
             services.append(("hosts", "gpuq.api.hosts"))
         for name, module in services:
@@ -212,7 +214,8 @@ class _Up:
                 f"the HTTP endpoint did not start within {_READY_WITHIN_S:.0f} s.",
                 fix=f"Look into {self._home.logs / 'api.log'}.",
             )
-        await self._wait_for_devices()
+        if self._settings.devices.backend != "none":
+            await self._wait_for_devices()
 
     def _keep(self, spec: ChildSpec) -> None:
         stop = asyncio.Event()
@@ -290,11 +293,19 @@ class _Up:
             shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
 
-    async def _send_notifications(self) -> None:
-        """Run the process that sends notifications once the user has targets. It starts last: the queue does not need it."""
-        while not notify_file.path(os.environ).exists():
-            await asyncio.sleep(_LOOK_FOR_TARGETS_EVERY_S)
-        self._keep(ChildSpec("notifier", python_module("gpuq.notifier"), self._home.logs / "notifier.log"))
+    async def _start_optional(self) -> None:
+        """Run the process that sends notifications once the user has targets, and the one that requests pilots once there is a
+        pool. They start last: the queue does not need them."""
+        wanted = {
+            "notifier": ("gpuq.notifier", notify_file.path(os.environ)),
+            "pools": ("gpuq.pools", self._home.pools_file),
+        }
+        while wanted:
+            for name, (module, file) in list(wanted.items()):
+                if file.exists():
+                    del wanted[name]
+                    self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
+            await asyncio.sleep(_LOOK_FOR_FILES_EVERY_S)
 
     def _leave(self) -> _Remaining | None:
         """End the jobs if --stop-jobs was given. Returns what is left, None if the record cannot be read."""

@@ -29,6 +29,11 @@ _COUNTER, _BASE, _COMMITTED = "counter", "base", "committed"
 _LARGEST_EVENT_BYTES = 2**20
 
 
+def has_pending(folder: Path) -> bool:
+    """Whether this spool has events that are not known to be committed. For a process that does not own the spool."""
+    return any(True for _ in _numbered(folder))
+
+
 class Spool:
     """The events of one host, in order. For one process at a time."""
 

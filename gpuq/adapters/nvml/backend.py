@@ -48,7 +48,7 @@ def open_backend(settings: Settings) -> NvmlBackend:
     """The GPUs of this host. Raises Unreachable without a driver or without a GPU."""
     try:
         pynvml.nvmlInit()
-        gpus = list(_find_gpus(HostId(settings.worker.host)))
+        gpus = list(_find_gpus(HostId(settings.worker.host), settings.devices.only))
     except pynvml.NVMLError as error:
         raise Unreachable(
             f"The NVIDIA driver does not answer: {error}.",
@@ -101,9 +101,11 @@ class _Gpu:
             self.processes_visible = shown or (False if self.unseen_looks >= _UNSEEN_LOOKS else self.processes_visible)
 
 
-def _find_gpus(host: HostId) -> Iterator[_Gpu]:
-    """The GPUs that answer, and in place of a GPU in MIG mode its slices."""
+def _find_gpus(host: HostId, only: Sequence[str]) -> Iterator[_Gpu]:
+    """The GPUs that answer, and in place of a GPU in MIG mode its slices; only those of these indexes, unless it is empty."""
     for index in range(pynvml.nvmlDeviceGetCount()):
+        if only and str(index) not in only:
+            continue
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             mode = ask(pynvml.nvmlDeviceGetMigMode, handle)

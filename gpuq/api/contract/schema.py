@@ -110,6 +110,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     share: str
     max_slowdown: float | None
+    gpus: int
     notify: list[str] | None
     submitted_at: str
     submitted_at_unix: float
@@ -164,7 +165,6 @@ class JobView(JobLine, frozen=True, kw_only=True):
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
-    gpus: int
     wanted_hosts: int
     constraints: Constraints | None
     """Which devices it may have, with their names; null: all."""
@@ -324,9 +324,15 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Invited(msgspec.Struct, frozen=True, kw_only=True):
-    """A host may join. `command` is to be run on it as root, once, before `expires_at`; whoever has it can join in its name."""
+    """A host may join. `command` is to be run on it as root, once, before `expires_at`; whoever has it can join in its name.
+
+    A program can use its parts: where the main host is, the SHA-256 of its certificate, and the secret.
+    """
 
     host: str
+    main: str
+    fingerprint: str
+    secret: str
     command: str
     expires_at: str
 

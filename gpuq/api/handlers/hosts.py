@@ -70,7 +70,12 @@ async def add(request: web.Request) -> web.Response:
     fingerprint = await context.run(authority.fingerprint, joining.names_of(addresses))
     invitation, secret = await context.read(joining.invite, context.store, name, context.now())
     command = joining.command(addresses[0], fingerprint, name, secret)
-    return reply(Invited(host=name, command=command, expires_at=rfc3339(invitation.invited_until)), 201)
+    expires_at = rfc3339(invitation.invited_until)
+    main = addresses[0]
+    return reply(
+        Invited(host=name, main=main, fingerprint=fingerprint, secret=secret, command=command, expires_at=expires_at),
+        201,
+    )
 
 
 async def rotate(request: web.Request) -> web.Response:

@@ -70,8 +70,11 @@ class JobLog:
     async def read(self, number: int, offset: int, limit: int) -> Chunk | None:
         """As `job_log.read`, from the attempt's host if the log is not here. Raises Unreachable if that does not answer."""
         context = self.context
-        found = await context.run(job_log.read, context.settings.home.attempts, self.job, number, offset, limit)
-        attempt = self.attempts.get(number)
+        home, attempt = context.settings.home, self.attempts.get(number)
+        found = await context.run(job_log.read, home.attempts, self.job, number, offset, limit)
+        if found is None and attempt is not None and home.pilots.exists():
+            here = home.attempts_of_pilot(attempt.host)
+            found = await context.run(job_log.read, here, self.job, number, offset, limit)
         elsewhere = (
             attempt is not None and attempt.started_at is not None and attempt.host != context.settings.worker.host
         )

@@ -359,6 +359,8 @@ def job_step(event: Exited, attempt: Attempt, job: Job) -> Step:
             return Step.PREEMPT
         case Ending.STOPPED if attempt.stopping is not None or job.cancel_requested:
             return Step.CANCEL
+        case Ending.STOPPED:  # by its host, whose time was up
+            return Step.PREEMPT if job.preemptible else Step.LOSE
         case _:
             return Step.COMPLETE if event.exit_code == 0 else Step.FAIL
 

@@ -1,0 +1,96 @@
+"""`gpuq pool add|list|remove`: GPUs that gpuq requests from Slurm when jobs wait."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from gpuq import format as fmt
+from gpuq.cli import console
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Record
+from gpuq.cli.console import Column
+from gpuq.cli.quantities import parse_duration, whole
+from gpuq.cli.verbs.up import become_module
+from gpuq.errors import BadInput, BadSettings
+from gpuq.home import Home
+
+_EPILOG = """\
+  gpuq pool add slurm --gpus 2 --max 4 --time 8h -- --partition=gpu
+  gpuq submit train.py
+
+Options behind `--` are for sbatch. A pilot is one Slurm job. gpuq requests one
+when jobs wait, shares its GPUs among them, and gives it back when it is idle.
+docs/slurm-pools.md says what gpuq needs of the cluster.
+"""
+
+
+def run(words: list[str]) -> int:
+    """List the pools, or become the process that adds or removes one."""
+    parser = Parser("pool", "GPUs that gpuq requests from Slurm when jobs wait, as many as you allow.", epilog=_EPILOG)
+    add = parser.add_argument
+    add("action", nargs="?", choices=["list", "add", "remove"], default="list", help="default: list")
+    add("name", nargs="?", metavar="slurm|NAME", help="add: what to request from (slurm); remove: which pool")
+    add("--name", dest="called", metavar="NAME", help="add: a name for the pool; default slurm")
+    add("--gpus", metavar="N", help="add: of each pilot; 0 for its cores only; default 1")
+    add("--max", metavar="N", help="add: pilots at once; default 1")
+    add("-t", "--time", metavar="TIME", default="4h", help="add: time limit of each pilot; default 4h")
+    add("--idle", metavar="TIME", default="10m", help="add: a pilot without a job for so long ends; default 10m")
+    add("--max-hours", metavar="N", help="add: GPU-hours that all its pilots may take; default no limit")
+    cut = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:cut])
+    if options.action == "list":
+        home = Home.from_environment()
+        console.show(options, {"pools": _read(home)}, lambda found, width, _: _listing(found["pools"], width))
+        return 0
+    if options.action == "remove":
+        if not options.name:
+            raise BadInput("`remove` needs the name of a pool.", fix="`gpuq pool list` names them.")
+        become_module(["gpuq.pools.change", "remove", options.name])
+    if options.name != "slurm":
+        raise BadInput("gpuq requests hosts from Slurm only.", fix="Write `gpuq pool add slurm`.")
+    name: str = options.called or "slurm"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", name):
+        raise BadInput(f"`{name}` is no name for a pool.", fix="Use up to 32 of a-z, 0-9 and -.")
+    pool = {
+        "name": name,
+        "gpus": whole("--gpus", options.gpus or "1", 0, 64),
+        "most": whole("--max", options.max or "1", 1, 1000),
+        "time_limit_s": parse_duration(options.time),
+        "idle_s": parse_duration(options.idle),
+        "most_hours": None if options.max_hours is None else whole("--max-hours", options.max_hours, 1, 10**6),
+        "sbatch": words[cut + 1 :],
+    }
+    become_module(["gpuq.pools.change", "add", json.dumps(pool)])
+    return 1
+
+
+def _read(home: Home) -> list[Record]:
+    """The pools, each with its pilots. Raises BadSettings."""
+    try:
+        pools: list[Record] = json.loads(home.pools_file.read_bytes())
+        pilots = [json.loads(file.read_bytes()) for file in sorted(home.pilots.glob("*/pilot.json"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise BadSettings(
+            f"the pools in {home.root} cannot be read: {error}.", fix="Look at its pools.json."
+        ) from error
+    return [{**pool, "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]]} for pool in pools]
+
+
+def _listing(pools: list[Record], width: int) -> list[str]:
+    columns = [Column("POOL"), Column("PILOTS", right=True), Column("MAX", right=True), Column("GPUS", right=True)]
+    columns += [Column("TIME", right=True), Column("SLURM JOBS", least=10, give_up=1)]
+    rows = [
+        (
+            fmt.clean(pool["name"]),
+            str(len(pool["pilots"])),
+            str(pool["most"]),
+            str(pool["gpus"]),
+            fmt.duration(pool["time_limit_s"]),
+            ", ".join(str(pilot["slurm_job"]) for pilot in pool["pilots"]),
+        )
+        for pool in pools
+    ]
+    return console.table(columns, rows, width) if rows else ["There is no pool. `gpuq pool add slurm` makes one."]

@@ -1,0 +1,71 @@
+"""`python -m gpuq.pools.change`: add a pool or remove one, for `gpuq pool`. Its one argument is the pool as JSON, or a name."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from gpuq.adapters import slurm
+from gpuq.cli.client import is_held
+from gpuq.cli.verbs import up
+from gpuq.errors import BadInput, GpuqError
+from gpuq.home import Home, write_private
+from gpuq.logs import report
+from gpuq.pools import pool
+from gpuq.pools.pool import Pool
+from gpuq.pools.request import options, script
+from gpuq.settings import load
+
+
+def main() -> int:
+    """Carry out `add POOL` or `remove NAME`; returns the exit code."""
+    action, word = sys.argv[1:]
+    home = Home.from_environment()
+    try:
+        if action == "remove":
+            pool.remove(home, word)
+            print(f"Pool {word} is removed; its pilots end within seconds.")
+            return 0
+        return add(home, msgspec.json.decode(word, type=Pool))
+    except msgspec.ValidationError as error:
+        return report(BadInput(f"This is no pool: {error}.", fix="`gpuq pool --help` has the options."))
+    except GpuqError as error:
+        return report(error)
+
+
+def add(home: Home, new: Pool) -> int:
+    """Check with Slurm that such a pilot may be requested, add the pool, and start gpuq if it does not run. Raises GpuqError."""
+    slurm.check()
+    # A folder that exists on this host, because Slurm may look; nothing is submitted.
+    slurm.test(script(Path("/")), options(new, Path("/tmp")))  # noqa: S108
+    home.create()
+    _let_hosts_join(home)
+    pool.add(home, new)
+    print(
+        f"Pool {new.name}: up to {new.most} Slurm job{'s' * (new.most > 1)} with {new.gpus} GPU{'s' * (new.gpus != 1)} each."
+    )
+    return 0 if is_held(home.run / "up.lock") else up.run(["-d"])
+
+
+def _let_hosts_join(home: Home) -> None:
+    """Settings with which pilots can join, if there are none yet. Raises BadInput where a file of settings lacks them."""
+    if load(dict(os.environ)).api.hosts_at:
+        return
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    lines = ["[api]", f'hosts_at = ["{socket.gethostname()}:{port}"]', "", "[devices]", 'backend = "none"', ""]
+    if home.settings_file.exists():
+        raise BadInput(
+            f"Pilots cannot join: {home.settings_file} does not say where they reach this host.",
+            fix=f'Write under [api]: {lines[1]}. And `backend = "none"` under [devices], unless jobs may run here too.',
+        )
+    write_private(home.settings_file, "\n".join(lines).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""A pool of pilots, as `gpuq pool add` makes it, and the file that has all pools of a home.
+
+A pilot is a Slurm job that runs the worker service of a host on the GPUs of its allocation.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from gpuq.errors import BadSettings, Conflict, NotFound
+from gpuq.home import Home, write_private
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How pilots are requested, and how many. Times in seconds."""
+
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+    gpus: Annotated[int, Meta(ge=0, le=64)] = 1
+    """Of each pilot. 0: it has no GPU and offers its cores."""
+    most: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """Pilots at once, waiting and running."""
+    time_limit_s: Annotated[float, Meta(ge=60)] = 4 * 3600.0
+    """Of each pilot. Slurm ends it then."""
+    idle_s: Annotated[float, Meta(ge=1)] = 600.0
+    """A pilot without a job for so long ends."""
+    most_hours: Annotated[float, Meta(gt=0)] | None = None
+    """GPU-hours (without GPUs: hours) that all its pilots together may take; None: no limit."""
+    sbatch: tuple[str, ...] = ()
+    """Further options of sbatch, as `--partition=gpu`."""
+
+
+def load(home: Home) -> list[Pool]:
+    """The pools of this home. Raises BadSettings."""
+    try:
+        return msgspec.json.decode(home.pools_file.read_bytes(), type=list[Pool])
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadSettings(
+            f"{home.pools_file} cannot be read: {error}.",
+            fix="Remove it, and add the pools again with `gpuq pool add`.",
+        ) from error
+
+
+def add(home: Home, pool: Pool) -> None:
+    """Add a pool. Raises Conflict for a name that is taken."""
+    pools = load(home)
+    if any(one.name == pool.name for one in pools):
+        raise Conflict(
+            f"There is a pool {pool.name} already.",
+            fix=f"Give another name with --name, or remove that one: `gpuq pool remove {pool.name}`.",
+        )
+    _save(home, [*pools, pool])
+
+
+def remove(home: Home, name: str) -> None:
+    """Remove a pool. Raises NotFound."""
+    pools = load(home)
+    if all(one.name != name for one in pools):
+        raise NotFound(f"There is no pool {name}.", fix="`gpuq pool list` names them.")
+    _save(home, [one for one in pools if one.name != name])
+
+
+def _save(home: Home, pools: list[Pool]) -> None:
+    write_private(home.pools_file, msgspec.json.encode(pools))

@@ -1,0 +1,54 @@
+"""Slurm's commands, by stand-ins of them that print what Slurm 22.05 printed. `tests/slurm` has a real Slurm."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuq.adapters import slurm
+from gpuq.adapters.slurm import SlurmJob
+from gpuq.errors import BadInput, Unreachable
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def prints(commands: Path, name: str, *, out: str = "", err: str = "", code: int = 0) -> None:
+    path = commands / name
+    path.write_text(f"#!/bin/sh\ncat >&2 <<'E'\n{err}E\ncat <<'E'\n{out}E\nexit {code}\n")
+    path.chmod(0o755)
+
+
+def test_a_job_is_known_by_the_number_that_sbatch_prints_with_or_without_a_cluster(commands: Path) -> None:
+    prints(commands, "sbatch", out="17\n")
+    assert slurm.submit("#!/bin/sh\n", []) == 17
+    prints(commands, "sbatch", out="18;cluster\n")
+    assert slurm.submit("#!/bin/sh\n", []) == 18
+
+
+def test_what_slurm_says_against_a_job_is_in_the_error(commands: Path) -> None:
+    said = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n"
+    prints(commands, "sbatch", err=said, code=1)
+    with pytest.raises(BadInput, match="Slurm refuses it: Batch job submission failed: Invalid account"):
+        slurm.submit("#!/bin/sh\n", ["--account=nope"])
+
+
+def test_a_controller_that_is_away_is_no_refusal(commands: Path) -> None:
+    said = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+    prints(commands, "squeue", err=said, code=1)
+    with pytest.raises(Unreachable, match="Unable to contact slurm controller"):
+        slurm.jobs({1})
+
+
+def test_jobs_that_have_ended_and_those_of_others_are_left_out(commands: Path) -> None:
+    lines = ["1|RUNNING|None", "2|PENDING|Resources", "3|COMPLETED|None", "4_[0-9]|PENDING|Priority", "5|RUNNING|None"]
+    prints(commands, "squeue", out="".join(f"{line}\n" for line in lines))
+    assert slurm.jobs({1, 2, 3}) == {1: SlurmJob(1, "RUNNING", "None"), 2: SlurmJob(2, "PENDING", "Resources")}
+
+
+def test_without_slurm_the_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match="`sbatch` is not on your PATH"):
+        slurm.check()

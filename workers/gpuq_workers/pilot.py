@@ -1,0 +1,127 @@
+"""`python -m gpuq_workers.pilot FOLDER`: run by a Slurm job that gpuq requested, to make its allocation a host of gpuq.
+
+It joins the main host, runs the worker service, and ends when no job has run for a while or when Slurm says that the time is up.
+Slurm ends every process of its job after it, so jobs that still run are asked to save their work and stopped first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gpuq.adapters.supervise import python_module
+from gpuq.errors import BadSettings, GpuqError
+from gpuq.home import Home, write_private
+from gpuq.logs import report, start_log
+from gpuq.messages.pilot import PilotOrder
+from gpuq.settings import Settings, load
+from gpuq_workers.attempts import AttemptFolder, UnreadableFile, folders_in
+from gpuq_workers.join import Invitation, join
+from gpuq_workers.launcher import launcher_of
+from gpuq_workers.spool import has_pending
+
+log = logging.getLogger("gpuq.pilot")
+
+_LOOK_EVERY_S = 1.0
+_DELIVER_WITHIN_S = 10.0
+
+
+def main() -> int:
+    """Join, serve, and return the exit code."""
+    start_log()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        return run(Path(sys.argv[1]), stop)
+    except GpuqError as error:
+        return report(error)
+
+
+def run(folder: Path, stop: threading.Event) -> int:
+    """Serve until `stop` is set, the worker service ends, or nothing has run for the time in the order. Raises GpuqError."""
+    order = _order(folder)
+    home = Home(folder / "gpuq")
+    os.environ["GPUQ_HOME"] = str(home.root)
+    home.create()
+    write_private(home.settings_file, _settings_of(order).encode())
+    join(home, Invitation(order.main, order.fingerprint, order.host, order.secret))
+    settings = load()
+    worker = subprocess.Popen(python_module("gpuq_workers"), stdin=subprocess.DEVNULL)
+    try:
+        idle_since = time.monotonic()
+        while not stop.wait(_LOOK_EVERY_S):
+            if worker.poll() is not None:
+                return worker.returncode or 0
+            # Until the dispatcher has answered this host, it cannot have sent a job.
+            if _running(settings) or not home.epoch_file.exists():
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > order.idle_s:
+                log.info("no job for %.0f s: the pilot ends", order.idle_s)
+                return 0
+        _stop_jobs(settings)
+        return 0
+    finally:
+        worker.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(_DELIVER_WITHIN_S)
+        worker.kill()
+
+
+def _order(folder: Path) -> PilotOrder:
+    try:
+        return msgspec.json.decode((folder / "order.json").read_bytes(), type=PilotOrder)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadSettings(
+            f"{folder} cannot be read on this node: {error}.",
+            fix="gpuq's home must be in a folder that the nodes of Slurm share: set GPUQ_HOME to one.",
+        ) from error
+
+
+def _settings_of(order: PilotOrder) -> str:
+    """The settings of the pilot's home: it offers the GPUs that Slurm gave it, and no others of its node."""
+    lines = ["[worker]", f'host = "{order.host}"', 'run_as = "service"', "[devices]"]
+    visible = [index for index in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if index]
+    if order.gpus and visible:
+        lines.append(f"only = {json.dumps(visible)}")
+    if not order.gpus:
+        lines.append('backend = "cpu"')
+    return "\n".join([*lines, ""])
+
+
+def _running(settings: Settings) -> list[AttemptFolder]:
+    """The attempts that have not ended. One whose end cannot be read counts as running."""
+    found = []
+    for folder in folders_in(settings.home.attempts):
+        try:
+            ended = folder.ended() is not None
+        except UnreadableFile:
+            ended = False
+        if not ended:
+            found.append(folder)
+    return found
+
+
+def _stop_jobs(settings: Settings) -> None:
+    """Ask the jobs to save their work, and wait for their ends to be reported, as long as Slurm leaves time for it."""
+    launcher = launcher_of(settings)
+    for folder in _running(settings):
+        folder.write_stop("the time of its allocation is up", time.time(), save=True)
+        launcher.stop(folder, save=True)
+    deadline = time.monotonic() + settings.worker.preempt_grace_s
+    while time.monotonic() < deadline and (_running(settings) or has_pending(settings.home.spool)):
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
