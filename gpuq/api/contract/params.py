@@ -142,9 +142,13 @@ class SeriesQuery(msgspec.Struct, frozen=True):
 
 
 class JobPageQuery(msgspec.Struct, frozen=True):
-    """Which attempt the page of a job draws."""
+    """Which attempt the page of a job draws; with `share`, what would be if a waiting job asked for something else."""
 
     attempt: Number | UnsetType = UNSET
+    share: Annotated[Literal["", "auto", "never"], Meta(description="Whether it would share.")] = ""
+    max_slowdown: Annotated[float, Meta(ge=0, le=400, description="Its budget in percent.")] | UnsetType = UNSET
+    gpus: Annotated[int, Meta(ge=1, le=64, description="How many devices.")] | UnsetType = UNSET
+    type: Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="On which type of device.")] = ""
 
 
 class EventsQuery(msgspec.Struct, frozen=True):

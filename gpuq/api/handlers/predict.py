@@ -57,9 +57,16 @@ async def predict(request: web.Request) -> web.Response:
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
-    beside, device_type = params.given(query.beside), params.given(query.device_type)
+    return reply(await prediction(request, record, live, params.given(query.beside), params.given(query.device_type)))
+
+
+async def prediction(
+    request: web.Request, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
+) -> Prediction:
+    """The forecast of this record as the caller is shown it. Raises NotFound for a type of device or a job that there is not."""
+    context = context_of(request)
     answer = await context.analyse(_prediction, context, record, live, beside, device_type)
-    return reply(answer if visibility.sees_all(request) else await _without_others(request, answer))
+    return answer if visibility.sees_all(request) else await _without_others(request, answer)
 
 
 def _prediction(

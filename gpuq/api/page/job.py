@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +20,12 @@ from gpuq.api.identity import caller_of
 from gpuq.api.page.charts import Chart, Period, charts
 from gpuq.api.page.frame import page, strength
 from gpuq.api.page.log_text import readable
+from gpuq.api.page.submit_command import submit_command
 from gpuq.api.page.templates import slowdown
+from gpuq.api.page.what_if import what_if
 from gpuq.api.page.why import time_left, why
 from gpuq.api.series import Point
-from gpuq.core.state.job import ENDED, WAITING, JobId
+from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.errors import GpuqError
 from gpuq.format import duration, expected_start, gib, percent, when
 from gpuq.messages.outcome import AttemptOutcome
@@ -50,12 +51,13 @@ async def job(request: web.Request) -> web.Response:
     now = context.now()
     devices = await device_list(context, live.view, partial(visibility.sees, request))
     last = view.attempts[-1] if view.attempts and view.state not in WAITING else None
-    wanted = params.given(params.query(request, params.JobPageQuery).attempt)
-    chosen = next((one for one in view.attempts if one.number == wanted), last)
+    query = params.query(request, params.JobPageQuery)
+    chosen = next((one for one in view.attempts if one.number == params.given(query.attempt)), last)
     partners = await context.read(_partners, context.store, view, chosen)
     owners = await context.read(_owners, context.store)
     names = {one.job: one.name for device in devices for one in device.residents}
     seen = visibility.sees(request, view.owner)
+    row, _ = await find(context, str(view.id))
     log, next_offset, log_fault = await _log(context, view) if seen else ("", 0, "Its log is not shown to you.")
     starts = view.expected_start
     about = expected_start({"p50_unix": starts.p50_unix, "p90_unix": starts.p90_unix}, now) if starts else None
@@ -85,7 +87,8 @@ async def job(request: web.Request) -> web.Response:
         next_offset=next_offset,
         log_fault=log_fault,
         may_act=caller_of(request).manages(view.owner),
-        reproduce=_reproduce(view) if seen and view.command else None,
+        reproduce=submit_command(row.record.submission) if seen else None,
+        what_if=await what_if(request, row, query, live.view) if seen and view.state is JobState.PENDING else None,
     )
 
 
@@ -201,18 +204,3 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
         Compared("Energy", "-", energy or "-"),
     ]
     return [row for row in rows if (row.forecast, row.actual) != ("-", "-")]
-
-
-def _reproduce(view: JobView) -> str:
-    """The command that submits the same again."""
-    options: list[str] = []
-    for name, value in (("--name", view.name), ("--project", view.project)):
-        options += [name, value] if value else []
-    if view.priority:
-        options += ["--priority", str(view.priority)]
-    if view.gpus > 1:
-        options += ["--gpus", str(view.gpus)]
-    if view.share != "auto":
-        options += ["--share", view.share]
-    place = f"cd {shlex.quote(view.cwd)} && " if view.cwd else ""
-    return place + shlex.join(["gpuq", "submit", *options, "--", *view.command])

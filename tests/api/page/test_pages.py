@@ -210,3 +210,18 @@ async def test_the_model_is_held_to_its_promises(endpoint: Endpoint) -> None:
     text = await page(endpoint, "/model")
     for words in ("m-7 makes the forecasts", "100%of 5 runs", "Memory used, of what was promised"):
         assert words in text, words
+
+
+async def test_a_waiting_job_is_asked_what_would_be_if_it_asked_for_something_else(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint, "/jobs/51?share=auto&max_slowdown=100&gpus=1&type=NVIDIA%20H200")
+    for words in (
+        "With thisat once, on gpu",
+        "Every device is taken",
+        "+30%",
+        "gpuq submit --name vit-large --max-slowdown 100% --",
+    ):
+        assert words in text, words
+    text = await page(endpoint, "/jobs/51?share=never&gpus=5")
+    assert "the host with the most has 4, so 1 is missing" in text
+    assert "There is no device of type" in await page(endpoint, "/jobs/51?share=auto&type=abacus")

@@ -1,0 +1,90 @@
+"""Beside why a job waits: what would be different if it asked for something else. Nothing is changed or queued.
+
+The forecasts and verdicts are those of `POST /api/v1/predict`, on the live view of this moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+from aiohttp import web
+
+from gpuq.adapters.store.contract import JobRow
+from gpuq.api.context import context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.schema_predict import BesideView, Prediction
+from gpuq.api.handlers.predict import prediction
+from gpuq.api.page.submit_command import submit_command
+from gpuq.core.state.job import Sharing
+from gpuq.errors import GpuqError
+from gpuq.format import expected_start
+from gpuq.messages.live import LiveView
+
+_DEVICES_SHOWN = 6
+_BUDGETS_PCT = (0.0, 5.0, 10.0, 15.0, 25.0, 50.0, 100.0)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What the questions are filled with, and the answer: the prediction, when it could start, or why there is none."""
+
+    share: str
+    budget_pct: float
+    budgets: list[float]
+    gpus: int
+    device_type: str
+    types: list[str]
+    asked: bool
+    start: str | None = None
+    beside: list[BesideView] | None = None
+    fault: str | None = None
+    submit: str | None = None
+    """The command that submits it so."""
+
+
+async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery, live: LiveView | None) -> WhatIf:
+    """The form, and what it was asked."""
+    context, was = context_of(request), row.record.submission
+    types = sorted({device.type for device in await context.read(context.devices)})
+    usual = was.max_slowdown or context.settings.admission.max_slowdown
+    asked = params.given(query.max_slowdown)
+    budget = round(100 * (usual - 1), 1) if asked is None else asked
+    form = WhatIf(
+        share=query.share or was.share.value,
+        budget_pct=budget,
+        budgets=sorted({*_BUDGETS_PCT, budget}),
+        gpus=params.given(query.gpus) or was.gpus,
+        device_type=query.type,
+        types=types,
+        asked=bool(query.share),
+    )
+    if not form.asked:
+        return form
+    changed = msgspec.structs.replace(
+        was,
+        share=Sharing(form.share),
+        gpus=form.gpus,
+        most_gpus=None,
+        max_slowdown=1 + budget / 100,
+    )
+    record = msgspec.structs.replace(row.record, submission=changed)
+    try:
+        found = await prediction(request, record, live, None, form.device_type or None)
+    except GpuqError as error:
+        return replace(form, fault=error.message)
+    return replace(
+        form,
+        start=_start(found, context.now()),
+        beside=sorted(found.beside, key=lambda one: not one.verdict.admitted)[:_DEVICES_SHOWN],
+        fault=found.never_fits,
+        submit=submit_command(changed),
+    )
+
+
+def _start(found: Prediction, now: float) -> str:
+    if found.free_devices:
+        return f"at once, on {', '.join(found.free_devices[:3])}"
+    moments = found.expected_start
+    about = expected_start({"p50_unix": moments.p50_unix, "p90_unix": moments.p90_unix}, now) if moments else None
+    return f"no device takes it now; behind all that wait {about}" if about else "no device takes it now"
