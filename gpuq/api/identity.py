@@ -3,9 +3,9 @@
 On a Unix socket the kernel says who connected, and the settings give that user a role. Over TCP a caller sends the token, or
 the cookie that a browser got in exchange for it. Browsers send a cookie to every port of this machine, so another user's server
 could learn it: by itself it may only read. The same exchange gives the page a key, which it keeps under its own origin, port
-included, and sends as a header to hold, release and cancel jobs; another web page cannot know or send it. Host and Origin are
-checked for every method, because a web page that can POST to gpuq could run commands. `identify` sets `request[CALLER]` or
-raises. Tokens are compared in constant time and never logged.
+included, and sends as a header of each action; another web page cannot know or send it. What runs a command or lets another in
+is no such action: it takes the token itself. Host and Origin are checked for every method, because a web page that can POST to
+gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are compared in constant time and never logged.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ PAGE_KEY: Final = "X-Gpuq-Page-Key"
 _OPEN: Final = frozenset(
     {("POST", LOGIN), *(("GET", f"/static/{name}") for name in ("page.css", "icon.svg", "welcome.js"))}
 )
-_PAGE_ACTIONS: Final = re.compile(r"/api/v1/jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)")
-"""All that the page's key allows."""
+_PAGE_ACTIONS: Final = re.compile(
+    r"/api/v1/(?:jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)|hosts/[^/]+/(?:drain|resume)|quotas(?:/remove)?"
+    r"|tokens/[^/]+/revoke|models/rollback)"
+)
+"""All that the page's key allows. What runs a command or lets another in (submissions, new tokens and hosts) takes the token."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PEER = struct.Struct("3i")
 

@@ -272,7 +272,7 @@ async def test_the_token_is_in_no_answer(endpoint: Endpoint) -> None:
         assert TOKEN not in text, path
 
 
-async def test_the_pages_key_changes_jobs_and_nothing_else(endpoint: Endpoint) -> None:
+async def test_the_pages_key_manages_and_neither_runs_nor_lets_in(endpoint: Endpoint) -> None:
     cookie = {identity.cookie_name(TOKEN): identity.cookie_value(TOKEN)}
     key = identity.page_key(TOKEN)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}", cookies=cookie) as browser:
@@ -293,9 +293,12 @@ async def test_the_pages_key_changes_jobs_and_nothing_else(endpoint: Endpoint) -
             "/api/v1/jobs",
             "/api/v1/predict",
             "/api/v1/tokens",
-            "/api/v1/hosts/x/drain",
+            "/api/v1/hosts/x/add",
+            "/api/v1/hosts/x/lost",
             "/api/v1/models/train",
         ):
             assert await status_of(path, **{identity.PAGE_KEY: key}) == 403, path
+        for path in ("hosts/x/drain", "hosts/x/resume", "quotas", "quotas/remove", "tokens/x/revoke"):
+            assert await status_of(f"/api/v1/{path}", **{identity.PAGE_KEY: key}) in (404, 422, 503), path
     async with endpoint.tcp.post("/api/v1/jobs/hold", json={}, headers={identity.PAGE_KEY: key}) as answer:
         assert answer.status == 401, "the key without the cookie is nothing"

@@ -21,7 +21,7 @@ from gpuq.api.identity import Caller
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
-from gpuq.messages.submission import NO_NUL, Submission
+from gpuq.messages.submission import NO_NUL, NO_NUL_IN_LONG, Submission
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
@@ -149,6 +149,27 @@ class JobPageQuery(msgspec.Struct, frozen=True):
     max_slowdown: Annotated[float, Meta(ge=0, le=400, description="Its budget in percent.")] | UnsetType = UNSET
     gpus: Annotated[int, Meta(ge=1, le=64, description="How many devices.")] | UnsetType = UNSET
     type: Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="On which type of device.")] = ""
+
+
+Field = Annotated[str, Meta(max_length=4000, pattern=NO_NUL_IN_LONG, description="As the form has it.")]
+
+
+class SubmitPageQuery(msgspec.Struct, frozen=True):
+    """The fields of the form that submits a job; `like` fills them in as another job has them."""
+
+    like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*$", description="A job's id.")] = ""
+    command: Field = ""
+    cwd: Field = ""
+    name: Field = ""
+    project: Field = ""
+    gpus: Field = ""
+    memory: Field = ""
+    share: Literal["auto", "never"] = "auto"
+    max_slowdown: Field = ""
+    hours: Field = ""
+    priority: Field = ""
+    type: Field = ""
+    hold: Literal["", "on"] = ""
 
 
 class EventsQuery(msgspec.Struct, frozen=True):

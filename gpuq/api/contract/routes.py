@@ -23,10 +23,12 @@ from gpuq.api.handlers.shadow import shadow
 from gpuq.api.handlers.usage import usage
 from gpuq.api.identity import LOGIN, Role
 from gpuq.api.page import handlers as page
+from gpuq.api.page.administration import administration
 from gpuq.api.page.job import job as job_page
 from gpuq.api.page.model import model as model_page
 from gpuq.api.page.pairs import pairs as pairs_page
 from gpuq.api.page.queue import queue as queue_page
+from gpuq.api.page.submit import submit as submit_page
 from gpuq.api.page.timeline import timeline as timeline_page
 from gpuq.api.page.week import week as week_page
 from gpuq.messages.submission import Submission
@@ -98,6 +100,8 @@ ROUTES: tuple[Route, ...] = (
     _get("/jobs/{id}", job_page, "The page of one job.", media="text/html", query=params.JobPageQuery),
     _get("/timeline", timeline_page, "The page of the timeline.", media="text/html", query=params.TimelineQuery),
     _get("/week", week_page, "The page of what the last days brought.", media="text/html", query=params.WeekQuery),
+    _get("/submit", submit_page, "The page that submits a job.", media="text/html", query=params.SubmitPageQuery),
+    _get("/administration", administration, "The page of hosts, quotas and tokens.", media="text/html"),
     _get("/pairs", pairs_page, "The page of pairs of kinds.", media="text/html", query=params.PairsQuery),
     _get("/model", model_page, "The page of the model.", media="text/html", role=Role.OPERATOR),
     _post(LOGIN, page.login, _LOGIN, media="text/html", public=True),

@@ -27,7 +27,7 @@ _body = msgspec.json.Decoder(params.DrainBody)
 async def hosts(request: web.Request) -> web.Response:
     """Every host with its state, by name."""
     context = context_of(request)
-    return reply(_hosts(context, (await context.live.read()).view))
+    return reply(host_views(context, (await context.live.read()).view))
 
 
 async def drain(request: web.Request) -> web.Response:
@@ -91,7 +91,7 @@ async def rotate(request: web.Request) -> web.Response:
 async def forget(request: web.Request) -> web.Response:
     """Remove a host that will not come back. Its certificate ends at once. Raises Conflict while it reports or has jobs."""
     context, name = context_of(request), request.match_info["id"]
-    found = [host for host in _hosts(context, (await context.live.read()).view) if host.name == name]
+    found = [host for host in host_views(context, (await context.live.read()).view) if host.name == name]
     row = await context.read(context.store.joined_host, name)
     if not found and row is None:
         raise NotFound(f"There is no host {params.shown(name)}.", fix="`gpuq host list` names them.")
@@ -110,7 +110,8 @@ async def forget(request: web.Request) -> web.Response:
     return await _request(request, "forget", host, {"host": name})
 
 
-def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
+def host_views(context: ApiContext, live: LiveView | None) -> list[HostView]:
+    """Every host with its state, by name. Raises Unreachable without a live view."""
     if live is None:
         raise Unreachable("The dispatcher does not say which hosts there are.", fix="`gpuq doctor` checks each part.")
     now, stale_after_s = context.now(), context.settings.admission.stale_after_s
@@ -135,7 +136,7 @@ def _hosts(context: ApiContext, live: LiveView | None) -> list[HostView]:
 async def _host(request: web.Request) -> HostView:
     """The host that the address names. Raises NotFound."""
     context, name = context_of(request), request.match_info["id"]
-    for host in _hosts(context, (await context.live.read()).view):
+    for host in host_views(context, (await context.live.read()).view):
         if host.name == name:
             return host
     raise NotFound(f"There is no host {params.shown(name)}.", fix="`gpuq host list` names them.")

@@ -25,12 +25,17 @@ _remove_body = msgspec.json.Decoder(params.AccountBody)
 
 async def listing(request: web.Request) -> web.Response:
     """Limits and use of the caller and the projects of their jobs; operators see all."""
+    return reply(await quota_views(request))
+
+
+async def quota_views(request: web.Request) -> list[QuotaView]:
+    """The accounts that the caller is shown, with their limits and use."""
     context, caller = context_of(request), caller_of(request)
     found, counts = await context.read(_read, context.store)
     live = (await context.live.read()).view
     quotas = {quota.account: quota for quota in found}
     shown = _visible(caller, quotas, counts, live)
-    return reply([_view(account, quotas, counts, live) for account in sorted(shown)])
+    return [_view(account, quotas, counts, live) for account in sorted(shown)]
 
 
 async def put(request: web.Request) -> web.Response:

@@ -50,10 +50,15 @@ async def make(request: web.Request) -> web.Response:
 
 async def listing(request: web.Request) -> web.Response:
     """The caller's tokens; an admin sees all."""
+    return reply(TokenList(tokens=await token_views(request)))
+
+
+async def token_views(request: web.Request) -> list[TokenView]:
+    """The caller's tokens, all for an admin, oldest first."""
     context, caller = context_of(request), caller_of(request)
     user = None if caller.role is Role.ADMIN else caller.user
     found = await context.read(context.store.tokens, user=user)
-    return reply(TokenList(tokens=[TokenView(**_facts(token)) for token in found]))
+    return [TokenView(**_facts(token)) for token in found]
 
 
 async def revoke(request: web.Request) -> web.Response:

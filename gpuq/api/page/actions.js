@@ -10,7 +10,7 @@ const element = (name, text, more = {}) => Object.assign(document.createElement(
 
 const jobs = (ids) => (ids.length === 1 ? `job ${ids[0]}` : `${ids.length} jobs`);
 
-const say = (text, undo) => {
+export const say = (text, undo) => {
   toast.replaceChildren(element("span", text));
   if (undo) toast.append(element("button", "Undo", { type: "button", onclick: undo }));
   toast.append(element("button", "Close", { type: "button", onclick: () => toast.replaceChildren() }));
@@ -36,32 +36,44 @@ const ask = (verb, ids) => new Promise((settle) => {
   dialog.showModal();
 });
 
-const act = async (verb, ids, undoing = false) => {
-  if (!ids.length) return void say(`No chosen job can be ${verb === "cancel" ? "cancelled" : verb === "hold" ? "held" : "released"}.`);
-  if (verb === "cancel" && !(await ask(verb, ids))) return;
+// The answer of the HTTP API, null where it refused: the page says why. With `headers` that identify, no key is needed.
+export const send = async (path, body, headers = {}) => {
   let key = null;
   try {
     key = localStorage.getItem("gpuq-page-key");
   } catch {
     // A browser without storage has no key.
   }
-  if (!key) return void say("This page may only read. Open it again with `gpuq open`, or with the address that `gpuq url` prints.");
+  if (!key && !headers.Authorization) {
+    say("This page may only read. Open it again with `gpuq open`, or with the address that `gpuq url` prints.");
+    return null;
+  }
   try {
-    const answer = await fetch(`/api/v1/jobs/${verb}`, {
+    const answer = await fetch(path, {
       method: "POST",
       credentials: "same-origin",
-      headers: { "Content-Type": "application/json", "X-Gpuq-Page-Key": key },
-      body: JSON.stringify({ where: { ids } }),
+      headers: { "Content-Type": "application/json", ...(key && { "X-Gpuq-Page-Key": key }), ...headers },
+      body: JSON.stringify(body),
     });
     const said = await answer.json();
-    if (!answer.ok) return void say(`${said.detail} ${said.hint ?? ""}`);
+    if (answer.ok) return said;
+    say(`${said.detail} ${said.hint ?? ""}`);
+  } catch {
+    say("gpuq does not answer; nothing may have been changed.");
+  }
+  return null;
+};
+
+const act = async (verb, ids, undoing = false) => {
+  if (!ids.length) return void say(`No chosen job can be ${verb === "cancel" ? "cancelled" : verb === "hold" ? "held" : "released"}.`);
+  if (verb === "cancel" && !(await ask(verb, ids))) return;
+  const said = await send(`/api/v1/jobs/${verb}`, { where: { ids } });
+  if (said) {
     const taken = Object.values(said.jobs).flat();
     const refused = said.refused.flatMap((one) => one.ids.map((id) => `Job ${id} ${one.why}.`));
     const words = taken.length ? `${undoing ? "Undone: " : ""}${DONE[verb]} ${jobs(taken)}.` : "";
     const back = UNDO[verb];
     say([words, ...refused.slice(0, 3)].join(" "), back && taken.length && !undoing ? () => act(back, taken, true) : null);
-  } catch {
-    say("gpuq does not answer; nothing may have been changed.");
   }
   soon();
 };

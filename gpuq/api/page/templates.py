@@ -42,6 +42,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "gib": written.gib,
         "hours": written.hours,
+        "count": written.count,
         "percent": written.percent,
         "duration": written.duration,
         "about": written.about,

@@ -75,14 +75,15 @@ async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery,
         return replace(form, fault=error.message)
     return replace(
         form,
-        start=_start(found, context.now()),
+        start=start_in_words(found, context.now()),
         beside=sorted(found.beside, key=lambda one: not one.verdict.admitted)[:_DEVICES_SHOWN],
         fault=found.never_fits,
         submit=submit_command(changed),
     )
 
 
-def _start(found: Prediction, now: float) -> str:
+def start_in_words(found: Prediction, now: float) -> str:
+    """When a job of this prediction would start, if it were submitted now."""
     if found.free_devices:
         return f"at once, on {', '.join(found.free_devices[:3])}"
     moments = found.expected_start

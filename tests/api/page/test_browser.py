@@ -18,7 +18,8 @@ from tests.support.browser import Browser
 HOSTILE = "\u202egnp.exe <img src=x onerror=\"document.title='broken into'\">"
 ESCAPES = f"{HOSTILE} \x1b]0;broken into\x07"
 VIEWS = ("/", "/queue", "/queue?show=running", "/queue?show=ended", "/timeline", "/jobs/42", "/jobs/51", "/jobs/37",
-         "/week", "/pairs?slowed=ada:train.py&beside=ada:gan.py", "/model")  # fmt: skip
+         "/week", "/pairs?slowed=ada:train.py&beside=ada:gan.py", "/model",
+         "/submit?like=51", "/administration")  # fmt: skip
 
 
 def address(endpoint: Endpoint, path: str = "/") -> str:
@@ -213,3 +214,40 @@ async def test_what_is_old_says_so(endpoint: Endpoint, browser: Browser) -> None
     assert "resnet50-imagenet" in await asyncio.to_thread(browser.text)
     endpoint.store.refuse = None
     await asyncio.to_thread(browser.wait, lambda: browser.text(".health") == "live")
+
+
+async def test_a_job_is_submitted_with_the_token_after_its_forecast(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/submit")
+
+    def fill_in_and_send() -> None:
+        browser.find("[name=cwd]").send_keys("/tmp")
+        browser.find("[name=command]").send_keys("python 'my train.py'")
+        browser.find("[data-env]").send_keys("LR=0.1=x")
+        browser.wait_for_text("It rests on 12 runs", "#forecast")
+        browser.wait(lambda: "my+train" in str(browser.find("[data-made-of]").get_attribute("data-made-of")))
+        browser.find("#forecast input[type=password]").send_keys("wrong", Keys.ENTER)
+        browser.wait_for_text("The token is not this gpuq's", "#toast")
+        browser.find("#forecast input[type=password]").clear()
+        browser.find("#forecast input[type=password]").send_keys(TOKEN, Keys.ENTER)
+        browser.wait(lambda: browser.driver.current_url.startswith(address(endpoint, "/jobs/")))
+        assert TOKEN not in browser.driver.page_source
+
+    await asyncio.to_thread(fill_in_and_send)
+    asked = endpoint.store.job_rows[max(endpoint.store.job_rows)].record.submission
+    assert (asked.command, asked.env) == (("python", "my train.py"), {"LR": "0.1=x"})
+
+
+async def test_a_quota_is_set_from_the_page(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/administration")
+
+    def fill_in_and_send() -> None:
+        browser.press("summary")
+        browser.find("[data-post='/api/v1/quotas'] [name=name]").send_keys("ada")
+        browser.find("[name=device_hours]").send_keys("40")
+        browser.find("[name=window_s]").send_keys("7", Keys.ENTER)
+        browser.wait_for_text("The quota is set.", "#toast")
+
+    await asyncio.to_thread(fill_in_and_send)
+    [asked] = endpoint.store.requests(10)
+    quota = asked.body["quota"]
+    assert (asked.verb, quota["device_hours"], quota["window_s"]) == ("quota", 40.0, 604_800.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import time
 from html.parser import HTMLParser
@@ -51,11 +52,23 @@ async def page(endpoint: Endpoint, path: str = "/") -> str:
         policy = answer.headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-        html = await answer.text()
+        text = await answer.text()
     checker = Checker()
-    checker.feed(html)
+    checker.feed(text)
     assert checker.open == []
     return " ".join("".join(checker.text).split())
+
+
+async def raw(endpoint: Endpoint, path: str) -> str:
+    async with endpoint.socket.get(path) as answer:
+        return await answer.text()
+
+
+def say_hosts(endpoint: Endpoint, *hosts: list[Any]) -> None:
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    live["hosts"] = [{"name": name, "reported_at": at, "drained": why} for name, at, why in hosts]
+    endpoint.stream.picture = msgspec.json.encode(live)
 
 
 async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -> None:
@@ -119,8 +132,8 @@ async def test_text_of_users_is_escaped(endpoint: Endpoint) -> None:
     endpoint.store.job_rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
     endpoint.store.job_rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
     async with endpoint.socket.get("/") as answer:
-        html = await answer.text()
-    assert "<script>alert" not in html
+        text = await answer.text()
+    assert "<script>alert" not in text
     await page(endpoint)
 
 
@@ -225,3 +238,42 @@ async def test_a_waiting_job_is_asked_what_would_be_if_it_asked_for_something_el
     text = await page(endpoint, "/jobs/51?share=never&gpus=5")
     assert "the host with the most has 4, so 1 is missing" in text
     assert "There is no device of type" in await page(endpoint, "/jobs/51?share=auto&type=abacus")
+
+
+async def test_a_submission_is_prepared_with_its_forecast_or_says_what_is_wrong(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint, "/submit?command=python+%27my+train.py%27&cwd=/tmp&gpus=1&memory=4.5&hours=2")
+    for words in ("9.8 GiB, at most 11.3 GiB", "It rests on 12 runs", "at once, on gpu"):
+        assert words in text, words
+    async with endpoint.socket.get("/submit?command=python+%27my+train.py%27&cwd=/tmp&memory=4.5&hours=2") as answer:
+        found = re.search(r'data-body="([^"]+)"', await answer.text())
+    assert found is not None
+    body = msgspec.json.decode(html.unescape(found[1]))
+    assert body == {
+        "command": ["python", "my train.py"],
+        "cwd": "/tmp",
+        "gpu_memory": 4.5 * 2**30,
+        "time_limit_s": 7200,
+    }
+    for query, words in (
+        ("command=%27&cwd=/tmp", "This cannot be submitted: No closing quotation"),
+        ("command=a&cwd=tmp", "This cannot be submitted: "),
+        ("command=a&cwd=/tmp&gpus=9", "so 5 are missing"),
+        ("command=a&cwd=/tmp&memory=nan", "This cannot be submitted: "),
+    ):
+        assert words in await page(endpoint, f"/submit?{query}"), query
+    assert "vit-large" in await raw(endpoint, "/submit?like=51")
+
+
+async def test_the_administration_follows_the_role(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    say_hosts(endpoint, ["rack-3", None, None], ["rack-4", time.time(), "new <fans>"])
+    text = await page(endpoint, "/administration")
+    for words in ("with the role admin", "rack-3", "silent", "drainednew <fans>", "Resume", "Set a quota", "user ada"):
+        assert words in text, words
+    _, made = await endpoint.post("/api/v1/tokens", {"user": OTHER, "role": "user"})
+    async with endpoint.tcp.get("/administration", headers={"Authorization": f"Bearer {made['token']}"}) as answer:
+        text = await answer.text()
+        assert made["id"] in text
+        for words in ("Set a quota", "/resume", "user ada"):
+            assert words not in text
