@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo demo-gpu packages package-test test test-fleet test-frameworks test-split lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
+.PHONY: setup demo demo-gpu packages package-test test test-fleet test-frameworks test-slurm test-split lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -51,8 +51,8 @@ build/frameworks/%/.done: tests/frameworks/requirements/%.txt
 	build/frameworks/$*/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-# Jobs that run in allocations of a real Slurm, which the tests start on this machine. They need root and Debian's slurm-wlm, and the
-# emulated GPUs of `make demo-gpu`; without them they say what to install, and skip.
+# A real Slurm, which the tests start on this machine: batch scripts that it and gpuq both run, and jobs in allocations that it grants.
+# It needs root and Debian's slurm-wlm, and for the latter the emulated GPUs of `make demo-gpu`; else they say so, and skip.
 test-slurm: setup
 	$(BIN)/python -m pytest -m slurm tests/slurm
 

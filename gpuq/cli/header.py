@@ -7,12 +7,14 @@ before them, and `#GPUQ` before `#SBATCH`.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpuq.cli import console, device_options
+from gpuq.cli.quantities import whole
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -47,7 +49,7 @@ def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
             else:
                 found, unknown = translated(words)
                 parse(found)
-                slurms += found
+                slurms += words
                 ignored += [f"{' '.join(unknown)} (line {number})"] if unknown else []
         except ValueError as error:
             raise BadInput(f"{script.name}, line {number}: {error}.", fix="Close the quotes.") from error
@@ -56,7 +58,10 @@ def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
             raise BadInput(f"{script.name}, line {number}: {error.message}", fix=fix) from error
     if ignored:
         console.note(f"gpuq: {script.name}: without effect here: {', '.join(ignored)}")
-    return [*slurms, *own]
+    try:
+        return [*translated(slurms)[0], *own]  # all lines together: GPUs of a host count as often as there are hosts
+    except BadInput as error:
+        raise BadInput(f"{script.name}: {error.message}", fix=error.fix) from error
 
 
 def _lines(script: Path) -> Iterator[tuple[int, str, str]]:
@@ -91,7 +96,9 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
     hosts = _hosts(values.nodes, len(device_options.hosts("--nodelist", values.nodelist)))
     if hosts is not None and gpus.isdecimal() and not values.gpus:  # the others count those of one host
         gpus = str(int(gpus) * int(hosts))
-    found = []
+    found = _variables(values.export, unknown)
+    per_host = _tasks_per_host(values.ntasks, values.ntasks_per_node, hosts)
+    found += [] if per_host is None else [f"--env=SLURM_NTASKS_PER_NODE={per_host}"]
     for option, value in (
         ("--name", values.job_name),
         ("--time", values.time),
@@ -117,6 +124,28 @@ def _hosts(nodes: str | None, named: int) -> str | None:
     if most not in {"", least}:
         raise BadInput(f"`--nodes={nodes}` leaves open on how many hosts it runs.", fix="Write one number.")
     return None if least == "1" and named < 2 else least
+
+
+def _variables(export: str | None, unknown: list[str]) -> list[str]:
+    """`--env` for each variable that `--export` sets, or names and is set here. `ALL` adds none to those that gpuq passes."""
+    named = [] if export is None else [word for word in export.split(",") if word not in {"ALL", "NIL", ""}]
+    if "NONE" in named:
+        unknown.append("--export=NONE")
+        return []
+    return [f"--env={word}" for word in named if "=" in word or word in os.environ]
+
+
+def _tasks_per_host(tasks: str | None, per_host: str | None, hosts: str | None) -> int | None:
+    """How many tasks `srun` starts on each host; None if nothing says so. Raises BadInput."""
+    count = whole("--ntasks-per-node", per_host, 1, 1024)
+    all_tasks = whole("--ntasks", tasks, 1, 1024)
+    if count is not None or all_tasks is None:
+        return count
+    if all_tasks % int(hosts or "1"):
+        raise BadInput(
+            f"`--ntasks={tasks}` cannot be divided evenly among {hosts} hosts.", fix="Use --ntasks-per-node."
+        )
+    return all_tasks // int(hosts or "1")
 
 
 class _SlurmsOptions(argparse.ArgumentParser):
@@ -146,4 +175,7 @@ def _slurms_options() -> argparse.ArgumentParser:
     add("--nodelist", "-w")
     add("--exclude", "-x")
     add("--constraint", "-C")
+    add("--ntasks", "-n")
+    add("--ntasks-per-node")
+    add("--export")
     return parser

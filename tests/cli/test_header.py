@@ -61,10 +61,22 @@ def test_an_array_in_the_head_is_one_and_what_is_typed_goes_before_it(gpuq: Comm
     assert body["array"] == {"tasks": "1-2"}
 
 
+def test_variables_and_tasks_of_slurm_reach_the_job(gpuq: Command, api: FakeApi) -> None:
+    lines = ("--export=ALL,LR=0.1,HOME,UNSET", "--nodes=2", "--ntasks=4", "--gpus-per-node=2")
+    script = "".join(["#!/bin/sh\n", *(f"#SBATCH {line}\n" for line in lines)])
+    body, said = submitted(gpuq, api, script)
+    assert (body["hosts"], body["gpus"]) == (2, 4), "lines count together"
+    assert (body["env"]["LR"], body["env"]["SLURM_NTASKS_PER_NODE"]) == ("0.1", "2")
+    assert "UNSET" not in body["env"]
+    assert said == ""
+    assert "--export=NONE" in submitted(gpuq, api, "#!/bin/sh\n#SBATCH --export=NONE\n")[1]
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
+        ("#SBATCH --nodes=2 --ntasks=3", "job.sh, line 2: `--ntasks=3` cannot be divided evenly among 2 hosts."),
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
         ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
         ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),

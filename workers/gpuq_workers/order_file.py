@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,7 +93,7 @@ def environment(
     if attempt.gang is not None:
         env.update(rendezvous_environment(attempt.gang, attempt))
     if submitted.get("SLURM_JOB_ID") == "":  # as `--slurm-env` leaves it, to be filled in here
-        env.update(_slurm_variables(attempt))
+        env.update(_slurm_variables(attempt, submitted.get("SLURM_NTASKS_PER_NODE", "1")))
     if settings.worker.hook:
         env.update(hook_environment(env, progress_file))
     env.update(placement.env)
@@ -103,8 +104,9 @@ def environment(
     return env
 
 
-def _slurm_variables(attempt: Attempt) -> dict[str, str]:
-    """What scripts written for Slurm read of a job with one task on each of its hosts."""
+def _slurm_variables(attempt: Attempt, tasks: str) -> dict[str, str]:
+    """What scripts written for Slurm read of a job; it is the first of its `tasks` on each host."""
+    tasks_per_host = int(tasks) if re.fullmatch("[0-9]{1,4}", tasks) else 1
     gang, number = attempt.gang, attempt.id.number
     hosts = [attempt.host] if gang is None else list(gang.hosts)
     rank, restarts = (0, number - 1) if gang is None else (number - gang.first, (gang.first - 1) // len(hosts))
@@ -117,6 +119,8 @@ def _slurm_variables(attempt: Attempt) -> dict[str, str]:
         "SLURM_GPUS_ON_NODE": str(len(attempt.devices)),
         "SLURM_RESTART_COUNT": str(restarts),
         "SLURM_LOCALID": "0",
-        **{f"SLURM_{name}": str(rank) for name in ("PROCID", "NODEID")},
-        **{f"SLURM_{name}": str(len(hosts)) for name in ("NNODES", "JOB_NUM_NODES", "NTASKS", "NPROCS")},
+        "SLURM_NODEID": str(rank),
+        "SLURM_PROCID": str(rank * tasks_per_host),
+        **{f"SLURM_{name}": str(len(hosts)) for name in ("NNODES", "JOB_NUM_NODES")},
+        **{f"SLURM_{name}": str(len(hosts) * tasks_per_host) for name in ("NTASKS", "NPROCS")},
     }

@@ -1,4 +1,4 @@
-"""`sbatch`, `squeue`, `scancel` and `sinfo` for scripts that call them, on top of gpuq's own verbs.
+"""`sbatch`, `srun`, `squeue`, `scancel`, `scontrol` and `sinfo` for scripts that call them, on top of gpuq's own verbs.
 
 `gpuq slurm-commands DIR` writes them to a folder of the user's choice, so that they are on PATH only where they are wanted,
 and never take the place of a real Slurm by accident. They take the options that scripts use most; an option that a job could not
@@ -12,7 +12,7 @@ from importlib import import_module
 
 from gpuq.cli import main as command
 
-NAMES = ("sbatch", "squeue", "scancel", "sinfo")
+NAMES = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 
 
 def main(name: str, words: list[str] | None = None) -> int:

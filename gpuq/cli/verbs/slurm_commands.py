@@ -1,4 +1,4 @@
-"""`gpuq slurm-commands DIR`: write `sbatch`, `squeue`, `scancel` and `sinfo` for this gpuq into a folder."""
+"""`gpuq slurm-commands DIR`: write `sbatch`, `srun`, `squeue`, `scancel`, `scontrol` and `sinfo` into a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(words: list[str]) -> int:
     """Write them. Raises BadInput where other programs of these names would be replaced."""
     parser = Parser(
         "slurm-commands",
-        "Write sbatch, squeue, scancel and sinfo into a folder: scripts that call\n"
+        "Write sbatch, srun, squeue, scancel, scontrol and sinfo into a folder: scripts that call\n"
         "Slurm then use this gpuq, once the folder is first on their PATH.",
     )
     parser.add_argument("folder", metavar="DIR", help="the folder; made if it is not there")

@@ -1,4 +1,4 @@
-"""`sbatch`, `squeue`, `scancel` and `sinfo` of gpuq: what scripts say to them, and what they print."""
+"""`sbatch`, `srun`, `squeue`, `scancel`, `scontrol` and `sinfo` of gpuq: what scripts say to them, and what they print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gpuq import format as fmt
-from gpuq.cli.slurm import sinfo
+from gpuq.cli.slurm import sinfo, srun
+from gpuq.errors import BadInput
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply
 
@@ -72,6 +73,8 @@ def test_sbatch_wraps_a_command(run: Slurm, api: FakeApi) -> None:
         ("scancel", ("12_3",), "is no job id"),
         ("scancel", (), "nothing to cancel"),
         ("sinfo", ("--bad",), "unrecognized arguments: --bad"),
+        ("srun", ("-n", "2"), "there is no command to run"),
+        ("scontrol", ("update", "12"), "gpuq has no `scontrol update 12`"),
     ],
 )
 def test_what_gpuq_cannot_do_is_refused(
@@ -127,9 +130,37 @@ def test_sinfo_says_what_the_devices_of_a_host_do() -> None:
 def test_they_are_written_to_a_folder_and_replace_no_other_programs(gpuq: Command) -> None:
     done = gpuq("slurm-commands", "slurm")
     assert done.code == 0
-    assert sorted(path.name for path in (gpuq.cwd / "slurm").iterdir()) == ["sbatch", "scancel", "sinfo", "squeue"]
+    assert sorted(path.name for path in (gpuq.cwd / "slurm").iterdir()) == sorted(
+        ["sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"]
+    )
     assert gpuq("slurm-commands", "slurm").code == 0, "again, after an upgrade"
     (gpuq.cwd / "slurm" / "sbatch").write_text("#!/bin/sh\n")
     done = gpuq("slurm-commands", "slurm")
     assert done.code == 2
     assert "is there, and not gpuq's" in done.err
+
+
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a,b", "SLURMD_NODENAME": "b", "SLURM_NTASKS_PER_NODE": "2"}
+
+
+def ranks(*asked: Any, **environ: str) -> list[str]:
+    return [task["SLURM_PROCID"] for task in srun.tasks({**JOB, **environ}, *asked)]
+
+
+def test_each_host_of_a_job_has_its_own_tasks_of_a_step() -> None:
+    assert ranks(None, None, None, None) == ["2", "3"]
+    assert ranks(None, None, None, None, SLURMD_NODENAME="a") == ["0", "1"]
+    assert ranks(5, None, None, None, SLURMD_NODENAME="a") == ["0", "1", "2"]
+    assert ranks(None, 3, None, ["b"]) == ["0", "1", "2"]
+    assert ranks(1, None, 1, None) == [], "a step on one host is on the first"
+    with pytest.raises(BadInput, match="c is no host of this job"):
+        ranks(1, None, None, ["c"])
+
+
+def test_a_step_in_a_job_gives_its_highest_exit_code(run: Slurm, gpuq: Command, api: FakeApi) -> None:
+    gpuq.env.update(JOB)
+    said = run("srun", "-N1", "--nodelist", "b", "--exclusive", "sh", "-c", "echo $SLURM_PROCID; exit $SLURM_PROCID")
+    assert (said[0], sorted(said[1].split())) == (1, ["0", "1"])
+    assert run("scontrol", "show", "hostnames") == (0, "a\nb\n", "")
+    assert run("srun", "missing-program")[0] == 2
+    assert not api.requests
