@@ -62,6 +62,8 @@ class JobOptions(TypedDict, total=False):
     env: Mapping[str, str]
     pass_env: Sequence[str]
     slurm_env: bool
+    image: str
+    module: str | Sequence[str]
     snapshot: bool
     from_snapshot: str
 
@@ -336,7 +338,7 @@ def _as_typed(name: str, value: object) -> object:
         return [f"{variable}={text}" for variable, text in value.items()]
     if value is None or isinstance(value, bool):
         return value
-    if name == "notify" and isinstance(value, str):
+    if name in {"notify", "module"} and isinstance(value, str):
         return [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)

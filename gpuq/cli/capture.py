@@ -91,6 +91,25 @@ def command(
     return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
 
 
+def in_image(
+    words: Sequence[str], *, verbatim: bool, python: str | None, cwd: Path, read: Callable[[], str] = piped.read
+) -> Command:
+    """As `command`, for words whose programs are those of an image: only a script is looked up here. Raises BadInput."""
+    if not words:
+        raise BadInput("there is nothing to run.", fix="Name a script, or a command of the image after --.")
+    _check_text(words)
+    first, interpreter_there = words[0], python or "python3"
+    if first == piped.HERE and not verbatim:
+        return Command((interpreter_there, "-", *words[1:]), stdin=read())
+    path = absolute(first, cwd)
+    if not verbatim and first.endswith(".py"):
+        _check_script(path, cwd)
+        return Command((interpreter_there, str(path), *words[1:]), path)
+    if not verbatim and path.is_file():
+        return Command((str(path), *words[1:]), path)
+    return Command(tuple(words), _script_of(words, cwd))
+
+
 def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
     """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's.
 

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,10 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     )
     add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
+    image = "run it in this image: an address, or a .sif file. By apptainer or podman, whichever the host has."
+    add("--image", help=image)
+    module = "Load this module first, by `module load` of Lmod or Environment Modules; may be given several times."
+    add("--module", rare=True, action="append", default=[], metavar="NAME", help=module)
     add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
     key = "Run the copy that an earlier --snapshot made; `gpuq show` has its key."
     add("--from-snapshot", rare=True, metavar="KEY", help=key)
@@ -158,7 +162,13 @@ def submission(
     if taken is not None:
         taken.check_words(words, here)
         start = taken.entered(here)
-    command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+    image, modules = _image(options.image, here), [_module(name) for name in options.module]
+    if image is None:
+        command = capture.command(
+            words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read
+        )
+    else:
+        command = capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
     folder = _working_folder(options.chdir, here)
     env = capture.environment(os.environ, options.pass_env, options.env)
     if taken is None:
@@ -182,7 +192,7 @@ def submission(
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
     body: dict[str, Any] = {
-        "command": command.words,
+        "command": _in_environment(image, modules, command.words),
         "cwd": str(folder),
         "env": env,
         "name": _label(options, "name") or default_name[: _LONGEST["name"]],
@@ -219,6 +229,38 @@ def submission(
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _in_environment(image: str | None, modules: list[str], words: Sequence[str]) -> Sequence[str]:
+    """The command that makes its host load the modules and run these words in the image."""
+    if image is None and not modules:
+        return words
+    named = [f"--module={name}" for name in modules] + ([] if image is None else [f"--image={image}"])
+    return ["python3", "-m", "gpuq_environment", *named, "--", *words]
+
+
+def _image(name: str | None, here: Path) -> str | None:
+    """The image, a file as an absolute path. Raises BadInput."""
+    if name is None:
+        return None
+    if not re.fullmatch(r"[\w./~][^\s\x00]*", name):
+        raise BadInput(
+            f"--image `{name}` names no image.", fix="Write an address, as docker.io/pytorch/pytorch, or a .sif file."
+        )
+    if name.endswith(".sif") and "://" not in name:
+        file = capture.absolute(name, here)
+        if not file.is_file():
+            raise BadInput(f"there is no image {file}.", fix="Check the path of the .sif file.")
+        return str(file)
+    return name
+
+
+def _module(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.+/@-]*", name):
+        raise BadInput(
+            f"--module `{name}` is no name of a module.", fix="Write one as `module avail` lists it: cuda/12.4"
+        )
+    return name
 
 
 def _snapshot(options: argparse.Namespace, here: Path) -> WorkTreeCopy | None:
