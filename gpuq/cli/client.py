@@ -17,11 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpuq.cli import console
+from gpuq.cli.logins import Logins, plain
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.home import SHARED_SOCKET, Home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
+    import ssl
     from typing import Any
 
     Record = dict[str, Any]
@@ -79,12 +81,19 @@ class HttpClient:
     """
 
     def __init__(
-        self, host: str | None = None, environ: Mapping[str, str] | None = None, *, away_s: float = AWAY_S
+        self,
+        host: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        away_s: float = AWAY_S,
+        login: Mapping[str, str] | None = None,
     ) -> None:
+        """`login` is the entry of `gpuq.cli.logins` for this address, if not the one in the user's file."""
         values = dict(os.environ if environ is None else environ)
         self._away_s = away_s
         self._warned = False
-        self.address = host or values.get("GPUQ_HOST") or f"unix://{_nearest_socket(values)}"
+        self._login = login
+        self.address = host or values.get("GPUQ_HOST") or _usual_address(values)
         self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
         self._connection = self._open(values)
 
@@ -258,7 +267,8 @@ class HttpClient:
                 f"{self.address} is not this machine, and over plain http your token could be read on the way.",
                 fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
             )
-        token = environ.get("GPUQ_TOKEN")
+        login = Logins.read(environ).tokens.get(plain(self.address), {}) if self._login is None else self._login
+        token = environ.get("GPUQ_TOKEN") or login.get("token")
         if not token:
             try:
                 token = Home.from_environment(dict(environ)).token_file.read_text(encoding="ascii").strip()
@@ -267,8 +277,24 @@ class HttpClient:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         if scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S)
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=_tls(login.get("ca_file")))
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _usual_address(environ: dict[str, str]) -> str:
+    """That of the last `gpuq login`, unless GPUQ_HOME names a gpuq; else a socket of this machine."""
+    address = None if environ.get("GPUQ_HOME") else Logins.read(environ).address
+    return address or f"unix://{_nearest_socket(environ)}"
+
+
+def _tls(ca_file: str | None) -> ssl.SSLContext:
+    """Checks certificates against the system's authorities, or the one in `ca_file`. Raises BadInput."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise BadInput(f"{ca_file} holds no authority's certificate.", fix="Name a PEM file with --ca-file.") from error
 
 
 def _nearest_socket(environ: dict[str, str]) -> Path:
@@ -341,6 +367,9 @@ def _parse(raw: bytes) -> Any:
 def _unreachable(address: str, error: OSError) -> GpuqError:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return Unreachable(f"No gpuq is running at {address}.")
+    if getattr(error, "verify_code", None) is not None:
+        fix = "If its certificate is of an authority of your own: gpuq login URL --ca-file FILE"
+        return Unreachable(f"{address} has a certificate that cannot be trusted: {error.verify_message}.", fix=fix)  # type: ignore[attr-defined]
     if not isinstance(error, PermissionError):
         return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
     # The caller's own folder above the socket may lack its execute permission.

@@ -44,11 +44,13 @@ VERBS: dict[str, tuple[str, str]] = {
     "pool": ("pool", "GPUs requested from Slurm when jobs wait: add, list, remove"),
     "quota": ("quota", "how much users and projects may have, and what they use"),
     "token": ("token", "tokens for callers over the network: create, list, revoke"),
+    "login": ("login", "use a gpuq on another machine: keep its address and a token"),
+    "logout": ("logout", "forget the token of a gpuq on another machine"),
     "db": ("db", "bring the database up to date: db upgrade"),
     "split": ("split", "one OpenCL kernel on several devices: check, predict, run, search"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
     "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
-    "slurm-commands": ("slurm_commands", "write sbatch, squeue, scancel and sinfo into a folder"),
+    "slurm-commands": ("slurm_commands", "write sbatch, srun, squeue, scancel … into a folder"),
     "version": ("version", "the version of this command and of the daemon"),
 }
 ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
@@ -56,6 +58,12 @@ ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "wh
 OF_THE_DAEMON = {"up", "db", "policy", "pool", "profile", "simulate", "characterize", "doctor", "mcp"}
 # Options that may precede the verb and are passed to it. True: the option takes a value.
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
+
+
+EXIT_CODES = """\
+0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
+5 not permitted or over quota, 6 conflict, 7 can never run; run, wait, logs -f:
+the job's own, 124 time limit, 125 not the job's doing."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -154,9 +162,7 @@ A GPU job queue: two jobs share a GPU only when the numbers allow it.
   also: {aliases}
 
 `gpuq VERB --help` shows what a verb takes.
-exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
-5 not permitted or over quota, 6 conflict, 7 can never run; run, wait, logs -f:
-the job's own, 124 time limit, 125 not the job's doing."""
+exit codes: {EXIT_CODES}"""
 
 
 def _print_error(error: GpuqError, program: str) -> int:

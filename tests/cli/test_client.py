@@ -6,18 +6,26 @@ import fcntl
 import os
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from gpuq.cli.client import HttpClient, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi, Reply, _handler, problem, serve
+from tests.cli.conftest import Command, Done, FakeApi, Reply, _handler, problem, serve
 
 
 @pytest.fixture
@@ -47,6 +55,74 @@ def test_over_tcp_the_token_of_the_home_is_sent(gpuq: Command, api: FakeApi, por
 def test_the_host_may_come_from_the_environment(gpuq: Command, api: FakeApi, port: int) -> None:
     api.on("GET", "/api/v1/gpus", samples.DEVICES)
     assert gpuq("gpus", GPUQ_HOST=f"http://127.0.0.1:{port}", GPUQ_HOME="/nonexistent").code == 0
+
+
+def logged_in(gpuq: Command, *words: str, token: str = "a-token\n") -> Done:
+    gpuq.env.pop("GPUQ_HOME", None)
+    return gpuq("login", *words, stdin=token)
+
+
+def test_after_a_login_commands_go_there_with_its_token(gpuq: Command, api: FakeApi, port: int) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    address = f"http://127.0.0.1:{port}"
+    assert logged_in(gpuq, address).code == 0
+    kept = gpuq.cwd / ".config" / "gpuq" / "login.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert gpuq("gpus").code == 0
+    assert api.requests[-1].headers["Authorization"] == "Bearer a-token"
+    kept.chmod(0o644)
+    done = gpuq("gpus")
+    assert (done.code, "others may read it" in done.err, "chmod 600" in done.err) == (5, True, True)
+    kept.chmod(0o600)
+    assert gpuq("logout").code == 0
+    assert "a-token" not in kept.read_text()
+    assert (gpuq("logout").code, gpuq("gpus").code) == (2, 4)
+
+
+def test_a_token_that_is_refused_is_not_kept(gpuq: Command, api: FakeApi, port: int) -> None:
+    api.on("GET", "/api/v1/jobs", problem(401, 5, "The token is wrong.", "Make one."))
+    done = logged_in(gpuq, f"http://127.0.0.1:{port}")
+    assert (done.code, "does not accept this token" in done.err) == (5, True)
+    for url, token, sentence in (
+        ("gpuq.example.org", "x\n", "is no address on a network"),
+        (f"http://127.0.0.1:{port}", "\n", "this is no token"),
+        ("http://example.org", "x\n", "Use https"),
+    ):
+        done = logged_in(gpuq, url, token=token)
+        assert (done.code, sentence in done.err) == (2, True), done.err
+    assert not (gpuq.cwd / ".config" / "gpuq" / "login.json").exists()
+
+
+def test_a_certificate_is_checked_against_the_authority_that_is_named(
+    gpuq: Command, api: FakeApi, tmp_path: Path
+) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    certificate = tmp_path / "ca.pem"
+    certificate.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "key.pem").write_bytes(private)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, tmp_path / "key.pem")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        address = f"https://localhost:{server.server_address[1]}"
+        done = logged_in(gpuq, address)
+        assert (done.code, "certificate" in done.err, "--ca-file" in done.err) == (4, True, True), done.err
+        assert logged_in(gpuq, address, "--ca-file", str(certificate)).code == 0
+        assert gpuq("queue").code == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
