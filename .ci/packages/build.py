@@ -7,6 +7,7 @@ systemd units, which the installation does not start. `gpuq-client` is the comma
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import re
 import shutil
@@ -132,6 +133,7 @@ def daemon_deb(wheel: Path, out: Path, extras: str) -> Path:
         ]
         subprocess.run([*pip, "--only-binary", ":all:", "--constraint", str(pins), target], check=True)
         pins.unlink()
+        _manual(top, home)
         _settle(top, home)
         _units(top)
         _link(top / "usr/bin/gpuq", PREFIX / "bin" / "gpuq")
@@ -153,6 +155,7 @@ def client_deb(wheel: Path, out: Path) -> Path:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", "--target", str(site)]
         subprocess.run([*pip, str(wheel)], check=True)
         shutil.rmtree(site / "bin")
+        _manual(top, site)
         command = top / "usr/bin/gpuq"
         command.parent.mkdir(parents=True)
         path = f"sys.path[0] = '/{site.relative_to(top)}'"
@@ -199,6 +202,15 @@ def _units(top: Path) -> None:
             shutil.copytree(Path(folder, kind), top / place)
             shutil.rmtree(Path(folder, kind))
         shutil.copytree(folder, top / "lib/systemd/system")
+
+
+def _manual(top: Path, home: Path) -> None:
+    """Manual pages where `man` looks for them, compressed as Debian has them."""
+    folder = top / "usr/share/man/man1"
+    folder.mkdir(parents=True)
+    for page in sorted((home / "share/man/man1").glob("gpuq*.1")):
+        (folder / f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
 
 
 def _link(link: Path, target: Path) -> None:
