@@ -58,12 +58,14 @@ def _let_hosts_join(home: Home) -> None:
     with socket.socket() as probe:
         probe.bind(("", 0))
         port = probe.getsockname()[1]
-    lines = ["[api]", f'hosts_at = ["{socket.gethostname()}:{port}"]', "", "[devices]", 'backend = "none"', ""]
+    hosts_at = f'hosts_at = ["{socket.gethostname()}:{port}"]'
     if home.settings_file.exists():
         raise BadInput(
             f"Pilots cannot join: {home.settings_file} does not say where they reach this host.",
-            fix=f'Write under [api]: {lines[1]}. And `backend = "none"` under [devices], unless jobs may run here too.',
+            fix=f'Write under [api]: {hosts_at}. And `backend = "none"` under [devices], unless jobs may run here too.',
         )
+    # On a login node, another user's gpuq may have the usual port of the page.
+    lines = ["[api]", "port = 0", hosts_at, "", "[devices]", 'backend = "none"', ""]
     write_private(home.settings_file, "\n".join(lines).encode())
 
 
