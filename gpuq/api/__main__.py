@@ -70,7 +70,7 @@ async def _run(settings: Settings, tcp: socket.socket | None) -> None:
     stream = RedisStream(settings.effective_redis_url)
     key_of = partial(host_key, private_secret(settings.home.order_key_file))
     host_logs = HostLogs(settings.effective_redis_url, key_of)
-    models = ShelfModels(store, settings.home.models, settings.learning, time.time)
+    models = ShelfModels(store, settings.home.models, settings.learning, time.time, settings.admission)
     try:
         app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs))
         await serve(app, settings.home, settings.api, stop, _log.info, tcp)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gpuq.adapters.store.contract import Store
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.messages.submission import JobRecord
@@ -43,11 +44,19 @@ class ExplainedForecast:
 class ShelfModels:
     """The dispatcher's forecasts, worked out again here. Safe to use from several threads."""
 
-    def __init__(self, store: Store, folder: Path, learning: Learning, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        learning: Learning,
+        clock: Callable[[], float],
+        limits: Limits | None = None,
+    ) -> None:
         """`folder` is the shelf's."""
         self._store = store
         self._folder = folder
         self._learning = learning
+        self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
         self._shelf_current: str | None = None
@@ -65,7 +74,7 @@ class ShelfModels:
     def _served(self) -> RecordPredictor:
         from gpuq.learn.serving.record import RecordPredictor
 
-        return RecordPredictor(self._store, self._shelf, self._learning)
+        return RecordPredictor(self._store, self._shelf, self._learning, self._limits)
 
     def status(self) -> dict[str, Any]:
         """The current version, and each version with its card or its problem."""

@@ -15,6 +15,7 @@ import msgspec
 from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rate, rates
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import JobId, KindId
@@ -33,9 +34,9 @@ _ARCHIVED_KEPT = 10_000
 class Learner:
     """The predictor, and what the dispatcher keeps beside it: each job's kind and features, and each kind's rate alone."""
 
-    def __init__(self, store: Store, shelf: Shelf, settings: Learning) -> None:
+    def __init__(self, store: Store, shelf: Shelf, settings: Learning, limits: Limits | None = None) -> None:
         self._store = store
-        self._served = RecordPredictor(store, shelf, settings)
+        self._served = RecordPredictor(store, shelf, settings, limits)
         self._alone: dict[tuple[KindId, str], deque[Rate]] = {}
         self._features: dict[str, Mapping[str, Any]] = {}
         self.kinds: dict[JobId, KindId] = {}

@@ -85,7 +85,7 @@ async def _run(settings: Settings, holder: str) -> None:
 
         store = await run_blocking(open_store, settings.database_url)
         try:
-            learner = Learner(store, Shelf(settings.home.models), settings.learning)
+            learner = Learner(store, Shelf(settings.home.models), settings.learning, settings.admission)
             await run_blocking(order_key, settings.home, settings.worker.host, store)
             # Before it may lead, so that a takeover need not read the whole history.
             await run_blocking(learner.catch_up, time.time())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuq.format import duration, gib, percent, rfc3339, slowdown
+from gpuq.format import duration, gib, percent, rfc3339, share, slowdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ RULES = {
     "PredictedMemory": "The predicted memory does not fit beside the jobs on the device",
     "PredictedLoad": "Together, the predicted peak utilisations exceed the limit",
     "SlowdownBudget": "Sharing would slow a job down by more than its budget",
+    "SlowdownRisk": "The risk that sharing slows a job down by more than its budget is too high",
     "PackingSaving": "Running the jobs together would save too little time",
     "FirstRunExclusive": "Nothing is known about this kind of job yet, so its first run gets a device alone",
     "Exclusive": "One of the jobs does not share",
@@ -51,6 +52,7 @@ WHAT_HELPS = {
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
+    "SlowdownRisk": "--max-slowdown allows more, for it and for its partner; every pair that is measured makes the risk clearer.",
     "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
     "ForeignProcess": "Processes that gpuq did not start use the device; `gpuq gpus` shows how much.",
@@ -140,14 +142,14 @@ def _overload(n: Numbers) -> str:
 def _fits(n: Numbers) -> str:
     return (
         f"it fitted beside job {_jobs(n['beside'])}{_by(n)}: peak utilisation {_load(n)}; memory {_memory(n)}; "
-        f"slowdown {_expected(n)}{_of_budget(n)}."
+        f"slowdown {_expected(n)}{_of_budget(n)}{_at_risk(n)}."
     )
 
 
 def _known_pair(n: Numbers) -> str:
     return (
         f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; "
-        f"its partner's {slowdown(n['resident_slowdown'])} ({n['slowdown_evidence']}); memory {_memory(n)}."
+        f"its partner's {slowdown(n['resident_slowdown'])} ({n['slowdown_evidence']}){_at_risk(n)}; memory {_memory(n)}."
     )
 
 
@@ -167,9 +169,15 @@ def _expected(n: Numbers) -> str:
 
 
 def _of_budget(n: Numbers) -> str:
-    """The budget of the expected slowdown; only a pair that exceeds the load limit has a limit for its upper bound too."""
-    budget = f", and the budget for what is expected is {slowdown(n['budget'])}"
-    return budget + (f", for the bound {slowdown(n['upper_limit'])}" if n.get("upper_limit") is not None else "")
+    return f", and the budget for what is expected is {slowdown(n['budget'])}"
+
+
+def _risk(n: Numbers) -> str:
+    return f"the risk of more than that is {share(n['risk'])}"
+
+
+def _at_risk(n: Numbers) -> str:
+    return "" if n.get("risk") is None else f"; {_risk(n)}"
 
 
 def _unknown_partner(n: Numbers) -> str:
@@ -245,6 +253,10 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ),
     ("Fits", True): _fits,
     ("KnownPair", True): _known_pair,
+    ("SlowdownRisk", False): lambda n: (
+        f"beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; {_risk(n)}, "
+        f"and {share(n['most_risk'])} is the most."
+    ),
     ("PackingSaving", False): lambda n: (
         f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
     ),

@@ -19,11 +19,6 @@ from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
 from gpuq.core.state.job import Job, Sharing
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
-# Evidence overrides the load rule only if the upper bound (exceeded once in twenty times) overdraws a job's budget at most
-# this many times: expected 1.10 and at most 1.40 will do for a budget of 1.15, expected 1.10 and at most 1.60 will not.
-# A choice, not a fit: on `alnair_mps_pairs` 3 and no such limit admit the same.
-_OVERDRAFT = 3.0
-
 
 @dataclass(frozen=True)
 class DeviceSnapshot:
@@ -276,23 +271,16 @@ def _evidence_allows(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
         return False
     if limits.objective == "saving" and (cost.saving or 0.0) < limits.least_saving:
         return False
-    for expected, upper, own in (
-        (cost.newcomer, cost.newcomer_upper, job.max_slowdown),
-        (cost.resident, cost.resident_upper, resident.max_slowdown),
-    ):
-        if expected is None or upper is None:
-            return False
+    for expected, own in ((cost.newcomer, job.max_slowdown), (cost.resident, resident.max_slowdown)):
         budget = _own_budget(own, limits)
-        if budget is not None and (expected > budget or upper - 1 > _OVERDRAFT * (budget - 1)):
+        if expected is None or (budget is not None and expected > budget):
             return False
     return True
 
 
 def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
-    """Slowdowns with evidence of both kinds, where there are any, against the budget of each job that would be slowed.
-
-    Evidence of one kind only may allow a pair (see `_evidence_allows`), and never refuses one: a kind that was never measured
-    beside another is treated no worse than under the load rule.
+    """Slowdowns with evidence of both kinds, where there are any, against the budget of each job that would be slowed; then the
+    risk of the pair, whatever its evidence.
     """
     for cost in forecast.pairs:
         if cost.unsafe:
@@ -305,7 +293,22 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
                 saving: Numbers = (("saving", cost.saving), ("least_saving", limits.least_saving))
                 numbers = (("beside", cost.beside), *saving, ("evidence", cost.evidence))
                 return _refused(Rule.PACKING_SAVING, snapshot, numbers)
+    risk = _risk(job, forecast, snapshot, limits)
+    if risk is not None and risk > limits.risk:
+        return _refused(Rule.SLOWDOWN_RISK, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
     return None
+
+
+def _risk(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> float | None:
+    """The highest risk of the pairs that the newcomer makes with the residents; None: not known."""
+    own = _own_budget(job.max_slowdown, limits)
+    risks = [
+        cost.risk(own, _own_budget(resident.max_slowdown, limits))
+        for cost in forecast.pairs
+        for resident in snapshot.residents
+        if resident.kind == cost.beside
+    ]
+    return max((risk for risk in risks if risk is not None), default=None)
 
 
 def _refuse_slowdown(job: Job, cost: PairCost, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
@@ -339,8 +342,7 @@ def _admitted(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Li
     if _load_fits(job, forecast, snapshot, limits):
         return Verdict(True, Rule.FITS, snapshot.device.id, numbers)
     cost = forecast.pairs[0]
-    limit = 1 + _OVERDRAFT * (_budget(job.max_slowdown, limits) - 1)
-    known: Numbers = (("resident_slowdown", cost.resident), ("upper_limit", limit), ("saving", cost.saving))
+    known: Numbers = (("resident_slowdown", cost.resident), ("saving", cost.saving))
     return Verdict(True, Rule.KNOWN_PAIR, snapshot.device.id, (*numbers, *known))
 
 
@@ -358,6 +360,8 @@ def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
         ("upper_slowdown", forecast.upper_slowdown),
         ("slowdown_evidence", forecast.pair_evidence),
         ("budget", _budget(job.max_slowdown, limits)),
+        ("risk", _risk(job, forecast, snapshot, limits)),
+        ("most_risk", limits.risk),
         ("beside", " ".join(str(a.id.job) for a in snapshot.residents)),
         ("sharing", snapshot.device.sharing),
     )

@@ -46,6 +46,8 @@ class Limits:
     """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: Annotated[float, Range(at_least=1, at_most=5)] = 1.15
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
+    risk: Annotated[float, Range(above=0, at_most=1)] = 0.1
+    """The share of admitted pairs that may exceed a slowdown budget; 1 admits by what is expected alone."""
     objective: Literal["slowdown", "saving"] = "slowdown"
     """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1

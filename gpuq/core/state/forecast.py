@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,10 @@ MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule
 _WEAKEST_FIRST = (RULE, PARTLY, LEARNED, MEASURED)
 
 
+BUDGETS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
+"""The slowdown budgets at which the risk of a pair is known; between them that of the next lower one counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class PairCost:
     """What is known of the newcomer beside one resident kind. A slowdown is time together / time alone; 1.0 is none.
@@ -45,6 +50,17 @@ class PairCost:
     resident_upper: float | None
     unsafe: bool = False
     evidence: str = MEASURED
+    risks: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Of the newcomer and of the resident: the risk that it is slowed beyond each of `BUDGETS`; None where that is not known."""
+
+    def risk(self, newcomer: float | None, resident: float | None) -> float | None:
+        """The risk that one of the two is slowed beyond its budget; a budget of None is never exceeded. None: not known."""
+        if self.risks is None:
+            return None
+        places = [(risks, budget) for risks, budget in zip(self.risks, (newcomer, resident), strict=True) if budget]
+        return max(
+            (risks[place] if (place := bisect_right(BUDGETS, b) - 1) >= 0 else 1.0 for risks, b in places), default=0.0
+        )
 
     @property
     def saving(self) -> float | None:

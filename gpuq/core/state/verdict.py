@@ -22,6 +22,7 @@ class Rule(StrEnum):
     PREDICTED_MEMORY = "PredictedMemory"
     PREDICTED_LOAD = "PredictedLoad"
     SLOWDOWN_BUDGET = "SlowdownBudget"
+    SLOWDOWN_RISK = "SlowdownRisk"
     PACKING_SAVING = "PackingSaving"
     FIRST_RUN_EXCLUSIVE = "FirstRunExclusive"
     EXCLUSIVE = "Exclusive"

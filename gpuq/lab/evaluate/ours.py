@@ -7,6 +7,7 @@ described as a submission is.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History, Outcome
 from gpuq.learn.interference import Profile
-from gpuq.learn.interference.fit import fit
+from gpuq.learn.interference.fit import PRIORS, Priors, fit
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
 from gpuq.messages.submission import Submission
@@ -52,13 +53,14 @@ _ODD = re.compile(r"[^\w./@+-]+")
 _LONGEST = 80
 
 
-def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
-    """Slowdowns by `learn.interference`, fitted to the known ones."""
+def slowdowns(known: Sequence[Directed], budget: float = BUDGET, priors: Priors = PRIORS) -> AnswerPairs:
+    """Slowdowns by `learn.interference`, fitted to the known ones, and what is admitted at this budget."""
+    limits = Limits(max_slowdown=budget)
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in known:
         measured[row.job.job, row.beside.job].append(row.slowdown)
     profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
-    learned = fit(profiles, measured, QUANTILE)
+    learned = fit(profiles, measured, QUANTILE, priors)
 
     def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         if learned is None or not questions:
@@ -67,27 +69,36 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
         point, upper = learned.expect_many(ones, besides)
         there, there_upper = learned.expect_many(besides, ones)
         numbers = np.column_stack([point, upper, there, there_upper]).tolist()
+        risks = zip(learned.risks(ones, besides, point), learned.risks(besides, ones, there), strict=True)
         costs = [
-            PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
-            for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
+            PairCost(
+                KindId(beside.kind),
+                a,
+                a_upper,
+                b,
+                b_upper,
+                evidence=EVIDENCE[learned.known(one, beside)],
+                risks=of_pair,
+            )
+            for one, beside, (a, a_upper, b, b_upper), of_pair in zip(ones, besides, numbers, risks, strict=True)
         ]
         rows = zip(ones, besides, costs, strict=True)
-        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in rows]))
+        return Slowdowns(point, upper, point, np.array([_admits(*row, limits) for row in rows]))
 
     return answer
 
 
-def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
-    """Whether `admit` lets the two share a device with enough memory. A job of unknown utilisation counts as 100%."""
+def _admits(newcomer: Profile, resident: Profile, cost: PairCost, limits: Limits) -> bool:
+    """Whether `admit` lets the two share a device with enough memory. Jobs of unknown utilisation never pass by the load rule."""
     mine, theirs = (
-        Forecast(100.0 if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
+        Forecast(math.inf if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
         for found, pairs in ((newcomer, (cost,)), (resident, ()))
     )
     device, host = DeviceId("device"), HostId("host")
     there = Attempt(AttemptId(JobId(1), 1), KindId(resident.kind), host, (device,), (1,), True, 0.0, theirs)
     place = DeviceSnapshot(Device(device, host, "", "", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
     job = Job(JobId(2), KindId(newcomer.kind), newcomer.kind, _OWNER, 0.0)
-    return admit(job, mine, place, Limits(max_slowdown=BUDGET)).admitted
+    return admit(job, mine, place, limits).admitted
 
 
 def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: float) -> FitSingles:

@@ -61,6 +61,8 @@ class Outcome:
     partner_kinds: tuple[str, ...] = field(default=())
     attempt: tuple[int, int] | None = None
     owner: str | None = None
+    max_slowdown: float | None = None
+    """Its own slowdown budget; None where it came without one."""
     forecast: Forecast | None = None
     """The forecast stored at launch; None where there was none."""
     sharing: str | None = None
@@ -173,6 +175,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         partner_kinds=partner_kinds,
         attempt=(attempt.job, attempt.number),
         owner=job.record.owner,
+        max_slowdown=asked.max_slowdown,
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.sharing),
         memory_cause=_text(actual.memory_cause),

@@ -13,33 +13,66 @@ scipy, inside the functions that need it. The same pairs give the same result.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from gpuq.learn.interference.law import Floats, corner, slack
-from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, similarity
-from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, informative_inputs, numbers, same_kind
+from gpuq.learn.interference.law import Floats, corner, logs, slack
+from gpuq.learn.interference.learned import Admission, Factors, Interference, Shape, blend, covariance, similarity
+from gpuq.learn.interference.profile import (
+    NUMBERS,
+    Profile,
+    SimilarityInput,
+    distances,
+    informative_inputs,
+    numbers,
+    same_kind,
+)
+from gpuq.learn.interference.risk import Thresholds, strictest, thresholds
 from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
 
-MOST_PAIRS = 600
-"""Directed pairs that are used: the last ones given. Work grows with the third power of their number."""
+MOST_PAIRS = 1200
+"""Directed pairs that are used. Work grows with the third power of their number."""
 TUNED_ON = 150
 _STEPS = 110
 _FOLDS = 5
 _NEWTON_STEPS = 20
 # A noise below half of the 4% by which repeated runs differ would be overfitting.
 _LEAST_NOISE = 0.02
-# Medians and spreads of the parameters' priors: (log, log, log, log, atanh, logit, log), then of each log reach.
-_MIDDLE = (-2.5, -1.2, -1.0, -1.0, 0.0, 2.0, -1.5)
 _SPREAD = (1.0, 1.0, 1.0, 1.0, 0.7, 1.5, 1.0)
-_REACH_MIDDLE, _REACH_SPREAD = 0.5, 1.0
+_REACH_SPREAD = 1.0
+
+
+class Priors(NamedTuple):
+    """What no fit decides: the medians of the parameters' priors (log noise, log sharpness, log sensitivity, log pressure, atanh
+    tie, logit alike, log pair; then of each log reach), and what kinds may be compared by.
+
+    `python -m benchmarks.learning unseen` chooses among several for each public table, by the other tables.
+    """
+
+    middle: tuple[float, ...] = (-2.5, -1.2, -1.0, -1.0, 0.0, 2.0, -1.5)
+    reach: float = 0.5
+    inputs: frozenset[str] = frozenset({"model", *NUMBERS})
+
+
+PRIORS = Priors()
+
+
+class LeftOut(NamedTuple):
+    """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out."""
+
+    pair: tuple[str, str]
+    fold: int
+    expected: float
+    doubt: float
+    measured: float
 
 
 class _Table:
@@ -57,7 +90,9 @@ class _Table:
         self.law = slack(utilization[self.a], utilization[self.b])
 
 
-def fit(profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float) -> Interference | None:
+def fit(
+    profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float, priors: Priors = PRIORS
+) -> Interference | None:
     """The fitted part for these pairs; None without any usable pair.
 
     `slowdowns` are directed: what the first kind was slowed beside the second. Bounds are calibrated to hold with probability
@@ -66,25 +101,38 @@ def fit(profiles: Mapping[str, Profile], slowdowns: Slowdowns, quantile: float) 
     possible = {
         pair: [value for value in values if math.isfinite(value) and value > 0] for pair, values in slowdowns.items()
     }
-    usable = dict([(pair, values) for pair, values in possible.items() if values][-MOST_PAIRS:])
+    usable = _chosen({pair: values for pair, values in possible.items() if values})
     if not usable:
         return None
-    shape = tune(profiles, usable)
-    return msgspec.structs.replace(
-        fit_shaped(profiles, usable, shape), factors=calibrate(profiles, usable, shape, quantile)
-    )
+    shape = tune(profiles, usable, priors)
+    factors, admission = calibrate(profiles, usable, shape, quantile)
+    return msgspec.structs.replace(fit_shaped(profiles, usable, shape), factors=factors, admission=admission)
 
 
-def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Shape:
+def _chosen(slowdowns: Slowdowns) -> Slowdowns:
+    """At most `MOST_PAIRS` of the pairs, in their order: of each kind the last ones given, so that none is left without any."""
+    if len(slowdowns) <= MOST_PAIRS:
+        return slowdowns
+    seen: Counter[str] = Counter()
+    ranks: dict[tuple[str, str], int] = {}
+    for pair in reversed(list(slowdowns)):
+        ranks[pair] = min(seen[kind] for kind in pair)
+        seen.update(set(pair))
+    kept = set(sorted(ranks, key=lambda pair: ranks[pair])[:MOST_PAIRS])
+    return {pair: values for pair, values in slowdowns.items() if pair in kept}
+
+
+def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors = PRIORS) -> Shape:
     """The parameters with the highest evidence times prior (Nelder-Mead, since the evidence has no cheap gradient)."""
     from scipy.optimize import minimize  # a tenth of a second, only when training
 
-    inputs = informative_inputs(_Table(profiles, slowdowns).kinds)
+    found = informative_inputs(_Table(profiles, slowdowns).kinds)
+    inputs = tuple(each for each in found if each.name in priors.inputs)
     pairs = list(slowdowns)
     drawn = sorted(np.random.default_rng(0).permutation(len(pairs))[:TUNED_ON].tolist())
     table = _Table(profiles, {pairs[i]: slowdowns[pairs[i]] for i in drawn})
     same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
-    middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(inputs)])
+    middle = np.array([*priors.middle, *[priors.reach] * len(inputs)])
     spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
 
     def loss(point: Floats) -> float:
@@ -111,62 +159,84 @@ def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Sha
     )
 
 
-def calibrate(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, quantile: float) -> Factors:
-    """The factor of each tier, from pairs, kinds and models left out in turn; of the last two the wider."""
+def calibrate(
+    profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, quantile: float
+) -> tuple[Factors, Admission]:
+    """The factor and the thresholds of each tier, from pairs, kinds and models left out in turn; of the last two the wider."""
     model_of = {kind: profile.model for kind, profile in profiles.items()}
     # Both directions of a pair are left out together; a kind or a model with all of its pairs.
     pairs, kinds, models = (
-        _scores(profiles, slowdowns, shape, groups)
+        _left_out(profiles, slowdowns, shape, groups)
         for groups in (
             {pair: {tuple(sorted(pair))} for pair in slowdowns},
             {pair: set(pair) for pair in slowdowns},
             {pair: {model_of.get(kind) for kind in pair} - {None} for pair in slowdowns},
         )
     )
+    by_tier = {"both": (pairs[2],), "one": (kinds[1], models[1]), "neither": (kinds[0], models[0])}
     default = Factors()
-    return Factors(
-        both=_factor(pairs[2], quantile, default.both),
-        one=max(_factor(found[1], quantile, default.one) for found in (kinds, models) if found[1] or found is kinds),
-        neither=max(
-            _factor(found[0], quantile, default.neither) for found in (kinds, models) if found[0] or found is kinds
-        ),
-    )
+    factors = {
+        tier: max(_factor(rows, quantile, getattr(default, tier)) for rows in found if rows or rows is found[0])
+        for tier, found in by_tier.items()
+    }
+    tiers = {tier: strictest(map(_thresholds, found)) for tier, found in by_tier.items()}
+    return Factors(**factors), Admission(**tiers, law=_thresholds(_by_law(profiles, slowdowns)))
 
 
-def _scores(
+def _left_out(
     profiles: Mapping[str, Profile],
     slowdowns: Slowdowns,
     shape: Shape,
     groups: Mapping[tuple[str, str], Set[Any]],
-) -> dict[int, list[float]]:
-    """(log measured - log expected) / doubt of what was left out, by how many of its two kinds were still known.
+) -> dict[int, list[LeftOut]]:
+    """Predictions of what was left out, by how many of its two kinds were still known.
 
     `groups` names the groups of each pair. A fifth of the groups is left out each time, with all pairs that are in one of them.
     """
-    scores: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    names = sorted({name for found in groups.values() for name in found})
+    found: dict[int, list[LeftOut]] = {0: [], 1: [], 2: []}
+    names = sorted({name for of_pair in groups.values() for name in of_pair})
     drawn = np.random.default_rng(0).permutation(len(names)).tolist()
     for start in range(min(_FOLDS, len(names))):
         out = {names[i] for i in drawn[start::_FOLDS]}
         rest = {pair: values for pair, values in slowdowns.items() if not groups[pair] & out}
-        left_out = [pair for pair in slowdowns if groups[pair] & out]
-        if not rest or not left_out:
+        asked = [pair for pair in slowdowns if groups[pair] & out]
+        if not rest or not asked:
             continue
         learned = fit_shaped(profiles, rest, shape)
-        ones, besides = ([profiles.get(pair[side], Profile(pair[side])) for pair in left_out] for side in (0, 1))
+        ones, besides = ([profiles.get(pair[side], Profile(pair[side])) for pair in asked] for side in (0, 1))
         logs, doubt = learned.logs(ones, besides)
-        for one, beside, log, width, pair in zip(ones, besides, logs, doubt, left_out, strict=True):
-            score = (fmean(map(math.log, slowdowns[pair])) - log) / width
-            scores[learned.known(one, beside)].append(float(score))
-    return scores
+        for one, beside, log, width, pair in zip(ones, besides, logs.tolist(), doubt.tolist(), asked, strict=True):
+            measured = fmean(map(math.log, slowdowns[pair]))
+            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured))
+    return found
 
 
-def _factor(scores: Sequence[float], quantile: float, default: float) -> float:
+def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftOut]:
+    """What the law expects of these pairs, where both utilisations are known: nothing was fitted, so nothing is left out."""
+    table = _Table(profiles, slowdowns)
+    utilization = numbers(table.kinds)[:, 0]
+    expected = logs(utilization[table.a], utilization[table.b]).tolist()
+    rows = zip(table.pairs, expected, table.y.tolist(), strict=True)
+    return [LeftOut(pair, 0, law, 1.0, measured) for pair, law, measured in rows if not math.isnan(law)]
+
+
+def _factor(left_out: Sequence[LeftOut], quantile: float, default: float) -> float:
     """The conformal quantile of the scores; from too few of them, at least the default."""
-    ordered = sorted(scores)
+    ordered = sorted((one.measured - one.expected) / one.doubt for one in left_out)
     rank = conformal_rank(len(ordered), quantile)
     value = ordered[rank - 1] if rank is not None else max([default, *ordered])
     return round(max(0.0, value), 6)
+
+
+def _thresholds(left_out: Sequence[LeftOut]) -> Thresholds:
+    """The thresholds of admission. Only pairs known in both directions count, by the worse."""
+    logs = {(one.fold, one.pair): (one.expected, one.measured) for one in left_out}
+    worst = [
+        (max(expected, other[0]), max(measured, other[1]))
+        for (fold, (a, b)), (expected, measured) in logs.items()
+        if a <= b and (other := logs.get((fold, (b, a)))) is not None
+    ]
+    return thresholds([expected for expected, _ in worst], [measured for _, measured in worst])
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

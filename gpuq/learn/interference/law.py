@@ -39,6 +39,12 @@ def corner(value: Floats, sharpness: float) -> tuple[Floats, Floats]:
     )
 
 
+def logs(utilization_a: Floats, utilization_b: Floats) -> Floats:
+    """The law's log slowdown of each pair. Utilisations in percent; nan where either is unknown."""
+    found = corner(slack(utilization_a, utilization_b), SHARPNESS)[0]
+    return np.asarray(np.where(np.isnan(utilization_a + utilization_b), np.nan, found))
+
+
 def slowdown(utilization_a: float | None, utilization_b: float | None) -> float | None:
     """The law's slowdown of one pair, the same for both jobs. Utilisations in percent; None where either is unknown."""
     if utilization_a is None or utilization_b is None:

@@ -30,8 +30,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from gpuq.learn.interference import risk
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
+from gpuq.learn.interference.law import logs as law_logs
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, numbers, same_kind
+from gpuq.learn.interference.risk import Thresholds
 
 Positive = Annotated[float, Meta(gt=0)]
 # Standard deviation of the common level of slowdowns from the law: log 1.65.
@@ -70,6 +73,17 @@ class Factors(msgspec.Struct, frozen=True):
     neither: Annotated[float, Meta(ge=0)] = 3.0
 
 
+class Admission(msgspec.Struct, frozen=True):
+    """What admission was found to get wrong (see `risk`), by how many of the two kinds were measured beside others. Empty: not
+    calibrated."""
+
+    both: Thresholds = ()
+    one: Thresholds = ()
+    neither: Thresholds = ()
+    law: Thresholds = ()
+    """What the law alone gets wrong."""
+
+
 class Interference(msgspec.Struct, frozen=True, dict=True):
     """The fitted part of a model. `pairs` holds (index of a, index of b, weight) for every measured directed pair."""
 
@@ -77,6 +91,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     pairs: tuple[tuple[int, int, float], ...]
     shape: Shape = Shape()
     factors: Factors = Factors()
+    admission: Admission = Admission()
 
     def expect_many(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
@@ -84,6 +99,21 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
         factors = np.array([self.factors.neither, self.factors.one, self.factors.both])[levels]
         return np.exp(logs), np.exp(logs + factors * doubt)
+
+    def risks(self, ones: Sequence[Profile], besides: Sequence[Profile], expected: Floats) -> list[tuple[float, ...]]:
+        """For each of `ones` beside the entry of `besides` at the same index, the risk at each of `BUDGETS`; `expected` are the
+        slowdowns that `expect_many` gave for them."""
+        logs = np.log(expected)
+        by_law = law_logs(numbers(ones)[:, 0], numbers(besides)[:, 0])
+        levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        found: list[tuple[float, ...]] = [()] * len(logs)
+        for level, thresholds in enumerate((self.admission.neither, self.admission.one, self.admission.both)):
+            places = np.flatnonzero(levels == level)
+            for place, of_pair in zip(
+                places.tolist(), risk.risks(thresholds, self.admission.law, logs[places], by_law[places]), strict=True
+            ):
+                found[place] = of_pair
+        return found
 
     def known(self, one: Profile, beside: Profile) -> int:
         """How many of the two kinds were measured beside others: 0, 1 or 2."""

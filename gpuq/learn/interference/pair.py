@@ -9,11 +9,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 
+import msgspec
+
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
 from gpuq.core.state.job import KindId
 from gpuq.learn.history.history import History, MeasuredSlowdown
-from gpuq.learn.interference.learned import LAW, Interference
+from gpuq.learn.interference.learned import LAW, Admission, Interference
 from gpuq.learn.interference.profile import Profile
+from gpuq.learn.interference.risk import Adaptation, measured_risks, scaled
 from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
@@ -21,8 +24,9 @@ _HALF_WIDTH = 1.96
 _KEPT = 200_000
 _EVIDENCE = (RULE, PARTLY, LEARNED)
 
-Estimate = tuple[float | None, float | None]
-_UNKNOWN: Estimate = (None, None)
+Estimate = tuple[float | None, float | None, tuple[float, ...] | None]
+"""(expected slowdown, its upper bound, the risk at each of `BUDGETS`)."""
+_UNKNOWN: Estimate = (None, None, None)
 
 
 class PairCosts:
@@ -31,15 +35,28 @@ class PairCosts:
     def __init__(self, history: History, quantile: float) -> None:
         self._history = history
         self._quantile = quantile
+        self._adaptation = Adaptation()
+        self._version: str | None = None
+        self._laws: dict[str, Interference] = {}
         self._parts: Mapping[str, Interference] = {}
         self._kept: dict[tuple[Profile, Profile, str], PairCost] = {}
         self._predicted: dict[tuple[Profile, Profile, str], Estimate] = {}
 
-    def use(self, parts: Mapping[str, Interference]) -> None:
-        """Answer with these parts of a model (place -> part) from now on."""
-        self._parts = parts
+    def use(self, parts: Mapping[str, Interference], version: str | None = None) -> None:
+        """Answer with these parts (place -> part) of this version of a model from now on."""
+        self._parts, self._version = parts, version
+        # The law, with what was found there of how often it is wrong.
+        self._laws = {
+            place: msgspec.structs.replace(LAW, admission=Admission(law=part.admission.law))
+            for place, part in parts.items()
+        }
         self._kept.clear()
         self._predicted.clear()
+
+    def judge(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
+        """Two kinds shared for the first time, under this version, and one of them was slowed beyond its budget, or was not. At
+        most a share of `risk` should be."""
+        self._adaptation.add(place, version, exceeded, risk)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""
@@ -58,13 +75,15 @@ class PairCosts:
                     wanted.setdefault(place, []).append((one, beside))
         for place, pairs in wanted.items():
             # By what was learned where it reaches, else by the law, which needs both utilisations.
-            learned = self._parts.get(place, LAW)
-            for part in {id(part): part for part in (learned, LAW)}.values():
-                mine = [pair for pair in dict.fromkeys(pairs) if (learned if learned.reaches(*pair) else LAW) is part]
-                expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
-                for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
+            learned, law = self._parts.get(place, LAW), self._laws.get(place, LAW)
+            for part in {id(part): part for part in (learned, law)}.values():
+                mine = [pair for pair in dict.fromkeys(pairs) if (learned if learned.reaches(*pair) else law) is part]
+                sides = [one for one, _ in mine], [beside for _, beside in mine]
+                expected, upper = part.expect_many(*sides)
+                answers = zip(expected.tolist(), upper.tolist(), part.risks(*sides, expected), strict=True)
+                for (one, beside), answer in zip(mine, answers, strict=True):
                     answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                    self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
+                    self._predicted[one, beside, place] = answer if answered else _UNKNOWN
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
         """The slowdowns of one kind as newcomer beside another, and of the other as its resident.
@@ -87,18 +106,23 @@ class PairCosts:
         both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
         found = [estimate(self._history.slowdowns(*pair, place), self._quantile) for pair in both]
         if found == [_UNKNOWN, _UNKNOWN]:
-            found = list(predicted)
+            factor = self._adaptation.factor(place, self._version)
+            found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
             if evidence == LEARNED:
                 found = [guess if seen == _UNKNOWN else seen for seen, guess in zip(found, predicted, strict=True)]
             evidence = MEASURED
         unsafe = self._history.unsafe(newcomer.kind, resident.kind, device_type)
-        self._kept[key] = PairCost(KindId(resident.kind), *found[0], *found[1], unsafe=unsafe, evidence=evidence)
+        (mine, my_upper, my_risks), (theirs, their_upper, their_risks) = found
+        self._kept[key] = PairCost(
+            KindId(resident.kind), mine, my_upper, theirs, their_upper, unsafe=unsafe, evidence=evidence,
+            risks=None if my_risks is None or their_risks is None else (my_risks, their_risks),
+        )  # fmt: skip
         return self._kept[key]
 
 
 def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
-    """(expected, upper): the median, and the predictive bound with the intervals' own mean spread as prior.
+    """The median, the predictive bound with the intervals' own mean spread as prior, and the risks of the median.
 
     A measurement without an interval counts with the spread of a repeated run.
     """
@@ -109,11 +133,12 @@ def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
         math.log(each.high / each.value) / _HALF_WIDTH if each.high and each.high > each.value else REPEATED_RUN.scale
         for each in measured
     ]
-    point = median(values)
-    return point, max(point, predictive_bound(values, quantile, Prior(fmean(spreads))))
+    point, spread = median(values), fmean(spreads)
+    upper = max(point, predictive_bound(values, quantile, Prior(spread)))
+    return point, upper, measured_risks(point, spread / math.sqrt(len(values)))
 
 
-def combined(costs: Sequence[PairCost]) -> Estimate:
+def combined(costs: Sequence[PairCost]) -> tuple[float | None, float | None]:
     """The newcomer's (expected, upper) slowdown beside all of them, as a product. None if one is unknown, or for none."""
     points = [cost.newcomer for cost in costs if cost.newcomer is not None]
     uppers = [cost.newcomer_upper for cost in costs if cost.newcomer_upper is not None]

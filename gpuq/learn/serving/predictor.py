@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features import growth
@@ -65,10 +66,11 @@ class ForecastSupport:
 class Predictor:
     """Forecasts from a history and a model, cached per kind. Not for use by several threads."""
 
-    def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
+    def __init__(self, history: History, model: Model | None, learning: Learning, limits: Limits | None = None) -> None:
         self.history = history
         self.drift = Drift(learning.quantile)
         self._learning = learning
+        self._limits = limits or Limits()
         self._known: dict[str, JobFeatures] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
@@ -95,7 +97,7 @@ class Predictor:
         self._peak_predictors = {
             name: PeakPredictor(found, self._clusters.get(name)) for name, found in self._model.peaks.items()
         }
-        self._pairs.use(self._model.interference)
+        self._pairs.use(self._model.interference, self.version)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -109,7 +111,12 @@ class Predictor:
 
     def learn(self, outcome: Outcome) -> None:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
+        first_time = self._first_time(outcome)
         if self.history.learn(outcome):
+            budget = outcome.max_slowdown or self._limits.max_slowdown
+            version = outcome.forecast.model_version if outcome.forecast else None
+            for place, value in first_time:
+                self._pairs.judge(place, version, value > budget, self._limits.risk)
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
@@ -118,6 +125,13 @@ class Predictor:
             self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
                 self._pairs.forget()
+
+    def _first_time(self, outcome: Outcome) -> list[tuple[str, float]]:
+        """(place, slowdown) beside each kind that this one was not measured beside before. Measured pairs are known by their
+        measurements, so they say nothing of risks."""
+        place = place_of(outcome.device_type, outcome.sharing)
+        found = ((beside, value) for beside, value, _, _ in outcome.slowdowns)
+        return [(place, value) for beside, value in found if not self.history.slowdowns(outcome.kind, beside, place)]
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; fields without evidence are None."""

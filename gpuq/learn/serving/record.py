@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
@@ -39,12 +40,14 @@ class FinishedAttempts(Protocol):
 class RecordPredictor:
     """A `Predictor` that follows the record and the shelf. Every call may block on the database; for one thread at a time."""
 
-    def __init__(self, record: FinishedAttempts, shelf: Shelf, learning: Learning) -> None:
+    def __init__(
+        self, record: FinishedAttempts, shelf: Shelf, learning: Learning, limits: Limits | None = None
+    ) -> None:
         self._record = record
         self._shelf = shelf
         self._seen_until = float("-inf")
         self._seen: dict[tuple[int, int], float] = {}
-        self.predictor = Predictor(History(), None, learning)
+        self.predictor = Predictor(History(), None, learning, limits)
         self.device_types: dict[str, str] = {}
         """Device id -> type, of every device in the record at the last look."""
         self.model_version: str | None = None

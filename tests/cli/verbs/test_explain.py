@@ -65,9 +65,9 @@ def test_the_budget_is_compared_with_the_expected_slowdown(gpuq: Command, api: F
     api.on("GET", "/api/v1/jobs/42/explanation", output)
     out = gpuq("explain", "42", COLUMNS="400").out
     assert "slowdown 3% expected (at most 32%), and the budget for what is expected is 15%." in out
-    beyond = {**numbers, "resident_slowdown": 1.02, "slowdown_evidence": "measured", "upper_limit": 1.45}
+    beyond = {**numbers, "resident_slowdown": 1.02, "slowdown_evidence": "measured", "risk": 0.06}
     output["verdict"] = {**verdict, "rule": "KnownPair", "numbers": beyond}
-    assert "is expected is 15%, for the bound 45%;" in gpuq("explain", "42", COLUMNS="400").out
+    assert "partner's 2% (measured); the risk of more than that is 6.0%;" in gpuq("explain", "42", COLUMNS="400").out
 
 
 def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
@@ -94,6 +94,12 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
             False,
             {"resident": "41", "resident_slowdown": 1.3, "budget": 1.1},
             "slow job 41 by 30%, whose budget is 10%",
+        ),
+        (
+            "SlowdownRisk",
+            False,
+            {"beside": "41", "expected_slowdown": 1.05, "budget": 1.15, "risk": 0.25, "most_risk": 0.1},
+            "the risk of more than that is 25%, and 10% is the most",
         ),
         ("FirstRunExclusive", False, {"newcomer": "45", "evidence": "none"}, "(evidence: none)"),
         ("FirstRunExclusive", True, {"needed_bytes": None, "committed_bytes": 0, "total_bytes": 2**30}, "alone"),

@@ -12,7 +12,7 @@ from gpuq.core.scheduling.admit import DeviceSnapshot, admit, fits_ever
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, UNKNOWN, Forecast, PairCost
+from gpuq.core.state.forecast import BUDGETS, LEARNED, MEASURED, PARTLY, RULE, UNKNOWN, Forecast, PairCost
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Rule, Verdict
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading
@@ -219,8 +219,8 @@ def test_evidence_admits_a_pair_that_the_load_rule_would_refuse(evidence: str) -
 
 @pytest.mark.parametrize(
     "forecast",
-    [beside(RULE), beside(MEASURED, upper=1.7), beside(LEARNED, 1.1, 1.1, utilization=70)],
-    ids=["no evidence", "too wide a bound", "a third job"],
+    [beside(RULE), beside(LEARNED, 1.1, 1.1, utilization=70)],
+    ids=["no evidence", "a third job"],
 )
 def test_evidence_that_says_too_little_leaves_the_load_rule(forecast: Forecast) -> None:
     limits = replace(LIMITS, residents_per_device=3)
@@ -245,6 +245,37 @@ def test_evidence_never_goes_before_memory() -> None:
 def test_what_was_learned_refuses_as_what_was_measured_does() -> None:
     assert judge(beside(LEARNED, 1.3, 1.4, 30), a_partner(30, 2)).rule is Rule.SLOWDOWN_BUDGET
     assert judge(beside(LEARNED, 1.3, 1.4, 30), a_partner(30, 2, max_slowdown=1.5), max_slowdown=1.5).admitted
+
+
+def at_risk(newcomer: float, resident: float, **changes: float) -> Forecast:
+    """A pair whose risks at a budget of 1.15 are these; at other budgets it is certain to exceed."""
+    risks = tuple(tuple(risk if budget == 1.15 else 1.0 for budget in BUDGETS) for risk in (newcomer, resident))
+    forecast = beside(RULE, utilization=30)
+    return replace(forecast, pairs=(replace(forecast.pairs[0], risks=risks),), **changes)
+
+
+def test_a_pair_is_refused_if_either_job_is_too_likely_to_exceed_its_budget() -> None:
+    assert judge(at_risk(0.1, 0.02), a_partner(30, 2)).admitted
+    for risky in (at_risk(0.12, 0.02), at_risk(0.02, 0.12)):
+        refused = judge(risky, a_partner(30, 2))
+        assert refused.rule is Rule.SLOWDOWN_RISK
+        assert dict(refused.numbers)["risk"] == 0.12
+
+
+def test_a_higher_risk_may_be_allowed_and_counts_at_each_jobs_own_budget() -> None:
+    snapshot = DeviceSnapshot(a_device(), (a_partner(30, 2),), a_reading())
+
+    assert admit(a_job(1), at_risk(0.2, 0.2), snapshot, replace(LIMITS, risk=0.2)).admitted
+    assert judge(at_risk(0.1, 0.1), a_partner(30, 2), max_slowdown=1.19).admitted, "as at 1.15, the next lower"
+    assert judge(at_risk(0.1, 0.1), a_partner(30, 2), max_slowdown=1.04).rule is Rule.SLOWDOWN_RISK
+
+
+def test_with_the_objective_saving_only_a_budget_of_ones_own_has_a_risk() -> None:
+    limits = replace(LIMITS, objective="saving", least_saving=0.0)
+    snapshot = DeviceSnapshot(a_device(), (a_partner(30, 2),), a_reading())
+
+    assert admit(a_job(1), at_risk(1.0, 1.0), snapshot, limits).admitted
+    assert admit(a_job(1, max_slowdown=1.15), at_risk(1.0, 1.0), snapshot, limits).rule is Rule.SLOWDOWN_RISK
 
 
 @given(COSTS, SHARES, SHARES)

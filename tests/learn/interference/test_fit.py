@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.learn.interference import LAW, Interference, Profile
-from gpuq.learn.interference.fit import MOST_PAIRS, fit, fit_shaped, tune
+from gpuq.learn.interference import fit as fit_module
+from gpuq.learn.interference.fit import fit
 from tests.learn.interference import world
 from tests.learn.interference.world import expect
 
@@ -99,12 +100,14 @@ def test_the_same_pairs_give_the_same_part_and_it_survives_json():
     assert msgspec.json.decode(msgspec.json.encode(one), type=Interference) == one
 
 
-def test_a_flood_of_pairs_is_cut_to_the_latest():
-    flood = {(f"kind {i}", "other"): [1.1] for i in range(MOST_PAIRS + 5)}
-    shape = tune({}, dict(list(flood.items())[:5]))
-    found = fit_shaped({}, dict(list(flood.items())[-MOST_PAIRS:]), shape)
+def test_a_flood_of_one_kinds_pairs_leaves_those_of_others(monkeypatch):
+    monkeypatch.setattr(fit_module, "MOST_PAIRS", 12)
+    flood = {(f"busy {i % 4}", f"busy {i // 4}"): [1.1] for i in range(16)}
+    found = fit({}, {("rare", "busy 0"): [1.2], **flood}, 0.95)
 
-    assert len(found.pairs) == MOST_PAIRS
+    assert found is not None
+    assert len(found.pairs) == 12
+    assert {profile.kind for profile in found.kinds} == {"rare", *(f"busy {i}" for i in range(4))}
 
 
 @settings(max_examples=15, deadline=None)

@@ -91,3 +91,25 @@ def test_cache_is_dropped_when_a_pair_was_measured():
     assert of.cost(A, B, DEVICE, DEVICE) == before
     of.forget()
     assert of.cost(A, B, DEVICE, DEVICE).newcomer == 1.5
+
+
+def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there():
+    of, light = costs(part=None), (Profile("d", utilization_pct=40.0), Profile("e", utilization_pct=50.0))
+    before = of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15)
+    for _ in range(3):
+        of.judge(DEVICE, None, True, 0.1)
+    of.forget()
+
+    assert before is not None
+    assert before <= 0.1 < (of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) or 0)
+    assert of.cost(*light, "another type", "another type").risk(1.15, 1.15) == before
+    of.use({}, "trained with what happened")
+    assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) == before
+
+
+def test_risk_of_a_measured_pair_is_what_its_measurements_say():
+    kept, exceeded = (costs(an_outcome("a", ("b", value)), an_outcome("b", ("a", 1.01))) for value in (1.02, 1.2))
+
+    assert kept.cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) == 0.01
+    assert exceeded.cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) == 1
+    assert exceeded.cost(B, A, DEVICE, DEVICE).risk(1.15, 1.3) == 0.03, "each budget counts for its own job"

@@ -25,6 +25,7 @@ from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
 
 RESNET = Work("resnet50", 64, 60.0, 6 * GIB)
+BERT = Work("bert", 8, 40.0, 4 * GIB)
 
 
 def predictor(*outcomes: Outcome, model: Model | None = None) -> Predictor:
@@ -162,6 +163,19 @@ def test_slowdowns_of_two_partners_multiply_and_unknown_stays_unknown():
     of = predictor(first, second)
     assert forecast(of, RESNET, "a", "b").expected_slowdown == pytest.approx(1.21)
     assert forecast(of, RESNET, "a", "c").expected_slowdown is None
+
+
+@pytest.mark.parametrize(("slowdown", "budget", "raised"), [(1.3, None, True), (1.3, 1.5, False), (1.1, None, False)])
+def test_only_first_meetings_beyond_the_jobs_budget_raise_the_risk_of_other_pairs(slowdown, budget, raised):
+    met = {"shared": True, "partner_kinds": ("a",), "slowdowns": (("a", slowdown, None, None),), "max_slowdown": budget}
+    of = predictor(*runs(RESNET, 1), *runs(BERT, 1))
+    before, kind = forecast(of, RESNET, BERT.described()[0]).pairs[0].risks, RESNET.described()[0]
+    of.learn(runs(RESNET, 1, kind=kind, attempt=(90, 1), **met)[0])
+    after = forecast(of, RESNET, BERT.described()[0]).pairs[0].risks
+    of.learn(runs(RESNET, 1, kind=kind, attempt=(91, 1), **met)[0])
+
+    assert (after > before) is raised
+    assert forecast(of, RESNET, BERT.described()[0]).pairs[0].risks == after, "that pair is known by now"
 
 
 def test_running_out_of_memory_together_marks_the_pair():

@@ -1,0 +1,146 @@
+"""How likely a pair exceeds its slowdown budget, found on pairs that were left out: the calibration of admission itself.
+
+Bounds of single slowdowns promise nothing about the pairs that admission picks, since it picks those that look best. So the
+decision is calibrated: of the left-out pairs that are expected to be slowed at most as much as this one, how many exceeded the
+budget? With w of n, the risk is the upper end of the 90% Clopper and Pearson interval of w / n; the lowest over all such sets
+that contain the pair, as a q-value is (Storey 2002). Admitting what has a risk of at most r is then a threshold on the expected
+slowdown that is chosen by its own error among those admitted (Angelopoulos et al. 2021, "Learn then test"; there is one
+threshold per budget, type of device, way of sharing, and tier of evidence). Both directions of a pair count as one, by the worse.
+
+Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the less of two counts:
+the risk with the widest distance (of logs) between threshold and budget that other budgets need; and the risk by the law, for a
+pair that keeps its budget by what was learned. The law has thresholds of its own, from all measured pairs, since it was fitted
+to none of them. Where it, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law,
+which is the load rule at a sum of 100%; without utilisations, half of it by what was learned.
+
+`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from gpuq.core.state.forecast import BUDGETS
+from gpuq.learn.interference.law import Floats
+
+LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
+"""The risks that are distinguished. A risk is rounded up to one of them."""
+# With fewer, not even 0 of them show a risk of 10% with this confidence.
+ENOUGH = 22
+_CONFIDENCE = 0.9
+# The risk of a pair that uses up its whole budget, where nothing was calibrated.
+_WHOLE_BUDGET = 0.1
+# A budget exceeded makes risks 1.6 times as large; it takes eighteen kept ones to undo that at a risk of 10%.
+_STEP = 0.5
+# At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
+_LEAST, _MOST = 0.5, 8.0
+_REMEMBERED = 256
+_LOGS = np.log(BUDGETS)
+_LEVELS = np.array(LEVELS)
+
+Thresholds = tuple[tuple[float, ...], ...]
+"""Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; 0, which none is expected to
+keep, where no pair has so low a risk. Empty: not calibrated."""
+
+
+def thresholds(expected: Sequence[float], measured: Sequence[float]) -> Thresholds:
+    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured."""
+    order = np.argsort(np.array(expected), kind="stable")
+    ordered, found = np.array(expected)[order], np.array(measured)[order]
+    return tuple(_threshold(ordered, found > log, float(log)) for log in _LOGS)
+
+
+def _threshold(expected: Floats, exceeded: np.ndarray, budget: float) -> tuple[float, ...]:
+    """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
+    from scipy.special import betaincinv  # only when training
+
+    within = int(np.searchsorted(expected, budget, side="right"))
+    if within < ENOUGH:
+        return ()
+    wrong, count = np.cumsum(exceeded[:within]), np.arange(1, within + 1)
+    upper = np.where(wrong < count, betaincinv(wrong + 1, np.maximum(count - wrong, 1), _CONFIDENCE), 1.0)
+    best = np.minimum.accumulate(upper[::-1])[::-1]
+    # Where all of them may be admitted, no pair shows that one nearer to the budget may not.
+    limits = np.append(expected[: within - 1], budget)
+    last = [np.flatnonzero(best <= level) for level in LEVELS]
+    return tuple(round(float(limits[places[-1]]), 6) if len(places) else 0.0 for places in last)
+
+
+def strictest(found: Iterable[Thresholds]) -> Thresholds:
+    """Of several calibrations the lower threshold of each level; one that says nothing of a budget does not count there."""
+    by_budget = [[limits for limits in of_budget if limits] for of_budget in zip(*filter(None, found), strict=True)]
+    return tuple(tuple(map(min, zip(*limits, strict=True))) if limits else () for limits in by_budget)
+
+
+def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
+    """For each direction its risk at each of `BUDGETS`, from the expected log slowdown, and the law's (nan: unknown)."""
+    known = [log - np.array(limits) for log, limits in zip(_LOGS, calibrated, strict=False) if limits]
+    margins = np.max(known, axis=0) if known else None
+    columns = []
+    for place, log in enumerate(_LOGS):
+        limits, law_limits = (found[place] if found else () for found in (calibrated, of_law))
+        levels = (
+            np.searchsorted(np.array(limits), expected) if limits else _by_law(law_limits, expected, law, float(log))
+        )
+        if margins is not None and not limits:
+            levels = np.minimum(levels, np.searchsorted(log - margins, expected))
+        columns.append(np.minimum(levels, len(LEVELS) - 1))
+    return [_shared(row) for row in map(tuple, np.column_stack(columns).tolist())]
+
+
+def _by_law(limits: tuple[float, ...], expected: Floats, law: Floats, budget: float) -> np.ndarray:
+    """The level of each direction where learned slowdowns are not calibrated at this budget."""
+    used = np.where(np.isnan(law), 2 * expected, np.maximum(expected, 2 * law)) / budget
+    assumed = np.searchsorted(_LEVELS, _WHOLE_BUDGET * used - 1e-9)
+    if not limits:
+        return assumed
+    return np.where(np.isnan(law) | (expected > budget), assumed, np.searchsorted(np.array(limits), law))
+
+
+@lru_cache(maxsize=8192)
+def _shared(levels: tuple[int, ...]) -> tuple[float, ...]:
+    """One tuple for all pairs of the same risks: there are many pairs."""
+    return tuple(LEVELS[level] for level in levels)
+
+
+def measured_risks(expected: float, spread: float) -> tuple[float, ...]:
+    """The risks of a measured slowdown, the standard deviation of whose logarithm is `spread`."""
+    beyond = [1 - NormalDist(math.log(expected), spread).cdf(float(log)) for log in _LOGS]
+    return tuple(LEVELS[min(int(np.searchsorted(_LEVELS, one)), len(LEVELS) - 1)] for one in beyond)
+
+
+@lru_cache(maxsize=8192)
+def scaled(risks: tuple[float, ...], factor: float) -> tuple[float, ...]:
+    """The risks times this factor, at most 1."""
+    return risks if factor == 1 else tuple(min(1.0, round(risk * factor, 4)) for risk in risks)
+
+
+class Adaptation:
+    """How much more often pairs exceeded a budget than their risk said, by place and version of the model. Not for use by
+    several threads.
+
+    It depends on the attempts and their order only, so a restart rebuilds it. A new model was calibrated with those attempts, so
+    it begins at 1.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[str | None, bool, float]]] = {}
+
+    def add(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
+        """One direction of a pair of kinds that shared for the first time. At most a share of `risk` of pairs should exceed."""
+        self._seen.setdefault(place, deque(maxlen=_REMEMBERED)).append((version, exceeded, risk))
+
+    def factor(self, place: str, version: str | None) -> float:
+        """What risks are multiplied by, from `_LEAST` to `_MOST`."""
+        log = 0.0
+        for of, exceeded, risk in self._seen.get(place, ()):
+            if of == version:
+                # A pair has two directions and is wrong if either is, so each has half of the risk.
+                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2)))
+        return round(math.exp(log), 3)

@@ -1,0 +1,151 @@
+"""The risk of pairs: what admission gets wrong stays below the risk that was set, and a shift is followed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gpuq.core.state.forecast import BUDGETS
+from gpuq.learn.interference.risk import (
+    ENOUGH,
+    LEVELS,
+    Adaptation,
+    Thresholds,
+    measured_risks,
+    risks,
+    scaled,
+    strictest,
+    thresholds,
+)
+
+AT = BUDGETS.index(1.15)
+UNKNOWN = np.array([math.nan])
+
+
+def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.ndarray]:
+    """Logs of the worse slowdown of so many pairs, expected and measured."""
+    chance = np.random.default_rng(seed)
+    expected = chance.gamma(1.2, 0.12, count)
+    return expected, expected + chance.normal(0, noise, count)
+
+
+def risk_of(expected: float, law: float | None = None, calibrated: Thresholds = (), of_law: Thresholds = ()) -> float:
+    by_law = UNKNOWN if law is None else np.array([law])
+    return risks(calibrated, of_law, np.array([expected]), by_law)[0][AT]
+
+
+@pytest.mark.parametrize("target", [0.1, 0.2])
+def test_admitted_pairs_exceed_their_budget_at_most_as_often_as_the_risk_says(target):
+    wrong = admitted = 0
+    for seed in range(20):
+        calibrated = thresholds(*pairs(200, seed))
+        expected, measured = pairs(200, 1000 + seed)
+        low = np.array([of[AT] <= target for of in risks(calibrated, (), expected, np.full(200, math.nan))])
+        admitted += int(low.sum())
+        wrong += int((measured[low] > math.log(1.15)).sum())
+
+    assert wrong <= target * admitted
+    assert admitted > 20 * 200 * 0.2, "and it is no empty promise"
+
+
+def test_forecasts_that_are_no_good_admit_nothing():
+    expected, measured = pairs(300, 0, noise=0.001)
+    calibrated = thresholds(expected, np.random.default_rng(1).permutation(measured))
+
+    assert min(of[AT] for of in risks(calibrated, (), expected, np.full(300, math.nan))) > 0.1
+
+
+def test_a_pair_expected_beyond_the_budget_is_never_admitted():
+    calibrated = thresholds(np.linspace(0.001, 0.3, 300), np.zeros(300))
+
+    assert risk_of(math.log(1.14), calibrated=calibrated) <= 0.05
+    assert risk_of(math.log(1.16), calibrated=calibrated) == 1
+
+
+def test_the_risk_rises_with_what_is_expected_and_falls_with_the_budget():
+    calibrated = thresholds(*pairs(400, 3))
+    found = risks(calibrated, (), np.linspace(0.001, 0.5, 50), np.full(50, math.nan))
+
+    assert found == sorted(found)
+    assert all(list(of) == sorted(of, reverse=True) for of in found)
+
+
+def test_without_calibration_half_of_the_budget_may_be_used_up_by_the_law_and_all_of_it_by_what_was_learned():
+    budget = math.log(1.15)
+
+    assert risk_of(0.99 * budget, law=0.49 * budget) == 0.1
+    assert risk_of(0.1 * budget, law=0.6 * budget) > 0.1
+    assert risk_of(1.1 * budget, law=0.1 * budget) > 0.1
+    assert risk_of(0.49 * budget) == 0.1
+    assert risk_of(0.6 * budget) > 0.1
+
+
+def test_a_budget_with_too_few_pairs_takes_the_distance_that_others_need():
+    light, heavy = np.full(ENOUGH - 1, 0.02), np.linspace(0.2, 0.5, 200)
+    calibrated = thresholds(np.concatenate([light, heavy]), np.concatenate([light, heavy]))
+
+    assert not calibrated[AT]
+    assert calibrated[BUDGETS.index(1.5)]
+    assert risk_of(0.07, law=0.1, calibrated=calibrated) <= 0.1, "which the law alone would refuse"
+
+
+def test_the_law_is_trusted_as_far_as_it_proved_right():
+    sums = np.linspace(0.0, 0.2, 200)
+    right, wrong = thresholds(sums, sums), thresholds(sums, sums + 0.1)
+
+    assert risk_of(0.1, law=0.13, of_law=right) <= 0.05
+    assert risk_of(0.1, law=0.06, of_law=wrong) > 0.1 >= risk_of(0.1, law=0.03, of_law=wrong)
+    assert risk_of(0.15, law=0.03, of_law=right) > 0.1, "it is expected to exceed its budget"
+
+
+def test_of_two_calibrations_the_stricter_counts():
+    good, bad = thresholds(*pairs(300, 0, noise=0.01)), thresholds(*pairs(300, 0, noise=0.1))
+    found = strictest([good, bad, ()])
+
+    assert strictest([]) == ()
+    assert strictest([(), good]) == good
+    assert found[AT] == tuple(map(min, zip(good[AT], bad[AT], strict=True)))
+
+
+def test_more_measurements_of_a_pair_make_its_risk_clearer():
+    assert measured_risks(1.1, 0.04)[AT] > measured_risks(1.1, 0.01)[AT]
+    assert measured_risks(1.2, 0.01)[AT] == 1
+    assert set(measured_risks(1.1, 0.04)) <= set(LEVELS)
+
+
+def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Generator, shift: float) -> float:
+    """The share of admitted pairs that exceed, if a pair of stated risk r exceeds with probability r times `shift`."""
+    wrong = admitted = 0
+    for stated in chance.choice([level for level in LEVELS if level <= 0.2], rounds):
+        if scaled((float(stated),), adapted.factor("place", None))[0] > risk:
+            continue
+        is_wrong = bool(chance.random() < stated * shift)
+        # One of the two directions exceeds, the other does not.
+        adapted.add("place", None, is_wrong, risk)
+        adapted.add("place", None, False, risk)
+        admitted += 1
+        wrong += is_wrong
+    return wrong / admitted
+
+
+def test_after_a_shift_risks_are_raised_until_the_promise_holds_again_and_fall_back_later():
+    chance, adapted = np.random.default_rng(0), Adaptation()
+    exceeded(0.1, adapted, 300, chance, shift=1)
+    assert adapted.factor("place", None) < 1.5
+
+    exceeded(0.1, adapted, 100, chance, shift=6)
+    assert exceeded(0.1, adapted, 800, chance, shift=6) <= 0.12
+    assert adapted.factor("place", None) > 1.5
+
+    exceeded(0.1, adapted, 300, chance, shift=0.5)
+    assert adapted.factor("place", None) < 1
+
+
+def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
+    adapted = Adaptation()
+    adapted.add("here", "1", True, 0.1)
+
+    assert adapted.factor("here", "1") > 1
+    assert adapted.factor("here", "2") == adapted.factor("there", "1") == 1
