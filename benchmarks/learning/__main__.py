@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.judged import main
 
-NAMES: tuple[str, ...] = ("peaks", "memory", "interference", "transfer", "evaluate", "nights", "training")
+NAMES: tuple[str, ...] = ("peaks", "memory", "interference", "transfer", "evaluate", "unseen", "nights", "training")
 
 if __name__ == "__main__":
     sys.exit(main("learning", NAMES))

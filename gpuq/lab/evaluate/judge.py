@@ -68,12 +68,36 @@ class PeakFigures:
     far_below_pct: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What methods answered about pairs: rows 2i and 2i + 1 are the two directions of pair i, unknown is NaN."""
+
+    pairs: tuple[JoinedPair, ...]
+    measured: Numbers
+    answers: dict[str, Slowdowns]
+
+
 def judge_pairs(
     splits: Sequence[Split[JoinedPair]], methods: Sequence[Method]
 ) -> dict[Group | None, dict[str, SlowdownFigures]]:
     """Group -> method -> figures; the group None is all of them together."""
+    asked = ask_pairs(splits, methods)
+    groups = [pair.group for pair in asked.pairs for _ in range(2)]
+    places = {group: np.array([found == group for found in groups]) for group in sorted(set(groups), key=str)}
+    everywhere = np.ones(len(asked.measured), dtype=bool)
+    return {
+        group: {
+            name: slowdown_figures(_part(answer, place), asked.measured[place])
+            for name, answer in asked.answers.items()
+        }
+        for group, place in [(None, everywhere), *places.items()]
+    }
+
+
+def ask_pairs(splits: Sequence[Split[JoinedPair]], methods: Sequence[Method]) -> Asked:
+    """What each method, fitted to the known pairs of a split, answers about the others; never across groups."""
     truths: list[float] = []
-    groups: list[Group] = []
+    all_pairs: list[JoinedPair] = []
     parts: dict[str, list[Slowdowns]] = defaultdict(list)
     for split in splits:
         known = _grouped(split.known)
@@ -84,18 +108,12 @@ def judge_pairs(
             questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
             values = [value for pair in pairs for value in (pair.slowdown_a, pair.slowdown_b)]
             truths += [np.nan if value is None else value for value in values]
-            groups += [group] * len(questions)
+            all_pairs += pairs
             for method in methods:
                 if method.pairs is not None:
                     parts[method.name].append(method.pairs(evidence)(questions))
-    measured = np.array(truths, dtype=float)
-    places = {group: np.array([found == group for found in groups]) for group in sorted(set(groups), key=str)}
-    everywhere = np.ones(len(measured), dtype=bool)
     answers = {name: _joined(of_method) for name, of_method in parts.items()}
-    return {
-        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in answers.items()}
-        for group, place in [(None, everywhere), *places.items()]
-    }
+    return Asked(tuple(all_pairs), np.array(truths, dtype=float), answers)
 
 
 def judge_singles(
