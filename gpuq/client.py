@@ -199,6 +199,31 @@ class Client:
         found: list[dict[str, Any]] = self._http.get("/api/v1/gpus")
         return found
 
+    def reserve(
+        self,
+        start: float,
+        end: float,
+        *,
+        gpus: int = 1,
+        user: str | None = None,
+        constraints: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Reserve devices from one moment to another, in Unix seconds; operators for any `user`. `constraints` are as in the JSON
+        of a submission. Raises Conflict, which names the reservations in the way."""
+        asked = {"from_at": start, "until_at": end, "gpus": gpus, "user": user, "constraints": constraints}
+        body = {name: value for name, value in asked.items() if value is not None}
+        made: dict[str, Any] = self._http.post("/api/v1/bookings", body)
+        return made
+
+    def reservations(self) -> list[dict[str, Any]]:
+        """What is reserved now and later, as `gpuq reservations --json`."""
+        found: list[dict[str, Any]] = self._http.get("/api/v1/bookings")
+        return found
+
+    def cancel_reservation(self, number: int) -> None:
+        """End a reservation now. Raises NotFound if it is over."""
+        self._http.post(f"/api/v1/bookings/{number}/cancel", {})
+
     def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[JobInfo] | None:
         ended = follow.wait(self._http, ids, timeout_s, retry)
         return None if ended is None else [_job(record) for record in ended]
@@ -299,6 +324,26 @@ class AsyncClient:
     async def devices(self) -> list[dict[str, Any]]:
         """As `Client.devices`."""
         return await _in_thread(self._client.devices)
+
+    async def reserve(
+        self,
+        start: float,
+        end: float,
+        *,
+        gpus: int = 1,
+        user: str | None = None,
+        constraints: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As `Client.reserve`."""
+        return await _in_thread(self._client.reserve, start, end, gpus=gpus, user=user, constraints=constraints)
+
+    async def reservations(self) -> list[dict[str, Any]]:
+        """As `Client.reservations`."""
+        return await _in_thread(self._client.reservations)
+
+    async def cancel_reservation(self, number: int) -> None:
+        """As `Client.cancel_reservation`."""
+        await _in_thread(self._client.cancel_reservation, number)
 
 
 _WAIT_STEP_S = 1.0

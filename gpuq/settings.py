@@ -195,6 +195,16 @@ class Scheduling:
 
 
 @dataclass(frozen=True)
+class Bookings:
+    """What users may reserve for themselves; operators may reserve anything for anybody."""
+
+    user_device_hours: Annotated[float, Range(at_least=0)] = 48.0
+    """Device-hours that a user may have reserved at a time; 0: only operators reserve."""
+    ahead_days: Annotated[float, Range(above=0)] = 14.0
+    """How far ahead a reservation of a user may begin."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """The settings of all groups, the home, and the addresses of Redis and the database."""
 
@@ -207,6 +217,7 @@ class Settings:
     worker: Worker = field(default_factory=Worker)
     api: Api = field(default_factory=Api)
     learning: Learning = field(default_factory=Learning)
+    bookings: Bookings = field(default_factory=Bookings)
 
     @property
     def effective_redis_url(self) -> str:
@@ -223,6 +234,7 @@ GROUPS: dict[str, type] = {
     "worker": Worker,
     "api": Api,
     "learning": Learning,
+    "bookings": Bookings,
 }
 
 REMOVED: Mapping[tuple[str, str], str] = {

@@ -21,11 +21,8 @@ _MOST = 64
 def add_device_options(add: Callable[..., object]) -> None:
     """Add the options by the `add` of a group of a parser."""
     add("--gpu-type", metavar="TYPE", help="only on these types, by words of their names: 'H100|A100'.")
-    add(
-        "--device",
-        metavar="NAMES",
-        help="on all these devices: gpu0 or node2:gpu3,node2:gpu4. With --gpus on so many of them.",
-    )
+    names = "On all these devices: gpu0 or node2:gpu3,node2:gpu4. With --gpus on so many of them."
+    add("--device", rare=True, metavar="NAMES", help=names)
     least = "Only on devices with this much memory, as they are sold: 40G."
     add("--gpu-mem-min", rare=True, metavar="SIZE", help=least)
     hosts = "On all these hosts: node1,node[3-5]. With --hosts on so many of them."

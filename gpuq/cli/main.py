@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "cancel": ("cancel", "end jobs, waiting or running"),
     "hold": ("hold", "keep waiting jobs from starting"),
     "release": ("release", "let held jobs start"),
+    "reserve": ("reserve", "devices for yourself from one moment to another; cancel, list"),
     "gpus": ("gpus", "devices, and who is on them"),
     "notify": ("notify", "messages about your jobs: list the targets, test them, send"),
     "policy": ("policy", "the scheduling policies: list them, show one"),
@@ -53,7 +54,15 @@ VERBS: dict[str, tuple[str, str]] = {
     "slurm-commands": ("slurm_commands", "write sbatch, srun, squeue, scancel … into a folder"),
     "version": ("version", "the version of this command and of the daemon"),
 }
-ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
+ALIASES = {
+    "ls": "queue",
+    "list": "queue",
+    "ps": "queue",
+    "status": "queue",
+    "why": "explain",
+    "kill": "cancel",
+    "reservations": "reserve",
+}
 # Verbs that need what `gpuq-client`, the installation without the daemon, does not have.
 OF_THE_DAEMON = {"up", "db", "policy", "pool", "profile", "simulate", "characterize", "doctor", "mcp"}
 # Options that may precede the verb and are passed to it. True: the option takes a value.
@@ -147,7 +156,7 @@ def _without_verb(leading: list[str]) -> int:
 def _help() -> str:
     verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
     meaning = {name: [alias for alias in ALIASES if ALIASES[alias] == name] for name in ALIASES.values()}
-    aliases = "; ".join(f"{', '.join(others)} = {name}" for name, others in meaning.items())
+    aliases = ";\n        ".join(f"{', '.join(others)} = {name}" for name, others in meaning.items())
     return f"""\
 usage: gpuq [--host URL] [--json] [--no-color] VERB ...
 

@@ -83,6 +83,34 @@ def parse_moment(text: str, now: float) -> float:
     return moment
 
 
+_FROM_NOW = re.compile(r"now(?:\+([0-9]{1,9}) *([a-z]*))?")
+_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+_NAMED_TIMES = {"midnight": "00:00", "noon": "12:00"}
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+
+
+def parse_begin(text: str, now: float) -> float:
+    """Unix seconds of a start: `22:00`, the next time that a clock shows this, `now+1hour` as in Slurm (a number alone is
+    seconds), or what `parse_moment` takes. Raises BadInput for one that has passed."""
+    word = text.strip().lower()
+    if match := _FROM_NOW.fullmatch(word):
+        letters = (match[2] or "seconds").removesuffix("s")
+        unit_s = next((_UNITS[unit] for unit in _UNITS if unit.startswith(letters)), None)
+        if unit_s is None:
+            raise BadInput(f"`{text}` has no unit that is known.", fix="Write now+90minutes, now+2hours or now+1day.")
+        return now + int(match[1] or 0) * unit_s
+    if match := _OF_DAY.fullmatch(_NAMED_TIMES.get(word, word)):
+        from datetime import datetime, timedelta
+
+        hour, minute, second = (int(part or 0) for part in match.groups())
+        today = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=second, microsecond=0)  # noqa: DTZ006
+        # Local time without an offset, so that a day with a change of the clocks is a day.
+        return (today if today.timestamp() > now else today + timedelta(days=1)).timestamp()
+    if re.fullmatch(r"[0-9]+(:[0-9]+){1,2}", word):  # a duration elsewhere
+        raise BadInput(f"`{text}` is no time that a clock shows.", fix="Write 22:00, or now+90minutes.")
+    return parse_moment(text, now)
+
+
 def parse_slowdown(text: str) -> float:
     """The ratio time together / time alone, 1.15 of `1.15` or `15%`. A bare number above 5 is rejected as a likely percentage."""
     match = _NUMBER.fullmatch(text.strip())

@@ -18,8 +18,11 @@ from msgspec import UnsetType
 from gpuq.adapters.store.contract import Request, Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
+from gpuq.core.state.booking import Booking
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import (
+    BookingCancelled,
+    BookingMade,
     CancelRequested,
     Event,
     Exited,
@@ -183,7 +186,7 @@ def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord
     return requests, records, [event for request in requests for event in _events_of(request, jobs)]
 
 
-def _events_of(request: Request, jobs: Mapping[JobId, Mapping[JobId, JobRecord | QueuedRecord]]) -> list[Event]:
+def _events_of(request: Request, jobs: Mapping[JobId, Mapping[JobId, JobRecord | QueuedRecord]]) -> list[Event]:  # noqa: C901, PLR0912 - one case per verb
     job, by = request.job, request.by
     match request.verb:
         case "submit" | "submit_array" if job is not None:
@@ -202,6 +205,10 @@ def _events_of(request: Request, jobs: Mapping[JobId, Mapping[JobId, JobRecord |
             return [QuotaSet(noun(request.body["quota"], Quota), by)]
         case "remove_quota":
             return [QuotaRemoved(noun(request.body["account"], Account), by)]
+        case "book":
+            return [BookingMade(noun(request.body["booking"], Booking))]
+        case "cancel_booking":
+            return [BookingCancelled(request.body["booking"], by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
         case "pause" | "lost" | "forget":

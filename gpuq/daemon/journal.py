@@ -16,6 +16,7 @@ from typing import Any
 from gpuq.adapters.store.contract import Entry
 from gpuq.core.state.actions import (
     Action,
+    EndBooking,
     Launch,
     Reserve,
     Revoke,
@@ -23,8 +24,11 @@ from gpuq.core.state.actions import (
     Stop,
 )
 from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.booking import Booking
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
+    BookingCancelled,
+    BookingMade,
     Event,
     Exited,
     HostDrained,
@@ -114,6 +118,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "quotas": plain(list(state.quotas.values())),
         "served": plain(list(flat(state.served))),
         "reservations": plain(list(state.reservations.values())),
+        "bookings": plain(list(state.bookings.values())),
         "first_attempt": state.first_attempt,
         "gang_ends": plain(list(state.gang_ends.items())),
     }
@@ -134,6 +139,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
         quotas={quota.account: quota for quota in noun(body.get("quotas", []), list[Quota])},
         served=from_flat(noun(body.get("served", []), list[tuple[QuotaScope, str, int, float]])),
         reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
+        bookings={booking.id: booking for booking in noun(body.get("bookings", []), list[Booking])},
         first_attempt=body.get("first_attempt", 1),
         gang_ends=dict(noun(body.get("gang_ends", []), list[tuple[JobId, Step]])),
     )
@@ -159,6 +165,9 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             | HostForgotten()
             | QuotaSet()
             | QuotaRemoved()
+            | BookingMade()
+            | BookingCancelled()
+            | EndBooking()
             | ModelPublished()
             | WentBack()
             | Woke()

@@ -13,10 +13,22 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
-from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
+from gpuq.core.state.actions import (
+    Action,
+    Archive,
+    EndBooking,
+    EndReservation,
+    Launch,
+    Requeue,
+    Reserve,
+    SetPendingReason,
+    Stop,
+)
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import (
+    BookingCancelled,
+    BookingMade,
     Event,
     Exited,
     HostDrained,
@@ -84,8 +96,9 @@ class Recorder:
                 self.commit.forgotten.append(host)
                 self._devices = {id_: one for id_, one in self._devices.items() if one.host != host}
                 return
-            case Archive() | Reserve() | EndReservation():
-                # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
+            case Archive() | Reserve() | EndReservation() | BookingMade() | BookingCancelled() | EndBooking():
+                # Not in the job's row: an archived job has ended, reservations are restored from the journal, and the API has
+                # written the bookings.
                 return
             case Launch():
                 features = dict(self._features_of(state.jobs[item.attempt.id.job].signature))

@@ -68,6 +68,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         served=served,
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
+        bookings={booking.id: booking for booking in store.bookings(since=now)},
         first_attempt=store.leader().first_attempt,
         gang_ends=dict(_gang_ends(store, jobs, attempts)),
     )

@@ -299,6 +299,7 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     deadline_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
     preemptible: bool = False
     constraints: Constraints | None = None
+    time_limit_s: Annotated[float, Meta(le=MAX_DURATION_S)] | None = None
 
 
 class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -446,6 +447,7 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         constraints=constraints_of(asked),
         array=None if record.task is None else record.task.array,
         most_at_once=None if record.task is None else record.task.at_once,
+        time_limit_s=asked.time_limit_s,
     )
 
 

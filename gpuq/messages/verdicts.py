@@ -36,6 +36,7 @@ RULES = {
     "ForeignProcess": "A process that gpuq did not start uses the device",
     "UnsafePair": "These kinds of jobs have run out of memory together",
     "Reserved": "The device is kept free for a job that has waited long",
+    "Booked": "A user has reserved the device, and the job would not end before that",
     "NeverFits": "No known device could ever run it",
     "NoDevices": "No device is known yet",
     "Postponed": "A later start elsewhere is expected to cost less",
@@ -61,6 +62,7 @@ WHAT_HELPS = {
     "Drained": "It starts on another device, or after `gpuq host resume`.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
+    "Booked": "It starts on another device, or after the reservation; with -t, a time limit, it may end before that.",
     "NeverFits": "Ask for less memory, or cancel it.",
     "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
     "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
@@ -220,6 +222,12 @@ def constraint(n: Numbers) -> str:
 _CONSTRAINED = {"types": "type", "hosts": "host", "features": "the features"}
 
 
+def _booked(n: Numbers) -> str:
+    whose = f"user {n['user']} has it from {rfc3339(n['from_at'])} until {rfc3339(n['until_at'])} (reservation {n['booking']})"
+    lasts_s = n.get("lasts_s")
+    return f"{whose}; how long the job lasts is {'unknown' if lasts_s is None else f'{duration(lasts_s)} at most'}."
+
+
 def _never(n: Numbers) -> str:
     if "constraint" in n:
         return f"{constraint(n)}."
@@ -265,6 +273,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ),
     ("FirstRunExclusive", False): _unknown_partner,
     ("Constraints", False): lambda n: f"{constraint(n)}.",
+    ("Booked", False): _booked,
     ("Resources", False): _full,
     ("PredictedMemory", False): lambda n: f"memory {_memory(n)}.",
     ("PredictedLoad", False): _overload,

@@ -81,6 +81,8 @@ def test_the_command_here_does_what_the_one_there_did(site: Site, document: str,
         assert said == "trained\n"
     for left in site.get("/api/v1/jobs?state=waiting&state=active")[1]["jobs"]:
         site.request("POST", f"/api/v1/jobs/{left['id']}/cancel")
+    for left in site.get("/api/v1/bookings")[1]:
+        site.request("POST", f"/api/v1/bookings/{left['id']}/cancel")
 
 
 def test_a_script_for_slurm_finds_its_variables(site: Site) -> None:

@@ -99,6 +99,25 @@ def test_a_user_chooses_devices_and_hears_which_there_are(site: Site, second: su
     assert site.wait(waits)["host"] == "node2"
 
 
+def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: subprocess.Popen[bytes]) -> None:
+    def gpuq(*words: str) -> tuple[int, str]:
+        done = forked.gpuq(*words, env=site.env, cwd=site.home)
+        return done.returncode, (done.stdout or done.stderr).decode()
+
+    code, said = gpuq("reserve", "--device", "node2:cpu0", "--for", "daemon", "--to", "now+1hour")
+    assert (code, "Reservation 1 for daemon: node2:cpu0" in said) == (0, True), said
+    code, said = gpuq("reserve", "-w", "node2", "--from", "now+10min", "--to", "now+2hours")
+    assert (code, "node2:cpu0 by daemon from" in said) == (6, True), said
+    assert "daemon  now" in gpuq("reservations")[1]
+    waits = int(gpuq("submit", "--gpu-mem", "64M", "-w", "node2", "--", "/bin/true")[1])
+    wait_for(lambda: (site.job(waits)["verdict"] or {}).get("rule") == "Booked", 10)
+    code, said = gpuq("explain", str(waits))
+    assert (code, "Booked on node2:cpu0: user daemon has it from" in said) == (0, True), said
+    assert gpuq("reserve", "--cancel", "1") == (0, "Reservation 1 is over.\n")
+    assert site.wait(waits)["host"] == "node2"
+    assert gpuq("reserve", "--cancel", "1")[0] == 3
+
+
 def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: subprocess.Popen[bytes]) -> None:
     assert site.request("POST", "/api/v1/hosts/node2/drain", {"why": "new driver"})[0] == 202
     wait_for(lambda: "drained" in {host["state"] for host in site.get("/api/v1/hosts")[1]}, 10)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota
@@ -365,6 +366,19 @@ class Store(Claims, Protocol):
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
         """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
+        ...
+
+    def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
+        """Choose the devices of a booking and commit it, with a `book` request. Raises NeverFits, OverQuota, and Conflict, which
+        names the bookings in the way."""
+        ...
+
+    def cancel_booking(self, booking: BookingId, by: str, at: float) -> None:
+        """Commit that a booking is over, with a `cancel_booking` request. Raises NotFound for one that is over already."""
+        ...
+
+    def bookings(self, *, since: float) -> list[Booking]:
+        """The bookings that last beyond `since` and were not cancelled, the first to begin first."""
         ...
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from gpuq.adapters.store import journal, quotas
+from gpuq.adapters.store import bookings, journal, quotas
 from gpuq.adapters.store.contract import (
     LEASE_S,
     ArrayRow,
@@ -42,6 +42,7 @@ from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
 from gpuq.adapters.store.submit import verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.job import ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, accounts
@@ -69,6 +70,7 @@ class MemoryStore(Store):
         self.chance_rows: dict[JobId, Chance] = {}
         self.drained_rows: dict[str, str] = {}
         self.quota_rows: dict[Account, Quota] = {}
+        self.booking_rows: dict[BookingId, Booking] = {}
         self.token_rows: dict[str, Token] = {}
         self.joined_rows: dict[str, JoinedHost] = {}
         self.forgotten_rows: set[DeviceId] = set()
@@ -80,7 +82,7 @@ class MemoryStore(Store):
         self.first_attempt = 1
         self._clock = clock
         self._job_of_key: dict[tuple[str, str | None], JobId] = {}
-        self._last_request = 0
+        self._last_request = self._last_booking = 0
         self._lock = threading.RLock()
 
     # --- for the API
@@ -132,6 +134,23 @@ class MemoryStore(Store):
                 raise NotFound(f"There is no job {missing[0]}.")
             for job in jobs:
                 self.add_request(verb, job, by, at, {})
+
+    def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
+        with self._lock:
+            self._last_booking += 1
+            number, others = BookingId(self._last_booking), self.bookings(since=at)
+            busy = {DeviceId(device) for row in self.live_attempts() for device in row.devices}
+            booking = bookings.made(number, wanted, self.devices(forgotten=False), others, busy, at)
+            self.booking_rows[number] = booking
+            self.add_request("book", None, wanted.by, at, {"booking": msgspec.to_builtins(booking)})
+            return booking
+
+    def cancel_booking(self, booking: BookingId, by: str, at: float) -> None:
+        with self._lock:
+            if booking not in {one.id for one in self.bookings(since=at)}:
+                raise bookings.not_found(booking)
+            del self.booking_rows[booking]
+            self.add_request("cancel_booking", None, by, at, {"booking": booking})
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
         with self._lock:
@@ -320,6 +339,11 @@ class MemoryStore(Store):
     def drained(self) -> dict[str, str]:
         with self._lock:
             return dict(self.drained_rows)
+
+    def bookings(self, *, since: float) -> list[Booking]:
+        with self._lock:
+            found = (booking for booking in self.booking_rows.values() if booking.until_at > since)
+            return sorted(found, key=lambda booking: (booking.from_at, booking.id))
 
     def quotas(self) -> list[Quota]:
         with self._lock:

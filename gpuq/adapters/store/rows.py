@@ -263,7 +263,8 @@ def chance_values(chance: Chance) -> dict[str, Any]:
 
 def device_row(row: Mapping[str, Any]) -> Device:
     """A device from the columns of its table."""
-    return Device(**{**row, "features": tuple(from_optional_json(row["features"]) or ())})
+    plain = {name: value for name, value in row.items() if name != "forgotten"}
+    return Device(**{**plain, "features": tuple(from_optional_json(row["features"]) or ())})
 
 
 def device_values(device: Device) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0019"
+HEAD = "0020"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -243,6 +243,19 @@ quotas = Table(
     Column("waiting_jobs", Integer),
     Column("device_hours", Double),
     Column("window_s", Double, nullable=False),
+)
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("user", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("from_at", Double, nullable=False),
+    Column("until_at", Double, nullable=False),
+    Column("cancelled_at", Double),
+    Index("ix_bookings_until_at", "until_at"),
 )
 
 devices = Table(

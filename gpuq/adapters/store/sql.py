@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
 
-from gpuq.adapters.store import array_records, claims, cycle, joined, journal, leadership, quotas, submit
+from gpuq.adapters.store import array_records, bookings, claims, cycle, joined, journal, leadership, quotas, submit
 from gpuq.adapters.store.array_records import ArrayRecords
 from gpuq.adapters.store.contract import (
     ArrayRow,
@@ -66,6 +66,7 @@ from gpuq.adapters.store.schema import (
     tokens,
 )
 from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.core.state.quota import Quota
@@ -137,6 +138,14 @@ class SqlStore(Store):
                 submit.add_requests(
                     connection, [{"verb": verb, "job": job, "by": by, "at": at, "body": "{}"} for job in jobs]
                 )
+
+    def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
+        with self._database.writing() as connection:
+            return bookings.add(connection, wanted, at)
+
+    def cancel_booking(self, booking: BookingId, by: str, at: float) -> None:
+        with self._database.writing() as connection:
+            bookings.cancel(connection, booking, by, at)
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
         by_names = not (selection.name is None and selection.kind is None and selection.project is None)
@@ -237,8 +246,7 @@ class SqlStore(Store):
         return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.job == job))]
 
     def devices(self, *, forgotten: bool = True) -> list[Device]:
-        columns = [column for column in devices.c if column is not devices.c.forgotten]
-        query = select(*columns).order_by(devices.c.host, devices.c.id)
+        query = select(devices).order_by(devices.c.host, devices.c.id)
         if not forgotten:
             query = query.where(devices.c.forgotten.is_(None))
         return [device_row(row._mapping) for row in self._rows(query)]
@@ -317,6 +325,10 @@ class SqlStore(Store):
 
     def drained(self) -> dict[str, str]:
         return {row.host: row.why for row in self._rows(select(drained_hosts))}
+
+    def bookings(self, *, since: float) -> list[Booking]:
+        with self._database.reading() as connection:
+            return bookings.read(connection, since)
 
     def quotas(self) -> list[Quota]:
         with self._database.reading() as connection:

@@ -71,6 +71,11 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
     return ids
 
 
+def lock(connection: Connection) -> None:
+    """Let no submission and no request in before the end of this transaction."""
+    connection.execute(_TAKE).one()
+
+
 def verb_of(record: JobRecord) -> str:
     """The request that makes the dispatcher take in what was submitted. One of an earlier release drops those for arrays, and the
     dispatcher that follows it finds the tasks in the record."""

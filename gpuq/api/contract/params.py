@@ -21,7 +21,7 @@ from gpuq.api.identity import Caller
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
-from gpuq.messages.submission import NO_NUL, NO_NUL_IN_LONG, Submission
+from gpuq.messages.submission import MAX_MOMENT, NO_NUL, NO_NUL_IN_LONG, Constraints, Submission
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
@@ -285,6 +285,16 @@ class QuotaBody(AccountBody, frozen=True, forbid_unknown_fields=True):
     window_s: (
         Annotated[float, Meta(ge=3600, le=LONGEST_WINDOW_S, description="Seconds; 604,800 by default.")] | UnsetType
     ) = UNSET
+
+
+class BookingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Devices to reserve for a user, by default the caller; a moment that has passed is now."""
+
+    from_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT, description="Unix seconds.")]
+    until_at: Annotated[float, Meta(gt=0, le=MAX_MOMENT, description="Unix seconds.")]
+    gpus: Annotated[int, Meta(ge=1, le=64)] = 1
+    user: Owner | UnsetType = UNSET
+    constraints: Constraints | UnsetType = UNSET
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

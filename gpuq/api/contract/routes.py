@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
-from gpuq.api.handlers import control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
+from gpuq.api.handlers import bookings, control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.series import series
@@ -144,6 +144,9 @@ ROUTES: tuple[Route, ...] = (
     _host("forget", "Remove a host that will not come back, with its devices.", hosts.forget, role=Role.ADMIN),
     _host("rotate", "Have a host make a new key and get a new certificate.", hosts.rotate, role=Role.ADMIN),
     _post(f"{API}/hosts/{{id}}/add", hosts.add, "Invite a host to join.", schema.Invited, 201, role=Role.ADMIN),
+    _get(f"{API}/bookings", bookings.listing, "Reservations of devices by users.", list[schema.BookingView]),
+    _post(f"{API}/bookings", bookings.make, "Reserve devices.", schema.BookingView, 201, params.BookingBody),
+    _post(f"{API}/bookings/{{id}}/cancel", bookings.cancel, "End a reservation now.", schema.BookingView),
     _get(f"{API}/quotas", quotas.listing, "Quotas and their use.", list[schema.QuotaView]),
     _post(
         f"{API}/quotas", quotas.put, "Set a quota.", schema.QuotaRequestTaken, 202, params.QuotaBody, role=Role.ADMIN

@@ -395,6 +395,32 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float
 
 
+class StayingJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of another user on booked devices that is not known to end before the booking begins. `ends_by` follows from its time
+    limit, else from its forecast; null where neither is known. One that is `preemptible` is stopped when the booking begins."""
+
+    job: int
+    owner: str
+    ends_by: str | None
+    preemptible: bool
+
+
+class BookingView(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices that a user has reserved from one moment to another; `by` made it. `begun`: it lasts now."""
+
+    id: int
+    user: str
+    by: str
+    devices: list[str]
+    device_names: list[str]
+    from_at: str
+    from_at_unix: float
+    until_at: str
+    until_at_unix: float
+    begun: bool
+    staying: list[StayingJob]
+
+
 class QuotaRequestTaken(msgspec.Struct, frozen=True, kw_only=True):
     """The change of a quota was committed; the dispatcher carries it out within a second."""
 

@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from aiohttp import web
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
 from gpuq.core.scheduling.admit import fits_ever
-from gpuq.core.state.device import Device
+from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.errors import BadInput, NeverFits, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
 from gpuq.messages.launch import LEAST_UID
-from gpuq.messages.submission import JobRecord, Submission, constraints_of
+from gpuq.messages.submission import Constraints, JobRecord, Submission, constraints_of
 from gpuq.messages.verdicts import constraint
 
 # Describing more submissions than this would block the event loop for too long.
@@ -42,7 +43,7 @@ async def submit(request: web.Request) -> web.Response:
     # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 or one.constraints for one in wanted):
         devices = await context.read(context.devices)
-        names = await _names(context, devices) if any(one.constraints for one in wanted) else DeviceNames()
+        names = await names_now(context, devices) if any(one.constraints for one in wanted) else DeviceNames()
         wanted = [with_device_ids(one, names) for one in wanted]
         for one in wanted:
             check_fits(one, devices, names)
@@ -87,7 +88,7 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
     return made
 
 
-async def _names(context: ApiContext, devices: Sequence[Device]) -> DeviceNames:
+async def names_now(context: ApiContext, devices: Sequence[Device]) -> DeviceNames:
     """The names of the devices. Those reported now go first, if Redis answers at once."""
     live = None
     with suppress(TimeoutError):
@@ -96,19 +97,27 @@ async def _names(context: ApiContext, devices: Sequence[Device]) -> DeviceNames:
 
 
 def with_device_ids(submission: Submission, names: DeviceNames) -> Submission:
-    """The submission with the ids of the devices that it names. A name that several devices have stands for all of them. Raises
-    NeverFits for one that none has."""
-    if submission.constraints is None or not submission.constraints.devices:
+    """The submission with the ids of the devices that it names. Raises NeverFits as `constraints_by_id`."""
+    found = constraints_by_id(submission.constraints, names)
+    if submission.constraints is None or found is None:
         return submission
-    found = {}
-    for text in submission.constraints.devices:
+    return replace(submission, constraints=replace(submission.constraints, devices=found.devices))
+
+
+def constraints_by_id(asked: Constraints | None, names: DeviceNames) -> DeviceConstraints | None:
+    """The constraints with the ids of the devices that they name. A name that several devices have stands for all of them. Raises
+    NeverFits for one that none has."""
+    if asked is None:
+        return None
+    ids: dict[DeviceId, None] = {}
+    for text in asked.devices:
         devices = names.find(text)
         if not devices:
             known = names.shown()
             what = f"; there are {known}" if known else ", and none is known yet"
             raise NeverFits(f"There is no device {params.shown(text)}{what}.", fix="`gpuq gpus` shows the names.")
-        found.update(dict.fromkeys(device.id for device in devices))
-    return replace(submission, constraints=replace(submission.constraints, devices=tuple(found)))
+        ids.update(dict.fromkeys(device.id for device in devices))
+    return DeviceConstraints(**{**asdict(asked), "devices": tuple(ids)})
 
 
 def check_account(caller: Caller) -> None:

@@ -27,6 +27,8 @@ OF_A_SHARED_DEVICE = (
     Rule.SLOWDOWN_BUDGET,
     Rule.PACKING_SAVING,
 )
+# Asked last, because it depends on the time.
+OF_A_BOOKED_DEVICE = (Rule.BOOKED,)
 OF_THE_POLICY = (Rule.POSTPONED, Rule.WAIT_LIMIT)
 
 # What a rule asks; the answer yes lets the next rule be tried.
@@ -49,6 +51,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.UNSAFE_PAIR: "Did these kinds never run out of memory together?",
     Rule.SLOWDOWN_BUDGET: "Is the slowdown within each budget?",
     Rule.PACKING_SAVING: "Does sharing save enough time?",
+    Rule.BOOKED: "Is it free of reservations until the job has ended?",
     Rule.POSTPONED: "Is now better than a later start?",
     Rule.WAIT_LIMIT: "Is the queue short enough?",
 }
@@ -122,7 +125,7 @@ def _rules(deciding: str, *, shared: bool) -> list[Rule | str]:
     if deciding in OF_THE_POLICY or deciding not in [str(rule) for rule in Rule]:
         return [deciding]
     of_device = OF_A_SHARED_DEVICE if shared or deciding not in OF_AN_IDLE_DEVICE else OF_AN_IDLE_DEVICE
-    return [*OF_THE_JOB, *OF_ANY_DEVICE, *of_device]
+    return [*OF_THE_JOB, *OF_ANY_DEVICE, *of_device, *OF_A_BOOKED_DEVICE]
 
 
 def deciding_numbers(verdict: VerdictView) -> str | None:

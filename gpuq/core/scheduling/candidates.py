@@ -14,6 +14,7 @@ from itertools import chain
 from math import inf
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
+from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import ClassConclusions, PassCache, SharingNeeds
 from gpuq.core.scheduling.device_index import Entry, free_memory
 from gpuq.core.scheduling.limits import Limits
@@ -47,10 +48,12 @@ class Candidates:
         cache: PassCache,
         limits: Limits,
         reservations: Reservations,
+        booked: BookedDevices,
         given: AbstractSet[DeviceId],
         admits: Callable[[Job, DeviceId], bool],
     ) -> None:
         self._cache, self._limits, self._reservations, self._given = cache, limits, reservations, given
+        self._booked = booked
         self._judge = admits
         self._index = cache.device_index
         self._most_refusals = _REFUSALS_PER_CANDIDATE * limits.candidates_per_job
@@ -97,6 +100,15 @@ class Candidates:
         for devices in (shareable, taken):
             for device in devices:
                 if device not in self._given and device in allowed and self._reservations.is_open_to(job, device):
+                    return self._index.snapshots[device]
+        return None
+
+    def booked(self, job: Job) -> DeviceSnapshot | None:
+        """The first open device that only a booking of another user keeps from the job."""
+        allowed = self._allowed(job)
+        for row in (self._index.idle, self._index.shareable) if self._index.booked else ():
+            for *_, device in row:
+                if device in allowed and device not in self._given and self._booked.refusal(job, device) is not None:
                     return self._index.snapshots[device]
         return None
 
@@ -202,16 +214,19 @@ class Candidates:
         return _Row(idle), _Row(shareable)
 
     def _available(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
-        """The devices of a row that the job may have, that no job got in this pass and that are not reserved for others."""
+        """The devices of a row that the job may have, that no job got in this pass and that are neither reserved for others nor
+        booked by others."""
         entries, given, snapshots, reserved = row.entries, self._given, self._index.snapshots, self._index.reserved
-        allowed = self._allowed(job)
+        allowed, booked = self._allowed(job), self._index.booked
         while row.start < len(entries) and entries[row.start][-1] in given:
             row.start += 1
         for number in range(row.start, len(entries)):
             device = entries[number][-1]
             if device in given or device not in allowed:
                 continue
-            if device not in reserved or self._reservations.is_open_to(job, device):
+            if device in reserved and not self._reservations.is_open_to(job, device):
+                continue
+            if device not in booked or self._booked.refusal(job, device) is None:
                 yield snapshots[device]
 
     def _allowed(self, job: Job) -> Container[DeviceId]:

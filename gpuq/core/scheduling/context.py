@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
+from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.limits import Limits
@@ -47,8 +48,9 @@ class SchedulingContext:
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
         self.quotas = QuotaPass(state, now)
-        self._reservations = Reservations(state, cache, limits, now, self._given)
-        self.candidates = Candidates(cache, limits, self._reservations, self._given, self._admits)
+        self._booked = BookedDevices(cache, now)
+        self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
+        self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
 
     # --- waiting jobs ------------------------------------------------------------------------------------------------
 
@@ -126,8 +128,13 @@ class SchedulingContext:
         return self._reservations.overdue
 
     def may_have(self, job: Job, device: DeviceId) -> bool:
-        """Whether the device meets the constraints of the job."""
-        return job.constraints is None or device in self.cache.allowed(job.constraints)
+        """Whether the device meets the constraints of the job, and no booking keeps it from starting there now."""
+        allowed = job.constraints is None or device in self.cache.allowed(job.constraints)
+        return allowed and self._booked.refusal(job, device) is None
+
+    def may_be_booked_away(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job may start on the device now, but not later, because a booking of another user is to begin."""
+        return self._booked.may_end(job, device)
 
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""
@@ -203,7 +210,9 @@ class SchedulingContext:
         verdict = admit(job, forecast, snapshot, self.limits)
         if settled:
             self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
-        return verdict
+        # Last, because it depends on the time: what refuses the job by itself stays its reason.
+        booked = self._booked.refusal(job, device) if verdict.admitted else None
+        return booked or verdict
 
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""

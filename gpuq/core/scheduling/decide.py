@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import inf
 
 from gpuq.core.scheduling.admit import may_share, needed_memory
+from gpuq.core.scheduling.bookings import end_bookings, stop_for_bookings
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
@@ -45,7 +46,11 @@ def decide(
         *_stop_cancelled(state),
         *_stop_broken_gangs(state),
         *_revoke_unreported(state, limits, now),
+        *end_bookings(state, now),
     ]
+    for stop in stop_for_bookings(state, now):
+        context.evicted.add(stop.attempt)
+        actions.append(stop)
     for item in policy(context):
         if isinstance(item, Eviction):
             actions.extend(_evict(context, item))

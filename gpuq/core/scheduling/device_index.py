@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.booking import Booking
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.index import DeviceClass, device_class, latest_since
 from gpuq.core.state.reservation import Reservation
@@ -42,6 +43,8 @@ class DeviceIndex:
         """One device of each class."""
         self.reserved: dict[DeviceId, Reservation] = {}
         """The reservations by device."""
+        self.booked: dict[DeviceId, tuple[Booking, ...]] = {}
+        """The bookings of each device that are not over, the first to begin first."""
         self.unusable: Counter[Rule] = Counter()
         """How many devices admit no job whatever, by the rule."""
         self.revision = 0
@@ -74,6 +77,7 @@ class DeviceIndex:
         if touched or silent:
             self._renew(dict.fromkeys((*reversed(touched), *silent)), state, limits, now)
         self.reserve(state.reservations.values())
+        self._book(state.bookings.values(), now)
 
     def reserve(self, reservations: Iterable[Reservation]) -> None:
         """Replace the reservations by these. A device for which that is a change counts as changed."""
@@ -81,6 +85,16 @@ class DeviceIndex:
         if reserved != self.reserved:
             different = {d for d in {*reserved, *self.reserved} if reserved.get(d) != self.reserved.get(d)}
             self.reserved = reserved
+            self.mark_changed(different)
+
+    def _book(self, bookings: Iterable[Booking], now: float) -> None:
+        booked: dict[DeviceId, tuple[Booking, ...]] = {}
+        for booking in sorted(bookings, key=lambda one: (one.from_at, one.id)):
+            for device in booking.devices if booking.until_at > now else ():
+                booked[device] = (*booked.get(device, ()), booking)
+        if booked != self.booked:
+            different = {d for d in {*booked, *self.booked} if booked.get(d) != self.booked.get(d)}
+            self.booked = booked
             self.mark_changed(different)
 
     def mark_changed(self, devices: Iterable[DeviceId]) -> None:

@@ -199,9 +199,14 @@ class _ClassReason:
         best = self._context.candidates.best(self._job)
         if self._context.cache.of_class(self._class).needs is None:
             self._context.cache.unsettled.add(self._class)
-        if best is None and self._job.device_count == 1:
-            occupied = self._context.candidates.occupied(self._job, self._context.state.residents)
-            best = None if occupied is None else (occupied,)
+        if best is None:
+            one = self._context.candidates.booked(self._job)
+            if one is None and self._job.device_count == 1:
+                one = self._context.candidates.occupied(self._job, self._context.state.residents)
+            best = None if one is None else (one,)
+        for snapshot in best or ():
+            if self._context.may_be_booked_away(self._job, snapshot.device.id):
+                self._context.cache.unsettled.add(self._class)
         verdicts = (self._judge(snapshot.device.id) for snapshot in best or ())
         return next((verdict for verdict in verdicts if not verdict.admitted), None)
 

@@ -14,33 +14,38 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 
+from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Reserve
-from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
 
-_Need = tuple[int | None, int, int, DeviceConstraints | None]
-
 
 class Reservations:
     """The reservations of one pass. `given` are the devices that jobs got in this pass; it grows as the pass goes on."""
 
     def __init__(
-        self, state: State, cache: PassCache, limits: Limits, now: float, given: AbstractSet[DeviceId]
+        self,
+        state: State,
+        cache: PassCache,
+        limits: Limits,
+        now: float,
+        given: AbstractSet[DeviceId],
+        booked: BookedDevices,
     ) -> None:
+        self._booked = booked
         self._state, self._cache, self._limits, self._now, self._given = state, cache, limits, now, given
         self.by_job: dict[JobId, Reservation] = dict(state.reservations)
         # Owners for whose overdue jobs nothing is reserved.
         self.without: frozenset[str] = frozenset()
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
-        self._undrainable: set[_Need] = set()
+        self._undrainable: set[object] = set()
         if self.by_job:
             self._review()
 
@@ -111,7 +116,7 @@ class Reservations:
         durations = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
         if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
             return False
-        return _need(job) not in self._undrainable and self._cache.never_fits(job) is None
+        return self._need(job) not in self._undrainable and self._cache.never_fits(job) is None
 
     def _review(self) -> None:
         """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
@@ -129,7 +134,7 @@ class Reservations:
         if devices is not None:
             self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
         else:
-            self._undrainable.add(_need(job))
+            self._undrainable.add(self._need(job))
             if own is not None:
                 self._drop(job.id)
 
@@ -137,8 +142,15 @@ class Reservations:
         """Whether the device may be reserved for this job."""
         if job.constraints is not None and device not in self._cache.allowed(job.constraints):
             return False
+        if self._booked.refusal(job, device) is not None:
+            return False
         reservation = self._cache.device_index.reserved.get(device)
         return device not in self._given and (reservation is None or reservation.job == job.id)
+
+    def _need(self, job: Job) -> object:
+        """What decides on which devices the job could start once they are empty: where some are booked, its whole class."""
+        need = (job.declared_memory, job.device_count, job.host_count, job.constraints)
+        return (need, scheduling_class(job)) if self._cache.device_index.booked else need
 
     def _set(self, reservation: Reservation) -> None:
         self.by_job[reservation.job] = reservation
@@ -147,7 +159,3 @@ class Reservations:
     def _drop(self, job: JobId) -> None:
         del self.by_job[job]
         self._cache.device_index.reserve(self.by_job.values())
-
-
-def _need(job: Job) -> _Need:
-    return job.declared_memory, job.device_count, job.host_count, job.constraints

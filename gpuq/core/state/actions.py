@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.verdict import Verdict
@@ -82,4 +83,11 @@ class EndReservation:
     job: JobId
 
 
-Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive | Reserve | EndReservation
+@dataclass(frozen=True, slots=True)
+class EndBooking:
+    """The time of a booking is over: its devices are open to all jobs again."""
+
+    booking: BookingId
+
+
+Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive | Reserve | EndReservation | EndBooking

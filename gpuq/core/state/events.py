@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Account, Quota
@@ -84,6 +85,21 @@ class QuotaRemoved:
     """An admin removed the quota of an account."""
 
     account: Account
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookingMade:
+    """A booking was committed to the record."""
+
+    booking: Booking
+
+
+@dataclass(frozen=True, slots=True)
+class BookingCancelled:
+    """An authorised user cancelled a booking."""
+
+    booking: BookingId
     by: str
 
 
@@ -188,6 +204,8 @@ Event = (
     | HostForgotten
     | QuotaSet
     | QuotaRemoved
+    | BookingMade
+    | BookingCancelled
     | HostReported
     | Started
     | Exited

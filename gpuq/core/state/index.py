@@ -16,8 +16,11 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.state.quota import Account
 
-# Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements.
-SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None, int, DeviceConstraints | None]
+# Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements. Owner and time
+# limit count because of bookings.
+SchedulingClass = tuple[
+    str, str, bool, float | None, int | None, int, int | None, int, str, float | None, DeviceConstraints | None
+]
 # A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas, and the limit
 # of an array, hold for all jobs of a group alike.
 GroupKey = tuple[SchedulingClass, int, str, str | None, JobId | None]
@@ -229,7 +232,7 @@ def last_heartbeat(attempt: Attempt) -> float:
 def scheduling_class(job: Job) -> SchedulingClass:
     """The scheduling class of a job."""
     requirements = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices, job.host_count)
-    return (job.signature, job.sharing, job.alone, *requirements, job.constraints)
+    return (job.signature, job.sharing, job.alone, *requirements, job.owner, job.time_limit_s, job.constraints)
 
 
 def group_key(job: Job) -> GroupKey:

@@ -39,8 +39,8 @@ class Job:
     `had_partner`: whether the last attempt shared a device. `device_count` is the fewest devices it runs on, equally many of
     `host_count` hosts; with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so
     that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts. `constraints`: which
-    devices it may have; None for all. `array` is the array that it is a task of, of which at most `most_at_once` tasks have
-    devices at a time (None: any number).
+    devices it may have; None for all. `time_limit_s`: it is ended so long after its start; None: it may run on. `array` is the
+    array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number).
     """
 
     id: JobId
@@ -69,6 +69,7 @@ class Job:
     constraints: DeviceConstraints | None = None
     array: JobId | None = None
     most_at_once: int | None = None
+    time_limit_s: float | None = None
 
     @property
     def accounts(self) -> tuple[Account, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from gpuq.core.state.actions import (
     Action,
     Archive,
+    EndBooking,
     EndReservation,
     Launch,
     Requeue,
@@ -24,8 +25,11 @@ from gpuq.core.state.actions import (
     Stop,
 )
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
+    BookingCancelled,
+    BookingMade,
     CancelRequested,
     Event,
     Exited,
@@ -73,6 +77,8 @@ class State:
     served: dict[Account, Hours] = field(default_factory=dict)
     """Device-seconds that ended attempts had, by account and hour."""
     reservations: dict[JobId, Reservation] = field(default_factory=dict)
+    bookings: dict[BookingId, Booking] = field(default_factory=dict)
+    """Those that are to begin or last."""
     first_attempt: int = 1
     """The lowest number of a new attempt: see `WentBack`."""
     gang_ends: dict[JobId, Step] = field(default_factory=dict)
@@ -132,6 +138,10 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return changed
         case QuotaRemoved(account=account):
             return state.quotas.pop(account, None) is not None
+        case BookingMade(booking=booking):
+            return _book(state, booking)
+        case BookingCancelled(booking=booking_id) | EndBooking(booking=booking_id):
+            return state.bookings.pop(booking_id, None) is not None
         case HostReported():
             return _record_report(state, item, now)
         case Started():
@@ -238,6 +248,15 @@ def _reserve(state: State, reservation: Reservation) -> bool:
     if not job.spreads(state.devices[d] for d in reservation.devices):
         return False
     state.reservations[job.id] = reservation
+    return True
+
+
+def _book(state: State, booking: Booking) -> bool:
+    """Refused is one that another has a device of: the record, which made both, has lost the other's end."""
+    of_same_time = (one for one in state.bookings.values() if one.meets(booking.from_at, booking.until_at))
+    if any(not set(one.devices).isdisjoint(booking.devices) for one in of_same_time):
+        return False
+    state.bookings[booking.id] = booking
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import combinations
 
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId
@@ -43,6 +44,9 @@ def validate(state: State) -> None:
         _validate_promises(state, device)
     _validate_reservations(state)
     _validate_arrays(state)
+    for one, other in combinations(state.bookings.values(), 2):
+        apart = not one.meets(other.from_at, other.until_at) or set(one.devices).isdisjoint(other.devices)
+        assert apart, f"{one} and {other} have a device at the same time"
     assert state.index == rebuilt(state).index, "the index differs from one built from the state"
     for job_id in state.verdicts:
         assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
@@ -103,6 +107,7 @@ def rebuilt(state: State) -> State:
         quotas=dict(state.quotas),
         served={account: dict(hours) for account, hours in state.served.items()},
         reservations=dict(state.reservations),
+        bookings=dict(state.bookings),
         first_attempt=state.first_attempt,
         gang_ends=dict(state.gang_ends),
     )

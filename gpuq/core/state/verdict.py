@@ -28,6 +28,7 @@ class Rule(StrEnum):
     EXCLUSIVE = "Exclusive"
     FOREIGN_PROCESS = "ForeignProcess"
     UNSAFE_PAIR = "UnsafePair"
+    BOOKED = "Booked"
     RESERVED = "Reserved"
     NEVER_FITS = "NeverFits"
     NO_DEVICES = "NoDevices"

@@ -142,7 +142,8 @@ class _PreemptingPass:
         context, own = self._context, self._rank.waiting(job)
         hosts: dict[HostId, list[_Victim]] = {}
         for snapshot in context.snapshots:
-            if context.given(snapshot.device.id) or snapshot.reserved:
+            device = snapshot.device.id
+            if context.given(device) or snapshot.reserved or not context.may_have(job, device):
                 continue
             if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
                 continue

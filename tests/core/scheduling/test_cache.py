@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +19,12 @@ from gpuq.core.scheduling.needed_forecasts import ForecastTable, needed_forecast
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, Reserve, SetPendingReason
 from gpuq.core.state.attempt import Ending
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import (
+    BookingCancelled,
+    BookingMade,
     CancelRequested,
     Event,
     HoldRequested,
@@ -98,9 +102,9 @@ class World:
             )
             for host in range(self.rng.randint(1, 3))
         ]
-        self.forgets = seed % 2 == 1
+        self.forgets, self.books = seed % 2 == 1, seed // 2 % 2 == 0
         self.salt = 0
-        self.submitted = 0
+        self.submitted = self.booked = 0
         self.state = State()
 
     def answer(self, question: Question) -> Forecast:
@@ -115,6 +119,7 @@ class World:
             pairs=pairs,
             pairs_known=kind.random() < 0.7,
             duration_p50_s=kind.uniform(1, 300),
+            duration_p90_s=kind.choice((None, 30.0, 400.0)),
         )
 
     def _cost(self, rng: random.Random, beside: KindId) -> PairCost:
@@ -129,7 +134,7 @@ class World:
         for devices in list(self.hosts):
             if rng.random() < 0.8:
                 yield self._report(devices)
-        for _ in range(rng.choice((0, 0, 1, 3))):
+        for _ in range(rng.choice((0, 1, 2, 4))):
             self.submitted += 1
             array, most_at_once = {0: (91, 1), 1: (92, None)}.get(self.submitted % 9, (None, None))
             yield Submitted(
@@ -144,10 +149,11 @@ class World:
                     max_slowdown=rng.choice((None, None, 1.05)),
                     declared_memory=rng.choice((None, None, None, 30 * GIB, 100 * GIB)),
                     device_count=rng.choice((1, 1, 1, 2, 4)),
-                    constraints=rng.choice((None, None, *CONSTRAINTS)),
+                    constraints=rng.choice((None, None, None, *CONSTRAINTS)) if self.books else None,
                     preemptible=rng.random() < 0.5,
                     array=array,
                     most_at_once=most_at_once,
+                    time_limit_s=rng.choice((None, None, 20.0, 100.0)),
                 )
             )
         for attempt in list(self.state.attempts.values()):
@@ -164,6 +170,7 @@ class World:
         if rng.random() < 0.1:
             host = rng.choice(self.hosts)[0].host
             yield HostResumed(host, "ada") if host in self.state.drained else HostDrained(host, "ada", "maintenance")
+        yield from self._bookings()
         if self.forgets and rng.random() < 0.05:
             yield HostForgotten(rng.choice(self.hosts)[0].host, "ada")
         if rng.random() < 0.15:
@@ -172,6 +179,20 @@ class World:
             devices, hours = rng.choice((None, 1, 2, 4)), rng.choice((None, None, 0.02, 0.2))
             limits = Quota(account, running_devices=devices, device_hours=hours, window_s=3600.0)
             yield QuotaRemoved(account, "root") if rng.random() < 0.4 else QuotaSet(limits, "root")
+
+    def _bookings(self) -> Iterator[Event]:
+        rng = self.rng
+        if self.books and rng.random() < 0.1:
+            self.booked += 1
+            devices = rng.choice(self.hosts)
+            ids = tuple(sorted(device.id for device in rng.sample(devices, rng.randint(1, len(devices)))))
+            begins = self.now + rng.choice((0.0, 60.0, 200.0))
+            ends = begins + rng.choice((30.0, 300.0))
+            yield BookingMade(
+                Booking(BookingId(self.booked), rng.choice(("ada", "bob", "eve")), "ada", ids, begins, ends)
+            )
+        if self.state.bookings and rng.random() < 0.1:
+            yield BookingCancelled(rng.choice(list(self.state.bookings)), "ada")
 
     def _report(self, devices: tuple[Device, ...]) -> HostReported:
         rng = self.rng
@@ -202,6 +223,14 @@ def assert_allowed(state: State, launch: Launch) -> None:
     constraints = state.jobs[launch.attempt.id.job].constraints
     devices = [state.devices[device] for attempt in launch.attempts for device in attempt.devices]
     assert constraints is None or not any(map(constraints.unmet, devices))
+
+
+def assert_within_bookings(state: State, launch: Launch, now: float) -> None:
+    job = state.jobs[launch.attempt.id.job]
+    lasts_s = job.time_limit_s or launch.attempt.forecast.duration_p90_s or inf
+    for booking in state.bookings.values():
+        there = any(not set(attempt.devices).isdisjoint(booking.devices) for attempt in launch.attempts)
+        assert not there or booking.user == job.owner or now >= booking.until_at or now + lasts_s <= booking.from_at
 
 
 def compared(world: World, policy: str, passes: int, journal: Journal | None = None) -> list[Action]:
@@ -244,6 +273,7 @@ def compared(world: World, policy: str, passes: int, journal: Journal | None = N
             if isinstance(action, Launch):
                 assert_within_quotas(world.state, action)
                 assert_allowed(world.state, action)
+                assert_within_bookings(world.state, action, world.now)
         validate(world.state)
         done += decided[0]
     return done
@@ -289,7 +319,7 @@ def test_the_random_worlds_launch_refuse_and_reserve() -> None:
     assert {Launch, SetPendingReason, Reserve} <= kinds
     rules = {verdict.rule for a in done if isinstance(a, SetPendingReason) for verdict in (a.verdict,)}
     assert {Rule.SLOWDOWN_BUDGET, Rule.PREDICTED_LOAD, Rule.RESOURCES, Rule.NEVER_FITS} <= rules
-    assert {Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA, Rule.ARRAY_LIMIT} <= rules
+    assert {Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA, Rule.ARRAY_LIMIT, Rule.BOOKED} <= rules
     assert sum(isinstance(a, Launch) and a.attempt.had_partner for a in done) > 10
 
 

@@ -1,0 +1,83 @@
+"""Which jobs start on devices that a user has booked, and which make room."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuq.core.state.actions import EndBooking, Stop
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.booking import Booking, BookingId
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.events import BookingCancelled, BookingMade, Submitted
+from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.verdict import Rule
+from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
+from tests.support.playbook import Playbook
+
+
+def booked(begin: float, end: float = 1000.0, user: str = "ann", device: str = "gpu0") -> BookingMade:
+    return BookingMade(Booking(BookingId(1), user, user, (DeviceId(device),), begin, end))
+
+
+def played(*events: object, forecast_s: float | None = None) -> Playbook:
+    play = Playbook().forecast("kind", a_forecast(duration_p90_s=forecast_s))
+    return play.happen(a_report(a_device()), *events).settle()  # type: ignore[arg-type]
+
+
+def test_while_it_lasts_only_jobs_of_its_user_start() -> None:
+    play = played(booked(50), Submitted(a_job(1, owner="bob", time_limit_s=1.0)), Submitted(a_job(2, owner="ann")))
+    assert play.launched() == {2: "gpu0"}
+    assert play.reason(1) is Rule.BOOKED
+    verdict = play.verdict(1)
+    assert verdict is not None
+    assert dict(verdict.numbers) == {"booking": 1, "user": "ann", "from_at": 50, "until_at": 1000.0, "lasts_s": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "forecast_s", "starts"),
+    [(200.0, None, True), (200.1, None, False), (None, 200.0, True), (None, 300.0, False), (150.0, 300.0, True)],
+)
+def test_before_it_jobs_start_that_will_have_ended(
+    limit_s: float | None, forecast_s: float | None, starts: bool
+) -> None:
+    play = played(booked(300), Submitted(a_job(1, time_limit_s=limit_s)), forecast_s=forecast_s)
+    assert (1 in play.launched()) is starts
+
+
+def test_a_job_of_which_nothing_is_known_does_not_start_before_it() -> None:
+    play = played(booked(10_000, 20_000), Submitted(a_job(1)))
+    assert play.reason(1) is Rule.BOOKED
+    play.happen(BookingCancelled(BookingId(1), "ann")).settle()
+    assert play.launched() == {1: "gpu0"}
+
+
+def test_when_it_is_over_it_leaves_the_state_and_jobs_start() -> None:
+    play = played(booked(50, 150), Submitted(a_job(1)))
+    play.happen(a_report(a_device()), after=50).settle()
+    assert EndBooking(BookingId(1)) in play.done
+    assert (play.launched(), play.state.bookings) == ({1: "gpu0"}, {})
+
+
+def test_jobs_of_a_project_wait_only_where_their_own_user_has_none() -> None:
+    """Both are of one signature; the one that comes first must not keep the other from being tried."""
+    jobs = (Submitted(a_job(n, owner=owner, project="vision")) for n, owner in ((1, "bob"), (2, "ann")))
+    assert played(booked(50), *jobs).launched() == {2: "gpu0"}
+
+
+def test_another_device_is_used_meanwhile() -> None:
+    play = Playbook().happen(a_report(a_device(), a_device("gpu1")), booked(50))
+    play.happen(Submitted(a_job(1)), Submitted(a_job(2))).settle()
+    assert (play.launched(), play.reason(2)) == ({1: "gpu1"}, Rule.BOOKED)
+
+
+def test_when_it_begins_a_preemptible_job_makes_room_and_another_runs_on() -> None:
+    play = Playbook().happen(a_report(a_device(), a_device("gpu1")))
+    play.happen(Submitted(a_job(1, preemptible=True)), Submitted(a_job(2))).settle()
+    play.happen(a_start(1, at=100), a_start(2, at=100))
+    both = Booking(BookingId(1), "ann", "ann", (DeviceId("gpu0"), DeviceId("gpu1")), 120, 1000)
+    assert not any(isinstance(action, Stop) for action in play.happen(BookingMade(both)).settle().done)
+    play.happen(after=20).settle()
+    stops = [action for action in play.done if isinstance(action, Stop)]
+    assert stops == [Stop(AttemptId(JobId(1), 1), StopReason.PREEMPTED)]
+    play.happen(an_exit(1, Ending.STOPPED, 143)).settle()
+    assert (play.job_state(1), play.job_state(2)) == (JobState.PENDING, JobState.RUNNING)
