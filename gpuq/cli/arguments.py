@@ -27,6 +27,7 @@ _PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "co
 
 
 _HELP_COLUMN = 28
+_PAGE_LINES = 60
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -76,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         self._of_every_verb = self.add_argument_group("with every verb")
         add = self._of_every_verb.add_argument
         add("-h", "--help", action="help", help="show this page")
-        add("--help-all", action=_WholeHelp, nargs=0, help="explain every option in full, as the manual page does")
+        add("--help-all", action=_WholeHelp, nargs=0, help="explain every option in full, as its manual page")
         add("--json", action="store_true", help="print JSON, the same as the HTTP API's")
         address = "the gpuq to ask: http://HOST:PORT or unix:///PATH. Default: this user's."
         add("--host", metavar="URL", help=address)
@@ -121,7 +122,9 @@ class Parser(argparse.ArgumentParser):
                 formatter.add_text("\n".join(lines))
             formatter.end_section()
         formatter.add_text(self.epilog)
-        return formatter.format_help()
+        text = formatter.format_help()
+        too_long = not whole and text.count("\n") > _PAGE_LINES
+        return re.sub(r"\n\n(?=\S[^\n]*:\n)", "\n", text) if too_long else text  # no empty lines between groups
 
     def parse_args(self, args: Sequence[str], namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
         """As argparse's. While a shell completes the line, this writes the completions instead and ends the process."""

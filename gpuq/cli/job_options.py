@@ -41,8 +41,7 @@ gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
 _EPILOG = """\
 Options stand before the script; everything after it is the script's own.
 A .py file is run by --python, else by the active environment, a .venv beside
-it or here, or python3 on PATH. A script on standard input (-, or -- python -)
-goes along with the job, up to 1 MiB.
+it or here, or python3 on PATH. A script on standard input goes along.
 """
 _NOTIFY = (
     "send a message: end,fail:NAME. Of begin, end, fail, requeue and all; or `none`. NAME is a target of yours; "
@@ -119,7 +118,14 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
         metavar="NAME[=VALUE]",
         help="set a variable. NAME alone passes yours.",
     )
-    add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
+    add(
+        "--pass-env",
+        rare=True,
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="Pass variables that match, as in 'MY_*'.",
+    )
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     image = "run it in this image: an address, or a .sif file. By apptainer or podman, whichever the host has."
     add("--image", help=image)

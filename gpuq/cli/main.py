@@ -51,6 +51,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "split": ("split", "one OpenCL kernel on several devices: check, predict, run, search"),
     "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
     "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
+    "import": ("import_queue", "take over the jobs that wait in task-spooler or gflow"),
     "slurm-commands": ("slurm_commands", "write sbatch, srun, squeue, scancel … into a folder"),
     "version": ("version", "the version of this command and of the daemon"),
 }

@@ -155,7 +155,8 @@ def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> Non
     assert "gpuq.cli.verbs.queue" in loaded
     assert loaded & HEAVY == set()
     assert {name for name in loaded if name.startswith("gpuq.cli.")} == {
-        f"gpuq.cli.{name}" for name in ("main", "arguments", "client", "console", "job_labels", "verbs", "verbs.queue")
+        f"gpuq.cli.{name}"
+        for name in ("main", "arguments", "client", "console", "job_labels", "logins", "verbs", "verbs.queue")
     }
 
 
@@ -171,8 +172,11 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("submit", "--gpu", "1", "--", "true"), "no option `--gpu`. Did you mean `--gpus` or `--gpu-mem`?"),
-        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem`?"),
+        (
+            ("submit", "--gpu", "1", "--", "true"),
+            "no option `--gpu`. Did you mean `--gpus` or `--gpu-mem` or `--gpu-type`?",
+        ),
+        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem` or `--gpu-mem-min`?"),
         (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
         (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),
         (("queue", "-Z"), "unrecognized arguments: -Z.\n"),

@@ -26,8 +26,8 @@ def run(words: list[str]) -> int:
     """Write them. Raises BadInput where other programs of these names would be replaced."""
     parser = Parser(
         "slurm-commands",
-        "Write sbatch, srun, squeue, scancel, scontrol and sinfo into a folder: scripts that call\n"
-        "Slurm then use this gpuq, once the folder is first on their PATH.",
+        "Write sbatch, srun, squeue, scancel, scontrol and sinfo into a folder: scripts\n"
+        "that call Slurm then use this gpuq, once the folder is first on their PATH.",
     )
     parser.add_argument("folder", metavar="DIR", help="the folder; made if it is not there")
     options = parser.parse_args(words)
