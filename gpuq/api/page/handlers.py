@@ -18,7 +18,7 @@ from gpuq.api.page.templates import welcome
 from gpuq.errors import NotFound
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-FILES = ("page.js", "actions.js", "forms.js", "job.js", "welcome.js", "page.css", "icon.svg")
+FILES = ("page.js", "actions.js", "forms.js", "job.js", "timeline.js", "welcome.js", "page.css", "icon.svg")
 _FORM_BYTES = 1024
 
 

@@ -18,7 +18,7 @@ export const soon = () => {
 
 const refresh = async () => {
   waiting = null;
-  if (busy || document.hidden) return;
+  if (busy || document.hidden || document.body.classList.contains("dragging")) return;
   busy = true;
   last = Date.now();
   try {

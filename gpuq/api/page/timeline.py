@@ -1,4 +1,9 @@
-"""The page of the timeline: attempts as bars on their devices, stacked where they share, and what is predicted to come."""
+"""The page of the timeline: attempts as bars on their devices, stacked where they share, and what is predicted to come.
+
+Bars are links where they are wide enough; the narrow ones of a lane are one path for each strength of slowdown. Of more devices
+than fit, a row for each host says how many of its devices were in use. A part before and after the period is drawn too, so that
+it can be dragged.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,45 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import nlargest
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import Run
 from gpuq.api import visibility
-from gpuq.api.context import context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import ForecastView
 from gpuq.api.handlers.jobs import device_names
+from gpuq.api.identity import caller_of
 from gpuq.api.page.frame import page, strength
 from gpuq.api.page.templates import slowdown
-from gpuq.api.views import forecast_view
+from gpuq.api.usage import end_state
+from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import natural_order
-from gpuq.core.state.job import ENDED, JobId
+from gpuq.core.state.job import JobState
 from gpuq.messages.live import LiveView
 
 DEVICES_SHOWN = 100
-ATTEMPTS_SHOWN = 3000
+HOSTS_SHOWN = 200
+BARS = 600
+"""So many bars are links with a name, the widest ones."""
+ROWS = 300
+"""So many of them are in the table below."""
 FUTURE = 0.25
 """The part of the period that is still to come, where it ends later than now."""
+MARGIN = 25.0
+"""So many percent of the period are drawn before and after it."""
+LANE = 24
+UNITS = 1000
+"""So many units of a path are one percent."""
+_KEPT_S = 1.0
 _STARTS_SHOWN = 8
-_TICKS_S = (60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400)
+_LEAST = 0.15
+_LINK_FROM = 0.6
+_TICKS_S = (5, 10, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400, 91 * 86400)
 _TICKS = 8
+_CELLS = 300
 
 
 @dataclass(frozen=True)
@@ -49,12 +70,27 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class DeviceRow:
-    """A device and its lanes: attempts that overlap are in different ones."""
+class Row:
+    """A device and its lanes, in which no two bars overlap: the wide bars, and (class, path) of the others; `height` in pixels.
+
+    A row of a host has no lanes: its path is the share of its devices that were in use."""
 
     name: str
     kind: str
-    lanes: list[list[Bar]]
+    height: int
+    bars: list[tuple[float, Bar]] = field(default_factory=list)
+    paths: list[tuple[str, str]] = field(default_factory=list)
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The rows, how many devices were found, and the bars for the table."""
+
+    rows: list[Row]
+    found: int
+    hosts: int
+    listed: list[tuple[str, Bar]]
 
 
 @dataclass(frozen=True)
@@ -65,8 +101,8 @@ class Period:
     end: float
 
     def x(self, at: float) -> float:
-        """Percent of the period, within it."""
-        return round(min(100.0, max(0.0, 100 * (at - self.start) / (self.end - self.start))), 3)
+        """Percent of the period, from one margin to the other."""
+        return round(min(100.0 + MARGIN, max(-MARGIN, 100 * (at - self.start) / (self.end - self.start))), 3)
 
     def ticks(self) -> list[tuple[float, str]]:
         """Round local times, (percent, text)."""
@@ -74,9 +110,14 @@ class Period:
         step = next((step for step in _TICKS_S if span / step <= _TICKS), _TICKS_S[-1])
         offset = time.localtime(self.start).tm_gmtoff
         first = -((self.start + offset) // -step) * step - offset
-        form = "%H:%M" if step < 86400 else "%a %d %b"
-        moments = (first + step * number for number in range(_TICKS + 1))
-        return [(self.x(at), time.strftime(form, time.localtime(at))) for at in moments if at < self.end]
+        form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%a %d %b"
+        count = int(_TICKS * MARGIN / 100) + 1
+        moments = (first + step * number for number in range(-count, _TICKS + count + 1))
+        return [
+            (self.x(at), time.strftime(form, time.localtime(at)))
+            for at in moments
+            if -MARGIN < self.x(at) < 100 + MARGIN
+        ]
 
 
 async def timeline(request: web.Request) -> web.Response:
@@ -89,21 +130,15 @@ async def timeline(request: web.Request) -> web.Response:
     wanted = params.given(query.until)
     end = now + FUTURE * span if wanted is None else float(wanted)
     period = Period(end - span, end)
-    rows, cut = await context.read(_attempts, context.store, period)
     names = await device_names(context, live.view)
     devices = await context.read(context.devices)
-    named = sorted(
-        ((names.of(one.id), one) for one in devices), key=lambda pair: (pair[1].host, natural_order(pair[0]))
-    )
     word = query.device.casefold()
+    named = [(names.of(one.id), one) for one in devices]
     found = [(name, one) for name, one in named if word in f"{name} {one.host} {one.type}".casefold()]
-    bars: dict[str, list[Bar]] = defaultdict(list)
-    for job, attempt in rows:
-        sees = visibility.sees(request, job.record.owner)
-        bar = _bar(job, attempt, live.view, period, now, names.memory_of(attempt.devices), sees=sees)
-        for device in attempt.devices:
-            bars[device].append(bar)
-    shown = [DeviceRow(name, one.type, _lanes(bars[one.id])) for name, one in found[:DEVICES_SHOWN]]
+    found.sort(key=lambda pair: (pair[1].host, natural_order(pair[0])))
+    seen = None if visibility.sees_all(request) else caller_of(request).user
+    draw = partial(_draw, context, period, found, live.view, seen)
+    kept = await context.kept.get(("timeline", query, seen), draw, for_s=_KEPT_S)
     return await page(
         request,
         "timeline",
@@ -114,62 +149,117 @@ async def timeline(request: web.Request) -> web.Response:
         period=period,
         ticks=period.ticks(),
         now_x=period.x(now) if period.start < now < period.end else None,
-        rows=shown,
-        found=len(found),
-        cut=cut,
+        drawn=kept.value if kept else None,
         starts=_lanes(_starts(live.view, period, now))[:_STARTS_SHOWN],
+        margin=MARGIN,
+        units=UNITS,
     )
 
 
-def _attempts(store: Store, period: Period) -> tuple[list[tuple[JobRow, AttemptRow]], bool]:
-    """(attempts within the period with their jobs, whether there are more). Blocks."""
-    ended = store.finished_attempts(since=period.start, limit=ATTEMPTS_SHOWN + 1)
-    running = [attempt for attempt in store.live_attempts() if attempt.started_at is not None]
-    jobs = {row.id: row for row in (store.jobs(ids=[JobId(one.job) for one in running]) if running else [])}
-    together = [*ended[:ATTEMPTS_SHOWN], *((jobs[one.job], one) for one in running if one.job in jobs)]
-    within = [(job, one) for job, one in together if one.started_at is not None and one.started_at < period.end]
-    return within, len(ended) > ATTEMPTS_SHOWN
+def _draw(
+    context: ApiContext, period: Period, found: Sequence[tuple[str, Device]], live: LiveView | None, seen: str | None
+) -> Drawn:
+    """The rows of these devices. With `seen`, only that user's jobs have names."""
+    now, margin = context.now(), (period.end - period.start) * MARGIN / 100
+    runs = [run for run in context.runs.since(period.start - margin) if run.started_at < period.end + margin]
+    hosts = sorted({one.host for _, one in found})
+    if len(found) > DEVICES_SHOWN and len(hosts) > 1:
+        rows = _host_rows(hosts[:HOSTS_SHOWN], found, runs, period, now)
+        return Drawn(rows, len(found), len(hosts), [])
+    on: dict[str, list[Bar]] = defaultdict(list)
+    shown = found[:DEVICES_SHOWN]
+    ids = {one.id for _, one in shown}
+    for run in runs:
+        bar = _bar(run, live, period, now, sees=seen in (None, run.owner))
+        for device in run.devices:
+            if device in ids:
+                on[device].append(bar)
+    links = {
+        id(bar) for bar in nlargest(BARS, (bar for bars in on.values() for bar in bars), key=lambda bar: bar.width)
+    }
+    rows = [_row(name, one.type, _lanes(on[one.id]), links) for name, one in shown]
+    listed = [(name, bar) for name, one in shown for bar in on[one.id]]
+    return Drawn(rows, len(found), len(hosts), nlargest(ROWS, listed, key=lambda pair: pair[1].start))
 
 
-def _bar(  # noqa: PLR0913 - what a bar is drawn from
-    job: JobRow,
-    attempt: AttemptRow,
-    live: LiveView | None,
-    period: Period,
-    now: float,
-    memory: int | None,
-    *,
-    sees: bool,
-) -> Bar:
-    start, over = attempt.started_at or attempt.launched_at, attempt.ended_at
-    resident = live.resident(job.id) if live is not None and over is None else None
-    measured = resident.slowdown if resident else attempt.actual.slowdown if attempt.actual else None
-    name = (job.record.submission.name or " ".join(job.record.submission.command)) if sees else ""
+def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) -> Row:
+    bars, paths = [], defaultdict(list)
+    for number, lane in enumerate(lanes):
+        y = number * LANE + 2
+        for bar in lane:
+            if id(bar) in links and (bar.width >= _LINK_FROM or bar.fades):
+                bars.append((float(y), bar))
+                continue
+            x, width = round(bar.x * UNITS), round(bar.width * UNITS)
+            paths[f"bar-{bar.strength}"].append(f"M{x} {y + 10}h{width}")
+            if bar.remark:
+                paths["ended-badly"].append(f"M{x} {y + 18}h{width}")
+    height = max(1, len(lanes)) * LANE
+    return Row(name, kind, height, bars, [(name, "".join(parts)) for name, parts in paths.items()])
+
+
+def _host_rows(
+    hosts: Sequence[str], found: Sequence[tuple[str, Device]], runs: Iterable[Run], period: Period, now: float
+) -> list[Row]:
+    """A row for each host: the share of its devices that were in use, as a curve."""
+    of: dict[str, str] = {one.id: one.host for _, one in found}
+    counts: dict[str, int] = defaultdict(int)
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for _, one in found:
+        counts[one.host] += 1
+        kinds[one.host].add(one.type)
+    cells: dict[str, list[float]] = {host: [0.0] * _CELLS for host in hosts}
+    width = (100 + 2 * MARGIN) / _CELLS
+    for run in runs:
+        left, right = (period.x(at) + MARGIN for at in (run.started_at, run.ended_at or now))
+        first, last = int(left / width), min(_CELLS - 1, int(right / width))
+        for device in run.devices:
+            row = cells.get(of.get(device, ""), [])
+            for cell in range(first, last + 1) if row else ():
+                part = min(right, (cell + 1) * width) - max(left, cell * width)
+                row[cell] += max(0.0, part / width)
+    rows = []
+    for host in hosts:
+        points = []
+        for number, busy in enumerate(cells[host]):
+            y = round(LANE - 2 - (LANE - 4) * min(1.0, busy / counts[host]))
+            points.append(f"H{round((number * width - MARGIN) * UNITS)}V{y}")
+        edge = round((100 + MARGIN) * UNITS)
+        area = f"M{-round(MARGIN * UNITS)} {LANE - 2}{''.join(points)}H{edge}V{LANE - 2}Z"
+        rows.append(Row(f"{host} ({counts[host]})", ", ".join(sorted(kinds[host])), LANE, [], [("in-use", area)], host))
+    return rows
+
+
+def _bar(run: Run, live: LiveView | None, period: Period, now: float, *, sees: bool) -> Bar:
+    resident = live.resident(run.job) if live is not None and run.ended_at is None else None
+    measured = resident.slowdown if resident else run.actual.slowdown if run.actual else None
+    name = (run.name or "") if sees else ""
     text = "" if measured is None else slowdown(measured)
-    x, right = period.x(start), period.x(over if over is not None else now)
-    forecast = forecast_view((attempt.launch.get("attempt") or {}).get("forecast"), memory) or ForecastView()
-    remark = ""
-    if over is not None and attempt.exit_code != 0:
-        last = attempt.number == job.attempt and job.state in ENDED
-        remark = job.state.lower().replace("_", " ") if last else attempt.stop_reason or attempt.ending or ""
+    x, right = period.x(run.started_at), period.x(now if run.ended_at is None else run.ended_at)
+    state = None if run.ended_at is None else end_state(run)
+    remark = "" if state in (None, JobState.COMPLETED) else str(state).lower().replace("_", " ")
     return Bar(
-        job.id,
+        run.job,
         name,
-        " ".join(filter(None, (f"#{job.id}", text, f"({remark})" if remark else "", name[:40]))),
+        " ".join(filter(None, (f"#{run.job}", text, f"({remark})" if remark else "", name[:40]))),
         strength(measured),
         x,
-        round(max(right - x, 0.15), 3),
-        start,
-        over,
+        round(max(right - x, _LEAST), 3),
+        run.started_at,
+        run.ended_at,
         text,
         remark,
-        [] if over is not None else _fades(start, forecast, period, now),
+        []
+        if run.ended_at is not None
+        else _fades(run.started_at, (run.duration_p50_s, run.duration_p90_s), period, now),
     )
 
 
-def _fades(start: float, forecast: ForecastView, period: Period, now: float) -> list[tuple[str, float, float]]:
+def _fades(
+    start: float, predicted: tuple[float | None, float | None], period: Period, now: float
+) -> list[tuple[str, float, float]]:
     """From now to the median of the predicted end, and from there to the time within which nine in ten end."""
-    half, most = forecast.duration_p50_s, forecast.duration_p90_s
+    half, most = predicted
     if half is None or most is None:
         return []
     edges = [period.x(now), period.x(max(now, start + half)), period.x(max(now, start + most))]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from gpuq.core.state.job import JobId, JobState
@@ -251,3 +252,24 @@ async def test_a_quota_is_set_from_the_page(endpoint: Endpoint, browser: Browser
     [asked] = endpoint.store.requests(10)
     quota = asked.body["quota"]
     assert (asked.verb, quota["device_hours"], quota["window_s"]) == ("quota", 40.0, 604_800.0)
+
+
+async def test_the_timeline_is_dragged_and_zoomed_and_opens_no_job_by_that(
+    endpoint: Endpoint, browser: Browser
+) -> None:
+    await opened(endpoint, browser, "/timeline?hours=2")
+
+    def drag_and_zoom() -> None:
+        window = browser.find(".window")
+        before = float(str(browser.find(".pan").get_attribute("data-end")))
+        bar = browser.find("a[href='/jobs/44']")
+        ActionChains(browser.driver).click_and_hold(bar).move_by_offset(60, 0).move_by_offset(60, 0).release().perform()
+        browser.wait(lambda: "until=" in browser.driver.current_url)
+        moved = 7200 * 120 / window.size["width"]
+        browser.wait(lambda: abs(float(str(browser.find(".pan").get_attribute("data-end"))) - before + moved) < 60)
+        browser.wait(lambda: not browser.driver.execute_script("return document.querySelector('.pan').style.transform"))
+        window.send_keys("+")
+        browser.wait(lambda: browser.find(".pan").get_attribute("data-hours") == "1.0")
+        assert "/timeline" in browser.driver.current_url
+
+    await asyncio.to_thread(drag_and_zoom)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, record, row
@@ -277,3 +278,26 @@ async def test_the_administration_follows_the_role(endpoint: Endpoint) -> None:
         assert made["id"] in text
         for words in ("Set a quota", "/resume", "user ada"):
             assert words not in text
+
+
+async def test_more_devices_than_fit_are_shown_by_host(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    many = [
+        Device(DeviceId(f"GPU-{host}-{gpu}"), HostId(f"node{host}"), "nvml", "NVIDIA H100", 80 * 2**30, index=str(gpu))
+        for host in range(125)
+        for gpu in range(8)
+    ]
+    endpoint.store.set_devices(*endpoint.store.device_rows.values(), *many)
+    text = await page(endpoint, "/timeline")
+    for words in ("1,004 devices of 126 hosts", "rack-3 (4)", "node124 (8)"):
+        assert words in text, words
+    text = await page(endpoint, "/timeline?device=rack-3")
+    assert "#42 resnet50-imagenet" in text
+    assert "node1" not in text
+
+
+async def test_bars_that_are_too_narrow_for_links_are_drawn_all_the_same(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await raw(endpoint, "/timeline?hours=720")
+    assert '<path class="narrow bar-mild" d="M' in text
+    assert '<path class="narrow ended-badly" d="M' in text

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuq.api.contract.schema import ForecastView
 from gpuq.api.page.timeline import Bar, Period, _fades, _lanes
 
 
@@ -31,14 +30,13 @@ def test_bars_of_a_lane_never_overlap_and_none_is_lost(edges: list[tuple[float, 
 
 def test_what_is_to_come_fades_from_the_median_to_nine_in_ten() -> None:
     period = Period(0, 100)
-    forecast = ForecastView(duration_p50_s=60, duration_p90_s=90)
-    assert _fades(10, forecast, period, 50) == [("likely", 50, 20), ("fade", 70, 30)]
-    assert _fades(10, forecast, period, 80) == [("fade", 80, 20)], "beyond its median"
-    assert _fades(10, ForecastView(), period, 50) == []
+    assert _fades(10, (60, 90), period, 50) == [("likely", 50, 20), ("fade", 70, 30)]
+    assert _fades(10, (60, 90), period, 80) == [("fade", 80, 20)], "beyond its median"
+    assert _fades(10, (None, None), period, 50) == []
 
 
 @pytest.mark.parametrize("hours", [0.02, 1, 6, 24, 168, 720, 8784])
 def test_a_period_of_any_length_has_a_few_ticks_within_it(hours: float) -> None:
     ticks = Period(1.7e9, 1.7e9 + 3600 * hours).ticks()
-    assert 1 <= len(ticks) <= 9
-    assert all(0 <= at <= 100 for at, _ in ticks)
+    assert 1 <= sum(0 <= at <= 100 for at, _ in ticks) <= 9
+    assert all(-25 < at < 125 for at, _ in ticks)
