@@ -20,7 +20,7 @@ _MOST = 64
 
 def add_device_options(add: Callable[..., object]) -> None:
     """Add the options by the `add` of a group of a parser."""
-    add("--gpu-type", metavar="TYPE", help="only on these types, by words of their names: 'H100|A100'.")
+    add("--gpu-type", metavar="TYPE", help="only on these types: 'H100|A100'. Words of their names will do.")
     names = "On all these devices: gpu0 or node2:gpu3,node2:gpu4. With --gpus on so many of them."
     add("--device", rare=True, metavar="NAMES", help=names)
     least = "Only on devices with this much memory, as they are sold: 40G."

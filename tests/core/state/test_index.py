@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuq.core.state.actions import SetPendingReason
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.state.index import Index, latest_since, scheduling_class
 from gpuq.core.state.job import Job, JobId
@@ -28,7 +29,7 @@ def test_jobs_are_grouped_by_class_priority_and_owner() -> None:
     state = queue(a_job(1), a_job(2), a_job(3, priority=1), a_job(4, owner="bob"), a_job(5, kind="other"))
 
     assert groups(state) == [[1, 2], [3], [4], [5]]
-    assert len(state.index.classes) == 2, "priority and owner do not change what a device says to a job"
+    assert len(state.index.classes) == 3, "priority does not change what a device says to a job"
 
 
 def test_a_group_is_in_order_of_submission_whatever_the_order_of_arrival() -> None:
@@ -106,12 +107,15 @@ def test_an_index_rebuilt_from_the_state_is_the_same() -> None:
 
 def test_the_scheduling_class_is_the_forecast_and_the_wishes() -> None:
     job = a_job(1)
-    assert scheduling_class(job) == scheduling_class(a_job(2, owner="bob", priority=7, submitted_at=9.0))
+    assert scheduling_class(job) == scheduling_class(a_job(2, priority=7, submitted_at=9.0))
     for different in (
         {"signature": "other"},
         {"alone": True},
         {"max_slowdown": 1.5},
         {"device_count": 2},
         {"most_devices": 4},
+        {"constraints": DeviceConstraints(types=("a",))},
+        {"owner": "bob"},
+        {"time_limit_s": 60.0},
     ):
         assert scheduling_class(job) != scheduling_class(a_job(1, **different))
