@@ -109,11 +109,13 @@ class Gpuq:
         assert done.stdout.strip(), done.stderr
         return done.returncode, done.stdout.strip(), done.stderr
 
-    def output(self, job: str) -> list[str]:
+    def output(self, job: str, tasks: int = 1) -> list[str]:
         """As Slurm's; where a job ran on several hosts, a line that each of them printed counts once."""
-        record = self._site.job(int(job))
-        logs = [Path(attempt["log_path"]).read_text() for attempt in record["attempts"]]
-        return sorted({line for log in logs for line in log.splitlines()} if len(logs) > 1 else logs[0].splitlines())
+        lines: list[str] = []
+        for one in range(int(job), int(job) + tasks):
+            logs = [Path(attempt["log_path"]).read_text() for attempt in self._site.job(one)["attempts"]]
+            lines += {line for log in logs for line in log.splitlines()} if len(logs) > 1 else logs[0].splitlines()
+        return sorted(lines)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +164,7 @@ def test_a_script_gives_the_same_in_both(slurm: Slurm, gpuq: Gpuq, script: str) 
 def test_an_array_has_the_same_tasks_in_both(slurm: Slurm, gpuq: Gpuq) -> None:
     check("array.sh")
     there, here = (queue.sbatch("--wait", "array.sh") for queue in (slurm, gpuq))
-    assert (here[0], gpuq.output(here[1])) == (there[0], slurm.output(there[1])), (there[2], here[2])
+    assert (here[0], gpuq.output(here[1], tasks=4)) == (there[0], slurm.output(there[1])), (there[2], here[2])
 
 
 def test_a_job_waits_for_the_one_before_in_both(slurm: Slurm, gpuq: Gpuq, work: Path) -> None:
