@@ -49,10 +49,9 @@ def _job(job: Mapping[str, Any], environ: Mapping[str, str]) -> ImportedJob:
         "hold": job["state"] == "Hold" or None,
     }
     waits_for = job.get("depends_on_ids") or ([job["depends_on"]] if job.get("depends_on") else [])
+    stays = None if job.get("task_id") is None else "it is a task of an array there"
     if waits_for:
         stays = f"it waits for job {', '.join(map(str, waits_for))} there"
-    else:
-        stays = "it is a task of an array there" if job.get("task_id") is not None else None
     given = {name: value for name, value in fields.items() if value is not None}
     return ImportedJob(str(job["id"]), tuple(words), Path(job["run_dir"]), environ, given, stays)
 

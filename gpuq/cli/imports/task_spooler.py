@@ -33,8 +33,8 @@ def waiting() -> list[ImportedJob]:
         mine = [one for one in clients if row["rest"].endswith(" ".join(one[2]))]
         client = max(mine, key=lambda one: len(" ".join(one[2])), default=None)
         if client is None:
-            stays = "its process, which has its words, is not one of yours"
-            found.append(ImportedJob(row["id"], (row["rest"],), Path("/"), {}, stays=stays))
+            unknown = "its process, which has its words, is not one of yours"
+            found.append(ImportedJob(row["id"], (row["rest"],), Path("/"), {}, stays=unknown))
             continue
         clients.remove(client)
         _, pid, words, options = client

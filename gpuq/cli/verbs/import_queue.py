@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 
 from gpuq.cli import capture, console
@@ -41,7 +42,7 @@ def run(words: list[str]) -> int:
             ids += client.post("/api/v1/jobs", batch, key=new_key())["ids"]
     else:
         ids = []
-    new_ids = iter(ids or [None] * len(bodies))
+    new_ids: Iterator[int | None] = iter(ids or repeat(None))
     answer = [
         {"id": job.id, "command": job.words, "cwd": str(job.cwd), "stays": job.stays}
         | ({"job": next(new_ids)} if job.stays is None else {})
