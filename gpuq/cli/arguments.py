@@ -212,6 +212,12 @@ def add_ids(parser: Parser, *, optional: bool = False) -> None:
     parser.add_argument("ids", nargs="*" if optional else "+", metavar="ID", help=f"jobs: 42, 42-50, {_IN_WORDS}")
 
 
+def add_json_lines(parser: Parser, what: str) -> None:
+    """`--json-lines` beside `--json`: `options.json` is `lines` then. `what`: one of the things that the verb lists."""
+    option = f"print JSON, each {what} on a line of its own"
+    parser.add_argument("--json-lines", "--jsonl", dest="json", action="store_const", const="lines", help=option)
+
+
 def add_id(parser: Parser) -> None:
     """One job, as `gpuq.cli.job_ids` reads it."""
     parser.add_argument("id", metavar="ID", help=f"a job: its id, {_IN_WORDS}")

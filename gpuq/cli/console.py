@@ -47,7 +47,10 @@ def note(text: str) -> None:
 
 def show(options: argparse.Namespace, answer: Any, screen: Callable[[Any, int, bool], Iterable[str]]) -> None:
     """Write `answer` to stdout: as JSON with `--json`, else as the lines of `screen(answer, width, colour)`."""
-    if options.json:
+    if options.json == "lines":
+        for each in answer:
+            print_json_line(each)
+    elif options.json:
         print_json(answer)
     else:
         print("\n".join(screen(answer, terminal_width(), coloured(options.no_color))), flush=True)
@@ -58,6 +61,13 @@ def print_json(value: object) -> None:
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: object) -> None:
+    """Write JSON on one line to stdout, at once."""
+    import json
+
+    print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 # --- the terminal --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -321,3 +322,21 @@ def test_simulate_without_a_history_says_what_to_do_instead(gpuq: Command) -> No
     assert (done.code, done.out) == (2, "")
     assert "No job has run here yet" in done.err
     assert "gpuq simulate jobs.csv" in done.err
+
+
+def test_json_lines_have_a_job_or_a_device_each(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1), samples.job(2)], "next": None})
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert [json.loads(line)["id"] for line in gpuq("queue", "--json-lines").out.splitlines()] == [1, 2]
+    assert len(gpuq("gpus", "--jsonl").out.splitlines()) == len(samples.DEVICES)
+
+
+def test_waiting_writes_a_line_as_each_job_ends(gpuq: Command, api: FakeApi) -> None:
+    def jobs(*states: str) -> dict[str, Any]:
+        return {"jobs": [samples.job(number, state=state) for number, state in enumerate(states, 1)], "next": None}
+
+    late = {"jobs": [samples.job(1, state="FAILED", exit_code=3)], "next": None}
+    api.on("GET", "/api/v1/jobs", jobs("RUNNING", "COMPLETED"), late)
+    done = gpuq("wait", "1", "2", "--json-lines")
+    assert [json.loads(line)["id"] for line in done.out.splitlines()] == [2, 1]
+    assert done.code == 3

@@ -51,9 +51,14 @@ def note_end(job: Record) -> None:
 
 
 def wait(
-    client: HttpClient, ids: Sequence[int], timeout_s: float | None = None, retry: Retry | None = None
+    client: HttpClient,
+    ids: Sequence[int],
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    *,
+    note: Callable[[Record], object] = lambda _: None,
 ) -> list[Record] | None:
-    """The jobs in the order of `ids`, once all have ended; None after `timeout_s`."""
+    """The jobs in the order of `ids`, once all have ended; None after `timeout_s`. Calls `note` with each as it ends."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     open_ids, ended, pause = list(ids), dict[int, Record](), 0.05
     retry = retry or Retry()
@@ -61,6 +66,7 @@ def wait(
         for job in retry(partial(jobs_of, client, tuple(open_ids))):
             if settled(client, job):
                 ended[job["id"]] = job
+                note(job)
         open_ids = [job_id for job_id in open_ids if job_id not in ended]
         if not open_ids:
             break

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuq import format as fmt
 from gpuq.cli import console
-from gpuq.cli.arguments import Parser
+from gpuq.cli.arguments import Parser, add_json_lines
 from gpuq.cli.client import HttpClient, Record
 
 _BAR = 8
@@ -17,6 +17,7 @@ _SHORT_NAME = 8
 def run(words: list[str]) -> int:
     """List devices."""
     parser = Parser("gpus", "Devices, and who is on them.\nPROMISED: memory that its jobs may grow into.")
+    add_json_lines(parser, "device")
     options = parser.parse_args(words)
     devices: list[Record] = HttpClient.of(options).get("/api/v1/gpus")
     if options.json or devices:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels
-from gpuq.cli.arguments import Parser, add_ids
+from gpuq.cli.arguments import Parser, add_ids, add_json_lines
 from gpuq.cli.client import HttpClient, Record
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, WAITING, JobState
@@ -56,6 +56,7 @@ def run(words: list[str]) -> int:
         "expected 5 minutes ago at the latest, nine times in ten.",
     )
     add_ids(parser, optional=True)
+    add_json_lines(parser, "job")
     add = parser.add_argument
     every = f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)"
     add("-a", "--all", action="store_true", help=every)
