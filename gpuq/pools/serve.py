@@ -38,6 +38,10 @@ _LOOK_EVERY_S = 3.0
 _ASK_SLURM_EVERY_S = 30.0
 _INVITE_AGAIN_AFTER_S = 1800.0  # invitations count for an hour
 _WAIT_AFTER_FAILURE_S = 60.0
+_REQUEUED_WITHIN_S = 30.0
+# A pilot ends by itself if this process does not end it for so long.
+_WITHOUT_US_S = 300.0
+_IDLE = "the pilot is idle"
 _TIDY_EVERY_S = 3600.0
 _PAGE = 1000
 
@@ -53,6 +57,8 @@ class Pools:
     keep_s: float = 30 * 86_400.0
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
+    _idle_since: dict[str, float] = field(default_factory=dict)
+    _gone_since: dict[str, float] = field(default_factory=dict)
     _quiet_until: dict[str, float] = field(default_factory=dict)
 
     def turn(self) -> None:
@@ -92,6 +98,8 @@ class Pools:
             own = [device for device in devices if device["host"] == pilot.name]
             idle = sum(not device["residents"] for device in own) if joined else None
             seen.append(plan.Allocation(pilot.slurm_job, pilot.name, idle))
+            if joined:
+                self._end_if_idle(one, pilot, hosts[pilot.name])
         decided = plan.plan(one, waiting, seen, self._hours_used(one))
         self.slurm.cancel(decided.cancel)
         for _ in range(decided.request):
@@ -102,6 +110,19 @@ class Pools:
                 self._quiet_until[one.name] = self.clock() + _WAIT_AFTER_FAILURE_S
                 log.warning("pool %s: %s %s", one.name, error.message, error.fix)
                 return
+
+    def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any]) -> None:
+        """End a pilot that has had no job for the pool's `idle_s`. Its host is drained first, and looked at again: a job that was
+        just sent there runs."""
+        if host["jobs"]:
+            self._idle_since.pop(pilot.name, None)
+            if host["drained"] == _IDLE:
+                self.client.post(f"/api/v1/hosts/{pilot.name}/resume")
+        elif host["drained"] == _IDLE:
+            log.info("pilot %s had no job for %.0f s and ends", pilot.name, one.idle_s)
+            self.slurm.cancel([pilot.slurm_job])
+        elif self.clock() >= self._idle_since.setdefault(pilot.name, self.clock()) + one.idle_s:
+            self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
 
     def _request(self, one: Pool) -> None:
         name = f"{one.name}-{secrets.token_hex(3)}"
@@ -123,7 +144,7 @@ class Pools:
             fingerprint=invited["fingerprint"],
             host=name,
             secret=invited["secret"],
-            idle_s=one.idle_s,
+            idle_s=one.idle_s + _WITHOUT_US_S,
             gpus=one.gpus,
         )
         write_private(self.home.pilots / name / "order.json", msgspec.json.encode(order))
@@ -160,6 +181,9 @@ class Pools:
             if host is None:
                 self._note_failure(pilot, _tail(folder / "slurm.out"))
             elif host["jobs"]:
+                # A job that was sent there and never started goes back to the queue by itself within this time.
+                if self.clock() < self._gone_since.setdefault(pilot.name, self.clock()) + _REQUEUED_WITHIN_S:
+                    return
                 self.client.post(f"/api/v1/hosts/{pilot.name}/lost")
                 return  # the host is forgotten at a later look, when its jobs have ended
             self.client.post(f"/api/v1/hosts/{pilot.name}/forget")

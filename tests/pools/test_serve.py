@@ -60,12 +60,16 @@ class FakeApi:
         assert path == "/api/v1/jobs"
         return {"jobs": [{"share": "auto", "gpus": 1, "forecast": None}] * self.waiting}
 
-    def post(self, path: str) -> Any:
+    def post(self, path: str, body: dict[str, str] | None = None) -> Any:
         *_, name, verb = path.split("/")
         match verb:
             case "add":
                 self.invited.append(name)
                 return {"main": "login:1", "fingerprint": "f", "secret": f"secret {len(self.invited)}"}
+            case "drain":
+                self.hosts[name]["drained"] = (body or {})["why"]
+            case "resume":
+                self.hosts[name]["drained"] = None
             case "lost":
                 self.hosts[name]["jobs"] = []
             case "forget":
@@ -75,7 +79,7 @@ class FakeApi:
         return {}
 
     def join(self, name: str, *jobs: int) -> None:
-        self.hosts[name] = {"name": name, "state": "ok", "devices": 1, "jobs": list(jobs)}
+        self.hosts[name] = {"name": name, "state": "ok", "devices": 1, "jobs": list(jobs), "drained": None}
 
 
 class Site:
@@ -141,6 +145,8 @@ def test_the_jobs_of_a_pilot_that_ended_without_notice_are_ended_and_its_host_is
     site.look()
     assert site.api.hosts[name]["jobs"] == [7], "it reports, so it runs"
     site.api.hosts[name]["state"] = "silent"
+    site.look()
+    assert site.api.hosts[name]["jobs"] == [7], "one that was never started would be queued again"
     site.look()
     assert site.api.hosts[name]["jobs"] == []
     site.look()
@@ -231,3 +237,25 @@ def test_the_logs_of_a_pilot_are_kept_for_a_month_and_nothing_else_of_it(site: S
     site.now = time.time() + 31 * 86_400
     site.look()
     assert not (site.home.pilots / name).exists()
+
+
+def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Site) -> None:
+    site.api.waiting = 1
+    site.look()
+    (name,) = site.pilots
+    site.api.join(name)
+    site.api.waiting = 0
+    site.look()
+    site.look(after_s=590)
+    assert site.api.hosts[name]["drained"] is None
+    site.look(after_s=20)
+    assert site.api.hosts[name]["drained"]
+    site.api.hosts[name]["jobs"] = [8]
+    site.look(after_s=3)
+    assert site.api.hosts[name]["drained"] is None
+    assert site.slurm.there
+    site.api.hosts[name]["jobs"] = []
+    site.look(after_s=3)
+    site.look(after_s=601)
+    site.look(after_s=3)
+    assert site.slurm.there == {}

@@ -87,7 +87,7 @@ def test_a_pool_that_slurm_would_refuse_is_refused_in_slurms_words(user: User) -
 
 
 def test_two_commands_run_a_job_in_an_allocation_that_ends_when_it_is_idle(user: User) -> None:
-    options = ("--gpus", "2", "--max", "2", "--idle", "5s", "--time", "10m")
+    options = ("--gpus", "2", "--max", "2", "--idle", "20s", "--time", "10m")
     added = user.gpuq("pool", "add", "slurm", *options, "--", f"--export={user.emulated}")
     assert added.returncode == 0, added.stderr
     job = user.submit(1)
@@ -104,7 +104,7 @@ def test_a_job_that_may_start_again_does_so_when_its_allocation_is_cancelled(use
     wait_for(lambda: (user.state(job), user.state(other)) == ("RUNNING", "RUNNING"), 90)
     user.cluster.run("scancel", *user.pilots())
     wait_for(lambda: user.state(other) == "NODE_FAIL", 60)
-    wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 120)  # type: ignore[index]
+    wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 300)  # type: ignore[index]
     assert user.gpuq("cancel", job).returncode == 0
 
 
@@ -112,7 +112,7 @@ def test_a_pilot_that_dies_without_notice_loses_no_job(user: User) -> None:
     job = user.submit(600, "--requeue")
     wait_for(lambda: user.state(job) == "RUNNING", 90)
     user.cluster.run("scancel", "--signal=KILL", "--full", *user.pilots())
-    wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 150)  # type: ignore[index]
+    wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 300)  # type: ignore[index]
 
 
 def test_the_pilots_of_a_pool_that_is_removed_end(user: User) -> None:
