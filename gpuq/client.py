@@ -50,6 +50,11 @@ class JobOptions(TypedDict, total=False):
     device: str
     constraint: str
     time: int | str
+    after: str | int | Sequence[str | int]
+    begin: str
+    singleton: bool
+    retry: str | int | Sequence[str]
+    requeue_on_timeout: bool
     hold: bool
     requeue: bool
     deadline: str
@@ -113,7 +118,7 @@ class Client:
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
-        return self.job(submit_one(self._http, submission(command, options)))
+        return self.job(submit_one(self._http, submission(command, options, self._host)))
 
     def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[JobInfo]:
         """A job for each combination of the grid's values, which take the place of `{key}` in the command's words.
@@ -123,7 +128,7 @@ class Client:
         """
         bodies: list[dict[str, Any]] = []
         for words in combinations(command, grid):
-            bodies.append(body := submission(words, options))
+            bodies.append(body := submission(words, options, self._host))
             if "snapshot" in body:  # all are the same files, also if one is edited meanwhile
                 options = {**options, "from_snapshot": body["snapshot"]["key"]}
         return self.jobs(self.submit_all(bodies))
@@ -139,7 +144,7 @@ class Client:
 
     def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
         """What gpuq expects of such a job, as `gpuq predict --json`, without queueing it."""
-        answer: dict[str, Any] = self._http.post("/api/v1/predict", submission(command, options))
+        answer: dict[str, Any] = self._http.post("/api/v1/predict", submission(command, options, self._host))
         return answer
 
     def job(self, job_id: int) -> JobInfo:
@@ -362,12 +367,14 @@ async def _in_thread(call: Callable[P, T], /, *arguments: P.args, **keywords: P.
         raise
 
 
-def submission(command: Sequence[Word], options: JobOptions) -> dict[str, Any]:
-    """The body of `POST /api/v1/jobs` for these words and keywords. Raises BadInput, also for a keyword that is no option."""
+def submission(command: Sequence[Word], options: JobOptions, host: str | None = None) -> dict[str, Any]:
+    """The body of `POST /api/v1/jobs` for these words and keywords; jobs that `after` names are looked up at `host`. Raises
+    BadInput, also for a keyword that is no option."""
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
     values = parser.parse_args(job_options.in_files(parser, words, verbatim=False))
+    values.host = host
     for name, value in options.items():
         if name in {"json", "host", "no_color"} or not hasattr(values, name):
             raise BadInput(
@@ -383,10 +390,10 @@ def _as_typed(name: str, value: object) -> object:
         return [f"{variable}={text}" for variable, text in value.items()]
     if value is None or isinstance(value, bool):
         return value
-    if name in {"notify", "module"} and isinstance(value, str):
-        return [value]
+    if name in {"notify", "module", "after", "retry"} and isinstance(value, str | int):
+        return [str(value)]
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(value)
+        return [str(one) for one in value]
     return str(value)
 
 

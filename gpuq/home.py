@@ -41,8 +41,13 @@ class Home:
         values = os.environ if environ is None else environ
         if values.get("GPUQ_HOME"):
             return cls(Path(values["GPUQ_HOME"]).expanduser().absolute())
-        state = values.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-        return cls(Path(state) / "gpuq")
+        state = values.get("XDG_STATE_HOME")
+        return cls(Path(state) / "gpuq") if state else cls.of_user(str(Path.home()))
+
+    @classmethod
+    def of_user(cls, folder: str) -> Home:
+        """The usual home of a user whose own folder this is."""
+        return cls(Path(folder, ".local", "state", "gpuq"))
 
     @property
     def settings_file(self) -> Path:
@@ -58,6 +63,11 @@ class Home:
     def token_file(self) -> Path:
         """The bearer token for callers over TCP."""
         return self.root / "token"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What jobs keep from one attempt to the next, a folder for each; gpuq removes those that are empty."""
+        return self.root / "checkpoints"
 
     @property
     def order_key_file(self) -> Path:

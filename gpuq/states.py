@@ -30,4 +30,5 @@ WAITING = frozenset({JobState.PENDING, JobState.HELD})
 ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.COMPLETING})
 ENDED = frozenset(JobState) - WAITING - ACTIVE
 # Jobs that ended in these may wait again at once: after a lack of memory beside a partner, a preemption, the loss of a host.
+# Where `--retry` starts a job again after FAILED or TIMEOUT, this is recorded together with its end.
 MAY_REQUEUE = frozenset({JobState.OUT_OF_MEMORY, JobState.PREEMPTED, JobState.NODE_FAIL})

@@ -158,6 +158,7 @@ def job_view(
         snapshot_folder=asked.snapshot.folder if asked.snapshot else None,
         snapshot_taken_from=asked.snapshot.taken_from if asked.snapshot else None,
         signal=asked.signal,
+        signal_before_s=asked.signal_before_s,
         environment=sorted(asked.env),
         umask=asked.umask,
         declared_memory_bytes=asked.gpu_memory,
@@ -172,6 +173,8 @@ def job_view(
         preemptible=asked.preemptible,
         blink=asked.blink,
         alone=row.alone,
+        retried=list(row.waits.retried),
+        raised_memory_bytes=None if row.waits.memory == asked.gpu_memory else row.waits.memory,
         attempts=[attempt_view(attempt, names) for attempt in attempts],
     )
 
@@ -234,6 +237,11 @@ def _line(
         "partners": list(resident.partners) if resident else [],
         "exit_code": decisive.exit_code if decisive else None,
         "log_path": last.log_path if last else None,
+        "after": list(asked.after),
+        "retry": list(asked.retry),
+        "singleton": asked.singleton,
+        "begin_at": rfc3339_or_none(asked.begin_at),
+        "begin_at_unix": asked.begin_at,
         "snapshot": asked.snapshot.key if asked.snapshot else None,
         "live": resident.numbers if resident else None,
         "position": position,

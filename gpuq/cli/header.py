@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpuq.cli import console, device_options
+from gpuq.cli import console, dependencies, device_options
 from gpuq.cli.quantities import whole
 from gpuq.errors import BadInput
 
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 64 * 1024
 _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
+_SIGNAL = re.compile(r"(?:B:)?([A-Za-z]+[12]?|[0-9]+)(?:@([0-9]+))?")
+_NUMBERED = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _GRES = re.compile(r"gpu(?::(?![0-9]+$)([A-Za-z0-9_.-]+))?(?::([0-9]+))?")
-# A job that ignored these would be another one.
-_NEEDED = {
-    "dependency": "gpuq has no dependencies",
-    "begin": "gpuq has no delayed start",
-}
 
 
 def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
@@ -81,11 +78,6 @@ def _lines(script: Path) -> Iterator[tuple[int, str, str]]:
 def translated(words: list[str]) -> tuple[list[str], list[str]]:
     """(words for gpuq's parser, words without effect) of one line of `#SBATCH`. Raises BadInput."""
     values, unknown = _slurms_options().parse_known_args(words)
-    for name, why in _NEEDED.items():
-        if getattr(values, name) is not None:
-            raise BadInput(
-                f"`--{name}` is more than gpuq can do: {why}.", fix="Take the line out, or submit with Slurm."
-            )
     type_, _, gpus = (values.gpus or values.gpus_per_node or "").rpartition(":")
     if values.gres:
         wanted = _GRES.fullmatch(values.gres)
@@ -112,8 +104,11 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
         ("--constraint", values.constraint),
         ("--array", values.array),
         ("--priority", None if values.nice is None else str(-values.nice)),
+        ("--begin", values.begin),
     ):
         found += [] if value is None else [f"{option}={value}"]
+    found += [] if values.signal is None else [f"--signal={_signal(values.signal)}"]
+    found += [] if values.dependency is None else dependencies.of_slurm(values.dependency)
     return found + [f"--{name}" for name in ("hold", "requeue", "exclusive") if getattr(values, name)], unknown
 
 
@@ -148,6 +143,15 @@ def _tasks_per_host(tasks: str | None, per_host: str | None, hosts: str | None) 
     return all_tasks // int(hosts or "1")
 
 
+def _signal(text: str) -> str:
+    """Ours for Slurm's `[B:]USR1[@60]`. Here each process that listens for the signal gets it, the script among them. Raises
+    BadInput."""
+    match = _SIGNAL.fullmatch(text)
+    if match is None:
+        raise BadInput(f"`--signal={text}` is more than gpuq can do.", fix="Write USR1@60: a signal, and seconds.")
+    return f"{_NUMBERED.get(match[1], match[1])}@{match[2] or 60}"
+
+
 class _SlurmsOptions(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message.removeprefix('argument ')}.", fix="Write it as sbatch takes it.")
@@ -172,6 +176,7 @@ def _slurms_options() -> argparse.ArgumentParser:
     add("--dependency", "-d")
     add("--begin", "-b")
     add("--nodes", "-N")
+    add("--signal")
     add("--nodelist", "-w")
     add("--exclude", "-x")
     add("--constraint", "-C")

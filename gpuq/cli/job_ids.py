@@ -1,4 +1,7 @@
-"""Jobs as users name them: `42`, `42-50`, `42,44`, `@` for the job submitted last, `@~1` for the one before, or a job's name."""
+"""Jobs as users name them: `42`, `42-50`, `42,44`, `@` for the job submitted last, `@~1` for the one before, or a job's name.
+
+`@-1` counts from the end, as Python does: it is the last one, as `@` is, and `@-2` the one before.
+"""
 
 from __future__ import annotations
 
@@ -33,27 +36,29 @@ def several(client: HttpClient, words: Sequence[str]) -> list[int]:
     return list(ids)
 
 
-def ranges(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -> list[tuple[int, int]]:
+def ranges(client: HttpClient | None, words: Sequence[str], *, only_one: bool = False) -> list[tuple[int, int]]:
     """(first, last) id of each part of these words. Raises BadInput and NotFound.
 
-    `only_one`: a name that several unfinished jobs have is refused; for verbs that change jobs.
+    `client` may be None for words that are all numbers. `only_one`: a name that several unfinished jobs have is refused; for
+    verbs that change jobs.
     """
     found = []
     for part in (part.strip() for word in words for part in word.split(",")):
         if re.fullmatch(r"[0-9-]*", part):
             found += parse_ranges([part])
         else:
+            assert client is not None, "names of jobs are looked up"
             job = _nth(client, part) if part.startswith("@") else _named(client, part, only_one=only_one)
             found.append((job, job))
     return found
 
 
 def _nth(client: HttpClient, text: str) -> int:
-    match = re.fullmatch(r"@(?:~([0-9]{1,4}))?", text)
+    match = re.fullmatch(r"@(?:~([0-9]{1,4})|-([1-9][0-9]{0,3}))?", text)
     if match is None:
-        fix = "Write @ for the job submitted last, and @~1 for the one before it."
+        fix = "Write @ or @-1 for the job submitted last, and @~1 or @-2 for the one before it."
         raise BadInput(f"`{text}` is not a job id.", fix=fix)
-    place = int(match[1] or 0)
+    place = int(match[2]) - 1 if match[2] else int(match[1] or 0)
     for index, job in enumerate(_own(client, limit=min(_PAGE, place + 1))):
         if index == place:
             return int(job["id"])

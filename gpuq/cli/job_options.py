@@ -18,10 +18,10 @@ from typing import Any
 
 from gpuq import notify_file
 from gpuq.array import check_placeholders
-from gpuq.cli import capture, console, device_options, header, piped, project
+from gpuq.cli import capture, console, dependencies, device_options, header, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
-from gpuq.cli.client import sends_notifications
-from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
+from gpuq.cli.client import HttpClient, sends_notifications
+from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -33,6 +33,9 @@ _MOST_GPUS = 64
 _LONGEST = {"name": 200, "project": 200, "kind": 400}
 # The signals of `gpuq.messages.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
+# A job that is done in slices of its time limit may have many. One that never ends by itself must not run for ever.
+_TIMEOUTS = 100
 
 _USAGE = """\
 gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
@@ -98,14 +101,22 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add = parser.group("when it runs", all_rare=named)
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
     add("-p", "--priority", metavar="N", help="-1000 to 1000, higher goes first. Default: 0.")
+    after = "after jobs that end so: ok:12 (succeeded), any:@, fail:NAME"
+    add("--after", action="append", default=[], metavar="JOBS", help=after)
+    add("--begin", metavar="WHEN", help="not before: 22:00, now+1hour, 2026-07-01T08:00")
+    add("--singleton", rare=True, action="store_true", help="After all your earlier jobs of its name.")
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
+    retry = "start again after such an end, so often at most: oom:2,node:5,exit=75:3, or N for any"
+    add("--retry", action="append", default=[], metavar="RULES", help=retry)
+    timeout = f"Queue again at its time limit, {_TIMEOUTS} times at most. Same as --retry timeout:{_TIMEOUTS}."
+    add("--requeue-on-timeout", rare=True, action="store_true", help=timeout)
     add("--preemptible", action="store_true", help="may be stopped for others. It saves its work on a signal.")
     add(
         "--signal",
         rare=True,
-        metavar="NAME",
-        help="The signal to save its work on: USR1. Default: TERM; makes it preemptible.",
+        metavar="NAME[@SECONDS]",
+        help="The signal to save its work on: USR1, which makes it preemptible. USR1@120 comes 120 s before its time limit.",
     )
     add("--deadline", rare=True, metavar="WHEN", help="Wanted by then: 8h from now, or 2026-07-01T08:00 (local time).")
 
@@ -194,6 +205,8 @@ def submission(
             "SLURM_JOB_NAME": options.name or Path(words[0]).name,
         }
     constraints = device_options.constraints(options)
+    # Kept, so that what `@` and names stand for is looked up once for all submissions with these options.
+    options.after = dependencies.parse(options.after, lambda: HttpClient.of(options))
     script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
@@ -211,11 +224,15 @@ def submission(
         **_places(options.gpus, options.hosts, constraints or {}),
         "constraints": constraints,
         "time_limit_s": _read("--time", options.time, parse_duration),
+        "after": options.after or None,
+        "begin_at": _read("--begin", options.begin, lambda text: parse_begin(text, time.time())),
+        "singleton": options.singleton or None,
+        "retry": _retry(options.retry, options.requeue_on_timeout) or None,
         "hold": options.hold,
         "requeue_on_node_fail": options.requeue,
         "deadline_at": _read("--deadline", options.deadline, lambda text: parse_moment(text, time.time())),
-        "preemptible": options.preemptible or options.signal is not None or None,
-        "signal": _signal(options.signal),
+        "preemptible": options.preemptible or (options.signal is not None and "@" not in options.signal) or None,
+        **_signal(options),
         "blink": options.blink or None,
         "notify": notify_file.option(options.notify, os.environ),
         "stdin": command.stdin,
@@ -361,14 +378,45 @@ def _places(gpus: str | None, hosts: str | None, constraints: dict[str, Any]) ->
     return {**asked, "hosts": count}
 
 
-def _signal(name: str | None) -> str | None:
-    if name is None:
-        return None
+def _retry(words: list[str], on_timeout: bool) -> list[str]:
+    """The rules for retries, as the API takes them. Raises BadInput."""
+    found: dict[str, str] = {}
+    for part in (part.strip() for word in words for part in word.split(",")):
+        rule = re.fullmatch(r"(?:(oom|node|timeout|any|exit=([0-9]{1,3})):)?([1-9][0-9]{0,3})", part)
+        cause = (rule[1] or "any") if rule else ""
+        if rule is None or (rule[2] and not 1 <= int(rule[2]) <= 255):
+            raise BadInput(
+                f"--retry `{part}` is not an end and a number of retries.",
+                fix="Write oom:2, node:5, timeout:20, exit=75:3 or any:1, up to 9999 each; 3 alone is any:3.",
+            )
+        if cause in found:
+            raise BadInput(f"--retry has two numbers for `{cause}`.", fix="Leave one of them out.")
+        found[cause] = f"{cause}:{rule[3]}"
+    if on_timeout:
+        found.setdefault("timeout", f"timeout:{_TIMEOUTS}")
+    return list(found.values())
+
+
+def _signal(options: argparse.Namespace) -> dict[str, str | float | None]:
+    """The fields for --signal: `USR1` is for a preemption, `USR1@120` also for the time limit, so many seconds before it. Raises
+    BadInput."""
+    if options.signal is None:
+        return {}
+    name, at, before = options.signal.partition("@")
     full = "SIG" + name.upper().removeprefix("SIG")
     if full not in _SIGNALS:
         short = ", ".join(signal.removeprefix("SIG") for signal in _SIGNALS)
         raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
-    return full
+    if not at:
+        return {"signal": full}
+    seconds = whole("--signal NAME@", before, 1, 10**6)
+    limit = _read("--time", options.time, parse_duration)
+    if limit is None:
+        _warn(f"--signal {options.signal} counts back from the time limit, and there is none; --time sets one")
+    elif seconds is not None and seconds >= limit:
+        fix = "Name fewer seconds, or a longer limit."
+        raise BadInput(f"--signal {options.signal} is no later than the start: the time limit is {limit:g} s.", fix=fix)
+    return {"signal": full, "signal_before_s": seconds}
 
 
 def _read(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:

@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "submit": ("submit", "queue a script or a command"),
     "run": ("run", "submit, follow the output, exit with the job's code"),
     "queue": ("queue", "list waiting and running jobs"),
+    "graph": ("graph", "which jobs wait for which"),
     "show": ("show", "all facts about one job"),
     "explain": ("explain", "why a job runs where it runs, or why it waits"),
     "predict": ("predict", "what gpuq expects of a job, before submitting it"),

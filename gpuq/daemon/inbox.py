@@ -10,15 +10,16 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from msgspec import UnsetType
 
-from gpuq.adapters.store.contract import Request, Store
+from gpuq.adapters.store.contract import Request, Selection, Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import (
     BookingCancelled,
@@ -36,7 +37,7 @@ from gpuq.core.state.events import (
     ReleaseRequested,
     Submitted,
 )
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import ENDED, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota
 from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
@@ -183,14 +184,30 @@ def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord
         places = range(array.record.job_count)
         jobs[array.id] = {JobId(array.id + place): queued_task(array.record, array.id, place) for place in places}
     records = {job: record for those in jobs.values() for job, record in those.items()}
-    return requests, records, [event for request in requests for event in _events_of(request, jobs)]
+    submissions = {job: [to_core(one, record) for one, record in those.items()] for job, those in jobs.items()}
+    # What the record has as ended now is not in the state any more, and nothing leaves the state before these events are applied.
+    after = {dependency for those in submissions.values() for job in those for dependency in job.after}
+    ended = ended_among(store, after)
+    submitted_jobs = {
+        job: [replace(one, after=left_of(one.after, ended)) if one.after else one for one in those]
+        for job, those in submissions.items()
+    }
+    return requests, records, [event for request in requests for event in _events_of(request, submitted_jobs)]
 
 
-def _events_of(request: Request, jobs: Mapping[JobId, Mapping[JobId, JobRecord | QueuedRecord]]) -> list[Event]:  # noqa: C901, PLR0912 - one case per verb
+def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int, JobState]:
+    """How those of the jobs that dependencies are on have ended which have. Blocks."""
+    if not dependencies:
+        return {}
+    ranges = {(dependency.first, dependency.last) for dependency in dependencies}
+    return {job: state for job, state in store.select(Selection(ids=tuple(sorted(ranges)))).items() if state in ENDED}
+
+
+def _events_of(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> list[Event]:  # noqa: C901, PLR0912 - one case per verb
     job, by = request.job, request.by
     match request.verb:
         case "submit" | "submit_array" if job is not None:
-            return [Submitted(to_core(one, record)) for one, record in jobs[job].items()]
+            return [Submitted(one) for one in submitted[job]]
         case "cancel" if job is not None:
             return [CancelRequested(job, by)]
         case "hold" if job is not None:

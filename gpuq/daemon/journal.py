@@ -17,6 +17,7 @@ from gpuq.adapters.store.contract import Entry
 from gpuq.core.state.actions import (
     Action,
     EndBooking,
+    EndWait,
     Launch,
     Reserve,
     Revoke,
@@ -148,7 +149,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
 def jobs_of(item: Event | Action) -> tuple[int, ...]:
     """The ids of the jobs that an event or action is about."""
     match item:
-        case SetPendingReason(jobs=jobs):
+        case SetPendingReason(jobs=jobs) | EndWait(jobs=jobs):
             return jobs
         case Submitted(job=job):
             return (job.id,)

@@ -23,10 +23,10 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue
+from gpuq.core.scheduling.waits import ended_waits
+from gpuq.core.state.actions import Abandon, Action, Archive, EndWait, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import Event, Exited, HostForgotten, HostReported, ModelPublished, Submitted, Woke
-from gpuq.core.state.job import JobState
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.clock import SteadyClock
@@ -216,7 +216,7 @@ class Dispatcher:
                     )
             for job, record in records.items():
                 self.parts.learner.register(job, record)
-            cycle.events += [_dated(event, self._read_at, cycle.now) for event in events]
+            cycle.events += [_dated(event, self._read_at, cycle.now, self._wall_offset) for event in events]
             if not self._cycle_again:
                 self._read_at = cycle.now
         if not cycle.events and not cycle.received:
@@ -288,7 +288,8 @@ class Dispatcher:
         self.view.passes += 1
         self.view.pass_seconds = took
         self._next_pass_at = cycle.now + max(_TICK_S / 2, took / _PASS_SHARE)
-        if any(isinstance(action, Launch | Requeue) for action in cycle.actions):
+        more = any(isinstance(action, Launch | Requeue | EndWait | Abandon) for action in cycle.actions)
+        if more or next(ended_waits(self.state, cycle.now), None) is not None:
             # A pass gives each device to one job at most, so there may be more to start at once.
             self._next_pass_at, self._cycle_again = cycle.now, True
 
@@ -368,8 +369,11 @@ class Dispatcher:
         starts = self.parts.starts
         rank = {job: number for number, job in enumerate(starts.order)} if starts else {}
         # Jobs that came since the order was last computed stand behind those of the same priority.
-        waiting = [job for job in self.state.jobs.values() if job.state is JobState.PENDING]
-        ordered = sorted(waiting, key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id))
+        # Those that are not eligible have no place in the queue yet.
+        ordered = sorted(
+            self.state.index.waiting.values(),
+            key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id),
+        )
         order = [job.id for job in ordered]
         if order != await self.parts.stream.waiting():
             await self.parts.stream.set_waiting(order)
@@ -415,10 +419,11 @@ class Dispatcher:
                 return result
 
 
-def _dated(event: Event, read_at: float, now: float) -> Event:
+def _dated(event: Event, read_at: float, now: float, wall_offset: float) -> Event:
     """A submission has the time of the API's wall clock, which may differ from ours. But it came after the requests were last
-    read, at `read_at`."""
+    read, at `read_at`. Until when it waits is meant by the wall clock."""
     if not isinstance(event, Submitted):
         return event
-    at = min(max(event.job.submitted_at, read_at), now)
-    return Submitted(replace(event.job, submitted_at=at, since=at))
+    job, at = event.job, min(max(event.job.submitted_at, read_at), now)
+    not_before = None if job.not_before is None else job.not_before - wall_offset
+    return Submitted(replace(job, submitted_at=at, since=at, not_before=not_before))

@@ -14,6 +14,7 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import (
+    Abandon,
     Action,
     Archive,
     EndBooking,
@@ -40,7 +41,7 @@ from gpuq.core.state.events import (
     Started,
     WentBack,
 )
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Verdict
@@ -123,7 +124,7 @@ class Recorder:
                 in_state = self._leaving.started_at if self._leaving else None
                 started_at = self._started.pop(item.attempt, in_state)
                 self._ends.append((item.attempt, {**end, "started_at": started_at}))
-            case Requeue(job=job, reason=reason):
+            case Requeue(job=job, reason=reason) | Abandon(job=job, reason=reason):
                 self._reasons[job] = reason
             case _:
                 pass
@@ -163,9 +164,7 @@ class Recorder:
         self._changes = {}
         self._reasons = {}
         if wall_offset:
-            commit.jobs = [
-                _set(change, job=replace(change.job, since=change.job.since + wall_offset)) for change in commit.jobs
-            ]
+            commit.jobs = [_set(change, job=_job_later(change.job, wall_offset)) for change in commit.jobs]
             commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
             commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
         return commit
@@ -182,6 +181,13 @@ def _row(launched: Attempt, verdict: Verdict, features: Mapping[str, Any]) -> At
         features=dict(features),
         model_version=launched.forecast.model_version,
     )
+
+
+def _job_later(job: Job, by_s: float) -> Job:
+    def later(at: float | None) -> float | None:
+        return None if at is None else at + by_s
+
+    return replace(job, since=job.since + by_s, eligible_at=later(job.eligible_at), not_before=later(job.not_before))
 
 
 def _later(chance: Chance, by_s: float) -> Chance:

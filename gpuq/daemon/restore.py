@@ -13,15 +13,17 @@ from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, QueuedJob, S
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.state.dependency import left_of
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, Exited, HoldRequested
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import LONGEST_WINDOW_S, Account, Hours, accounts, add_served
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State, job_step
+from gpuq.core.state.state import State, job_step, with_end
 from gpuq.core.state.transitions import Step, gravest
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
+from gpuq.daemon.inbox import ended_among
 from gpuq.daemon.journal import RESTORED
 from gpuq.messages.codec import from_plain, noun
 from gpuq.messages.submission import QueuedRecord, to_core
@@ -50,6 +52,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
                 verdicts[row.id] = noun(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)
+    _resolve_dependencies(store, jobs)
     _date_submissions(jobs, now)
     services = store.services(since=now - max(LONGEST_WINDOW_S, _HALF_LIVES_READ * HALF_LIFE_S))
     usage, served = _account(jobs, services)
@@ -58,6 +61,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
     attempts = [_no_later_than(attempt, now) for attempt in attempts]
     devices = {device.id: device for device in store.devices(forgotten=False)}
+    gang_ends = _gang_ends(store, jobs, attempts, devices)
     return State(
         jobs=jobs,
         attempts={attempt.id: attempt for attempt in attempts},
@@ -70,26 +74,40 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         reservations=_reservations(store, jobs, devices),
         bookings={booking.id: booking for booking in store.bookings(since=now)},
         first_attempt=store.leader().first_attempt,
-        gang_ends=dict(_gang_ends(store, jobs, attempts)),
+        gang_ends=gang_ends,
     )
 
 
-def _gang_ends(store: Store, jobs: Mapping[JobId, Job], live: Iterable[Attempt]) -> Iterator[tuple[JobId, Step]]:
-    """What the attempts that ended mean for jobs of which others, on other hosts, are live."""
+def _gang_ends(
+    store: Store, jobs: dict[JobId, Job], live: Iterable[Attempt], devices: Mapping[DeviceId, Device]
+) -> dict[JobId, Step]:
+    """What the attempts that ended mean for jobs of which others, on other hosts, are live. Notes in `jobs`, in place, what a
+    retry depends on of these ends."""
+    found: dict[JobId, Step] = {}
     gangs = {attempt.id.job: attempt.gang.numbers for attempt in live if attempt.gang is not None}
     for job, numbers in gangs.items():
-        steps = [
-            job_step(_end_of(row), attempt_from_row(row), jobs[job])
-            for row in store.attempts(job)
-            if row.number in numbers and row.ended_at is not None
-        ]
-        if steps:
-            yield job, gravest(*steps)
+        rows = [row for row in store.attempts(job) if row.number in numbers and row.ended_at is not None]
+        for row in sorted(rows, key=lambda row: row.ended_at or 0.0):
+            end, attempt = _end_of(row), attempt_from_row(row)
+            step = job_step(end, attempt, jobs[job])
+            found[job] = gravest(step, found.get(job, step))
+            if attempt.devices[0] in devices:
+                jobs[job] = with_end(jobs[job], attempt, end, devices[attempt.devices[0]])
+    return found
 
 
 def _end_of(row: AttemptRow) -> Exited:
     id_, at = AttemptId(row.job, row.number), row.ended_at or 0.0
-    return Exited(id_, at, Ending(row.ending or Ending.LOST), row.exit_code, row.reason or "", Measurement())
+    measured = Measurement() if row.measurement is None else noun(row.measurement, Measurement)
+    return Exited(id_, at, Ending(row.ending or Ending.LOST), row.exit_code, row.reason or "", measured)
+
+
+def _resolve_dependencies(store: Store, jobs: dict[JobId, Job]) -> None:
+    """Leave to these jobs the dependencies that do not hold yet."""
+    waiting = [job for job in jobs.values() if job.after]
+    ended = ended_among(store, [dependency for job in waiting for dependency in job.after])
+    for job in waiting:
+        jobs[job.id] = replace(job, after=left_of(job.after, ended))
 
 
 def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
@@ -163,8 +181,15 @@ def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> tuple[dict[
 
 def job_from_row(row: JobRow | QueuedJob) -> Job:
     """The core's job, in the state that its row has."""
+    new = to_core(row.id, row.record)
     return replace(
-        to_core(row.id, row.record),
+        new,
+        after=() if row.waits.eligible else new.after,
+        eligible=row.waits.eligible,
+        eligible_at=row.waits.eligible_at,
+        not_before=row.waits.not_before,
+        retried=row.waits.retried,
+        declared_memory=new.declared_memory if row.waits.memory is None else row.waits.memory,
         state=row.state,
         since=row.state_since,
         attempt=row.attempt,

@@ -78,6 +78,7 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     `submitted` is the `SubmittedCommand.text` that the credential was signed for; `env` the job's whole environment: its own
     variables and those of the host. The job runs on for `lease_s` after the last renewal of `LEASE_FILE`, None: for ever.
+    `signal_before_s` and `resumes` are as in its `order.json`.
     """
 
     submitted: str
@@ -91,6 +92,8 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     checkpoint_signal: Annotated[int, Meta(gt=0, lt=32)]
     log_limit_bytes: Annotated[int, Meta(gt=0)]
     lease_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    signal_before_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    resumes: bool = False
 
 
 class StartUnit(msgspec.Struct, frozen=True, tag="start"):

@@ -14,7 +14,11 @@ from msgspec import Meta
 
 from gpuq import array
 from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.dependency import PATTERN as DEPENDENCY
+from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
+from gpuq.core.state.retry import PATTERN as RETRY
+from gpuq.core.state.retry import RetryCause, RetryRule
 from gpuq.errors import BadInput
 from gpuq.messages.launch import SubmittedCommand
 from gpuq.notification import PATTERN as RULE
@@ -199,7 +203,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     preemptible: bool = False
     """It saves its work on a signal, so it may be stopped for another job and started again later."""
     signal: Signal | None = None
-    """The signal that asks it to save its work; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
+    """The signal that asks it to save its work; None: the host's `checkpoint_signal`. One that is named implies `preemptible`,
+    unless `signal_before_s` says that it is for the time limit."""
+    signal_before_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    """So long before its time limit it gets this signal; null: not at all."""
     blink: bool = False
     """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
     notify: Annotated[tuple[Annotated[str, Meta(max_length=500, pattern=RULE)], ...], Meta(max_length=10)] | None = None
@@ -207,13 +214,21 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     says. Addresses and passwords are in that file only."""
     constraints: Constraints | None = None
     """Which devices it may have; null: all."""
+    after: Annotated[tuple[Annotated[str, Meta(pattern=DEPENDENCY)], ...], Meta(max_length=100)] = ()
+    """What it waits for of other jobs: `ok:12`, `any:12` or `fail:12`, and for all jobs of a range `ok:12-21`."""
+    begin_at: Annotated[float, Meta(gt=0, le=MAX_MOMENT)] | None = None
+    """Unix seconds before which it does not start."""
+    retry: Annotated[tuple[Annotated[str, Meta(pattern=RETRY)], ...], Meta(max_length=20)] = ()
+    """After which ends it starts again, and how often at most: `oom:2`, `node:5`, `timeout:20`, `exit=75:3`, `any:1`."""
+    singleton: bool = False
+    """It waits until all earlier jobs of its user with its name have ended."""
     snapshot: SnapshotPlace | None = None
     """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
     array: ArrayTasks | None = None
     """What makes it many jobs; null: it is one."""
 
     def __post_init__(self) -> None:
-        if self.signal is not None and not self.preemptible:
+        if self.signal is not None and self.signal_before_s is None and not self.preemptible:
             msgspec.structs.force_setattr(self, "preemptible", True)
         if self.umask == USUAL_UMASK:
             msgspec.structs.force_setattr(self, "umask", None)
@@ -224,6 +239,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 array.check_placeholders([*self.command, self.name or ""], self.array.params)
             except BadInput as error:
                 raise ValueError(error.message.removesuffix(".")) from error
+        for text in self.after:
+            Dependency.parse(text)  # raises ValueError for a range that runs backwards
+        if len({text.partition(":")[0] for text in self.retry}) < len(self.retry):
+            raise ValueError("`retry` has two rules for the same end")
 
 
 class TaskOfArray(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +305,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
 class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a submission that the core decides on."""
 
+    name: str | None = None
     project: str | None = None
     priority: int = 0
     share: Sharing = Sharing.AUTO
@@ -300,6 +320,10 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool = False
     constraints: Constraints | None = None
     time_limit_s: Annotated[float, Meta(le=MAX_DURATION_S)] | None = None
+    after: tuple[str, ...] = ()
+    begin_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
+    singleton: bool = False
+    retry: tuple[str, ...] = ()
 
 
 class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -423,8 +447,12 @@ def command_of(submission: Submission) -> SubmittedCommand:
 
 
 def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
-    """The part of a submission that the core decides on, when it is new: HELD if submitted with `hold`, else PENDING."""
+    """The part of a submission that the core decides on, when it is new: HELD if submitted with `hold`, else PENDING. Its
+    dependencies are as they were submitted: what of them holds already is for the caller to leave out."""
     asked = record.submission
+    after = tuple(dict.fromkeys(map(Dependency.parse, asked.after)))
+    retry = tuple(map(RetryRule.parse, asked.retry))
+    survives_its_host = any(rule.cause in {RetryCause.NODE, RetryCause.ANY} for rule in retry)
     return Job(
         id=job_id,
         kind=KindId(record.kind),
@@ -440,7 +468,7 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         most_devices=asked.most_gpus,
         deadline_at=asked.deadline_at,
         preemptible=asked.preemptible,
-        requeue_on_node_fail=asked.requeue_on_node_fail,
+        requeue_on_node_fail=asked.requeue_on_node_fail or survives_its_host,
         state=JobState.HELD if asked.hold else JobState.PENDING,
         since=record.submitted_at,
         project=asked.project,
@@ -448,6 +476,12 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         array=None if record.task is None else record.task.array,
         most_at_once=None if record.task is None else record.task.at_once,
         time_limit_s=asked.time_limit_s,
+        name=asked.name,
+        after=after,
+        singleton=asked.singleton,
+        retry=retry,
+        not_before=asked.begin_at,
+        eligible=not (after or asked.singleton or asked.begin_at),
     )
 
 

@@ -44,6 +44,10 @@ RULES = {
     "DeviceQuota": "Its user or project may not have more devices at a time",
     "DeviceHoursQuota": "Its user or project has used up its device-hours",
     "ArrayLimit": "As many tasks of its array run as may at once",
+    "Dependency": "It waits for other jobs",
+    "Singleton": "It waits for the earlier jobs of its user with its name",
+    "BeginTime": "It was submitted to start later",
+    "Backoff": "It did not end well, and is to start again after a pause",
 }
 
 WHAT_HELPS = {
@@ -69,6 +73,10 @@ WHAT_HELPS = {
     "DeviceQuota": "It starts when jobs of the same user or project end. `gpuq quota` shows the limits; an admin sets them.",
     "DeviceHoursQuota": "It starts when earlier use is older than the window. `gpuq quota` shows the limits; an admin sets them.",
     "ArrayLimit": "It starts when another task of the array ends.",
+    "Dependency": "It starts when they have ended so; `gpuq graph` shows who waits for whom.",
+    "Singleton": "It starts when they have ended; `gpuq queue` lists them.",
+    "BeginTime": "It may start from then on.",
+    "Backoff": "It may start from then on; `gpuq show` says how it ended and how often it is tried.",
     "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
     "Resources": "It starts when a device is free.",
 }
@@ -247,6 +255,16 @@ def _device_hours_quota(n: Numbers) -> str:
     return f"{used} in {duration(n['window_s'])}{free}."
 
 
+def _dependency(n: Numbers) -> str:
+    words = {"ok": "to succeed", "any": "to end", "fail": "to end without success"}
+    parts = (text.partition(":") for text in n["after"].split())
+    return f"it waits for {', and for '.join(f'{_range(jobs)} {words[type_]}' for type_, _, jobs in parts)}."
+
+
+def _range(jobs: str) -> str:
+    return f"jobs {jobs}" if "-" in jobs else f"job {jobs}"
+
+
 def _account(n: Numbers) -> str:
     return f"user {n['user']}" if "user" in n else f"project {n['project']}"
 
@@ -286,4 +304,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("NeverFits", False): _never,
     ("DeviceQuota", False): _device_quota,
     ("DeviceHoursQuota", False): _device_hours_quota,
+    ("Dependency", False): _dependency,
+    ("Backoff", False): lambda n: f"it is tried again, but not before {rfc3339(n['begin_at'])}.",
+    ("BeginTime", False): lambda n: f"it is not to start before {rfc3339(n['begin_at'])}.",
 }

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpuq.core.state.device import Device
@@ -456,3 +457,39 @@ async def test_where_jobs_run_as_their_submitters_no_service_submits(
         monkeypatch.setattr("gpuq.api.handlers.submit.LEAST_UID", os.getuid())
         assert (await endpoint.post(JOBS, submission()))[0] == 201
         assert endpoint.store.job_rows[1].record.uid == os.getuid()
+
+
+async def test_dependencies_are_kept_as_they_were_submitted(endpoint: Endpoint) -> None:
+    await endpoint.post(JOBS, [submission(), submission()])
+    status, body = await endpoint.post(JOBS, submission(after=["ok:1", "any:1-2"], begin_at=4_000_000_000.0))
+    assert status == 201
+    _, job = await endpoint.get(f"{JOBS}/{body['id']}")
+    assert (job["after"], job["begin_at"]) == (["ok:1", "any:1-2"], "2096-10-02T07:06:40.000Z")
+    assert not endpoint.store.job_rows[3].waits.eligible
+
+
+@pytest.mark.parametrize(
+    ("after", "status", "sentence"),
+    [
+        ("ok:4", 404, "There is no job 4, which `ok:4` waits for."),
+        ("any:1-4", 404, "There is no job 4"),
+        ("ok:1", 409, "Job 1 has ended as FAILED, so `ok:1` can never hold."),
+        ("fail:2", 409, "Job 2 has ended as COMPLETED, so `fail:2` can never hold."),
+        ("ok:1-3", 409, "Job 1 has ended as FAILED, so `ok:1-3` can never hold."),
+        ("ok:3-2", 422, "runs backwards"),
+        ("after:3", 422, "$[1].after"),
+    ],
+)
+async def test_a_dependency_that_can_never_hold_refuses_the_whole_batch(
+    endpoint: Endpoint, after: str, status: int, sentence: str
+) -> None:
+    await endpoint.post(JOBS, [submission()] * 3)
+    rows = endpoint.store.job_rows
+    rows[1], rows[2] = (
+        msgspec.structs.replace(rows[job], state=state)
+        for job, state in ((1, JobState.FAILED), (2, JobState.COMPLETED))
+    )
+    answered, body = await endpoint.post(JOBS, [submission(after=["any:1"]), submission(after=[after])])
+    assert answered == status
+    assert sentence in body["detail"]
+    assert len(rows) == 3

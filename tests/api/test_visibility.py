@@ -203,3 +203,11 @@ async def test_a_real_process_of_another_user_may_use_the_shared_socket_only(set
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
+
+
+@pytest.mark.parametrize(("uid", "status"), [(BOB, 403), (ANN, 201), (OLA, 201)])
+async def test_only_who_is_shown_a_job_may_wait_for_it(shared: Shared, uid: int, status: int) -> None:
+    job = await shared.submit(ANN)
+    answered, body = await shared.post(uid, "/api/v1/jobs", submission(after=[f"any:{job}"]))
+    assert answered == status
+    assert status == 201 or "belongs to another user" in body["detail"]

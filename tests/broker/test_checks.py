@@ -64,6 +64,8 @@ def test_an_order_that_was_not_signed_for_is_refused() -> None:
         {"USER": "bob"},
         {"SEED": "2"},
         {"GPUQ_PROGRESS": "/home/ann/.ssh/authorized_keys"},
+        {"GPUQ_CHECKPOINT_DIR": "/home/ann/.ssh"},
+        {"GPUQ_CHECKPOINT_DIR": "/home/ann/.local/state/gpuq/checkpoints/8-1000"},
         {"GPUQ_JOB_ID": "7\0LD_PRELOAD=/tmp/evil.so"},
         {"LD_PRELOAD=/tmp/evil.so\0A": "1"},
     ],
@@ -82,6 +84,7 @@ def test_what_the_worker_service_adds_itself_passes() -> None:
     added = {
         "PYTHONPATH": str(HOOK_FOLDER),
         "GPUQ_PROGRESS": f"{JOB_FOLDER}/progress",
+        "GPUQ_CHECKPOINT_DIR": "/home/ann/.local/state/gpuq/checkpoints/7-1795422713",
         "USER": "ann",
         "GPUQ_SHARED": "1",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,34 @@ def test_variables_and_tasks_of_slurm_reach_the_job(gpuq: Command, api: FakeApi)
 
 
 @pytest.mark.parametrize(
+    ("slurms", "signal", "before_s"),
+    [("B:USR1@120", "SIGUSR1", 120), ("10", "SIGUSR1", 60), ("SIGTERM@5", "SIGTERM", 5)],
+)
+def test_a_signal_before_the_time_limit_is_as_in_slurm(
+    gpuq: Command, api: FakeApi, slurms: str, signal: str, before_s: int
+) -> None:
+    body, said = submitted(gpuq, api, f"#!/bin/sh\n#SBATCH --signal={slurms} -t 60\n")
+    assert (body["signal"], body["signal_before_s"], body.get("preemptible"), said) == (signal, before_s, None, "")
+
+
+def test_dependencies_and_a_later_start_are_as_in_slurm(gpuq: Command, api: FakeApi) -> None:
+    script = "#!/bin/sh\n#SBATCH -d afterok:12:13,afternotok:14,singleton\n#SBATCH --begin=now+1hour\n"
+    body, said = submitted(gpuq, api, script)
+    assert (body["after"], body["singleton"]) == (["ok:12", "ok:13", "fail:14"], True)
+    assert abs(body["begin_at"] - time.time() - 3600) < 60
+    assert said == ""
+
+
+@pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
         ("#SBATCH --nodes=2 --ntasks=3", "job.sh, line 2: `--ntasks=3` cannot be divided evenly among 2 hosts."),
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
         ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
+        ("#SBATCH --array=0-9", "job.sh, line 2: `--array` is more than gpuq can do: gpuq has no arrays."),
+        ("#SBATCH -d after:3", "job.sh, line 2: `--dependency=after:3` is more than gpuq can do"),
+        ("#SBATCH -d afterok:3?afterok:4", "job.sh, line 2: `--dependency` with `?` waits for any one of several jobs"),
         ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),
         ("#SBATCH --nice=low", "job.sh, line 2: --nice: invalid int value: 'low'."),
     ],

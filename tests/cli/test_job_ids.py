@@ -42,6 +42,7 @@ def test_ids_are_numbers_ranges_and_lists_and_need_no_request() -> None:
 
 def test_at_is_the_job_submitted_last_and_a_number_behind_it_counts_back() -> None:
     assert job_ids.several(SOME, ["@", "@~1", "@~4"]) == [9, 7, 2]
+    assert job_ids.several(SOME, ["@-1", "@-2", "@-5"]) == [9, 7, 2], "from the end, as Python counts"
 
 
 def test_a_name_is_its_newest_job_and_one_that_has_not_ended_goes_first() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.cli.quantities import parse_duration, parse_moment, parse_ranges, parse_size, parse_slowdown
+from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_ranges, parse_size, parse_slowdown
 from gpuq.errors import BadInput
 
 UNITS = {
@@ -145,3 +145,31 @@ def test_an_invalid_or_past_moment_is_refused(text: str) -> None:
 def test_an_invalid_id_is_refused(word: str) -> None:
     with pytest.raises(BadInput):
         parse_ranges([word])
+
+
+EVENING = datetime(2026, 3, 1, 20, 30).astimezone().timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("22:00", 1.5 * 3600),
+        ("20:30", 24 * 3600),
+        ("6:15:30", 9.75 * 3600 + 30),
+        ("midnight", 3.5 * 3600),
+        ("now", 0),
+        ("now+90", 90),
+        ("now+2hours", 7200),
+        ("now+10min", 600),
+        ("NOW+1day", 86400),
+        ("8h", 8 * 3600),
+    ],
+)
+def test_a_start_is_the_next_time_a_clock_shows_or_a_while_from_now(text: str, seconds: float) -> None:
+    assert parse_begin(text, EVENING) == EVENING + seconds
+
+
+@pytest.mark.parametrize("text", ["25:00", "now+3parsecs", "soon", "2020-01-01", "now+", "tomorrowish"])
+def test_a_start_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"unit|neither|passed|clock"):
+        parse_begin(text, EVENING)

@@ -18,8 +18,10 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Launch, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.state.dependency import Dependency, DependencyType
 from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.state.job import Job, JobId, JobState, Sharing
+from gpuq.core.state.retry import RetryRule
 from gpuq.core.state.validate import validate
 from gpuq.policies.lists.packed import packed
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
@@ -38,6 +40,19 @@ WISHES = st.fixed_dictionaries(
         "most_devices": st.none() | st.integers(1, 3),
         "preemptible": st.booleans(),
         "array": st.sampled_from([(None, None), (None, None), (90, None), (91, 1), (92, 2)]),
+        "requeue_on_node_fail": st.booleans(),
+        "retry": st.sampled_from(["", "any:1", "oom:2 exit=1:1 timeout:1", "node:1 any:2"]).map(
+            lambda text: tuple(map(RetryRule.parse, text.split()))
+        ),
+    }
+)
+WAITS = st.none() | st.fixed_dictionaries(
+    {
+        "after": st.lists(
+            st.tuples(st.sampled_from(list(DependencyType)), st.integers(1, 4), st.integers(0, 2)), max_size=2
+        ),
+        "singleton": st.booleans(),
+        "not_before": st.none() | st.floats(0, 3000),
     }
 )
 
@@ -78,11 +93,15 @@ class Ring(RuleBasedStateMachine):
         self.submitted = 0
         self.started: set[AttemptId] = set()
 
-    @rule(wishes=WISHES)
-    def submit(self, wishes: dict[str, Any]) -> None:
+    @rule(wishes=WISHES, name=st.sampled_from([None, "a", "b"]), waits=WAITS)
+    def submit(self, wishes: dict[str, Any], name: str | None, waits: dict[str, Any] | None) -> None:
         self.submitted += 1
         array, most_at_once = wishes.pop("array")
-        self.play.happen(Submitted(a_job(self.submitted, array=array, most_at_once=most_at_once, **wishes)))
+        if waits is not None:
+            back = [(type_, max(1, self.submitted - n), width) for type_, n, width in waits["after"]]
+            after = {Dependency(t, first, min(self.submitted - 1, first + width)) for t, first, width in back}
+            wishes |= {**waits, "after": tuple(d for d in after if d.jobs), "eligible": False}
+        self.play.happen(Submitted(a_job(self.submitted, array=array, most_at_once=most_at_once, name=name, **wishes)))
 
     @rule(foreign=st.integers(0, 24), used_more=st.integers(0, 4), silent=st.booleans())
     def report(self, foreign: int, used_more: int, silent: bool) -> None:
@@ -103,6 +122,7 @@ class Ring(RuleBasedStateMachine):
         for attempt in launches:
             assert attempt.id not in self.started, "an attempt number is never used again"
             self.started.add(attempt.id)
+            self.check_eligible(jobs[attempt.id.job], jobs)
             self.check_all_or_nothing(attempt, jobs[attempt.id.job])
         given = [device for attempt in launches for device in attempt.devices]
         assert len(set(given)) == len(given), "a device is given once in a pass"
@@ -110,6 +130,14 @@ class Ring(RuleBasedStateMachine):
             job = jobs[stop.attempt.job]
             assert stop.reason is not StopReason.PREEMPTED or (job.preemptible and job.state is JobState.RUNNING)
             assert any(stop.attempt in there for there in residents.values())
+
+    def check_eligible(self, job: Job, jobs: dict[JobId, Job]) -> None:
+        """A job starts only when what it waited for has come."""
+        assert job.eligible
+        assert job.not_before is None
+        assert not any(one in jobs for dependency in job.after for one in dependency.jobs)
+        earlier = [one for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id]
+        assert not (job.singleton and job.name and earlier)
 
     def check_all_or_nothing(self, attempt: Attempt, job: Job) -> None:
         devices = [self.play.state.devices[device] for device in attempt.devices]
@@ -153,11 +181,22 @@ class Ring(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "play"):
             return
+        self.play.now += 3000
         self.play.happen(a_report(*DEVICES))
-        self.play.decide()
-        self.play.decide()
+        self.play.settle()
+        for job in self.play.state.jobs.values():
+            assert job.eligible or job.state is not JobState.PENDING or self.still_waits(job), (
+                f"{job} has nothing to wait for"
+            )
         waiting = [job for job in self.play.state.jobs.values() if job.state is JobState.PENDING]
         assert all(job.id in self.play.state.verdicts for job in waiting), "whoever waits has a reason"
+
+    def still_waits(self, job: Job) -> bool:
+        jobs = self.play.state.jobs
+        earlier = (one for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id)
+        return any(one in jobs for dependency in job.after for one in dependency.jobs) or (
+            job.singleton and any(earlier)
+        )
 
 
 TestRing = Ring.TestCase

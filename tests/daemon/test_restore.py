@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuq.adapters.store.contract import Commit, JobChange
-from gpuq.core.state.attempt import AttemptId, StopReason
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
@@ -16,7 +16,7 @@ from gpuq.daemon.restore import restore
 from gpuq.messages.codec import plain
 from gpuq.messages.submission import ArrayTasks
 from tests.daemon.harness import Harness
-from tests.support.nouns import a_device
+from tests.support.nouns import GIB, a_device
 from tests.support.world import World
 
 
@@ -107,3 +107,77 @@ async def test_the_tasks_of_an_array_are_taken_in_and_are_there_after_a_restart(
     second = harness.store.job(JobId(first + 1))
     assert second is not None
     assert second.record.submission.env == {"lr": "2", "GPUQ_ARRAY_ID": str(first), "GPUQ_ARRAY_TASK": "6"}
+
+
+async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    first, second = harness.submit(name="a"), harness.submit(name="a")
+    after = {
+        "ok": harness.submit(after=(f"ok:{first}",)),
+        "fail": harness.submit(after=(f"fail:{first}-{second}", f"any:{second}")),
+        "later": harness.submit(begin_at=harness.now + 500),
+        "in turn": harness.submit(name="a", singleton=True),
+        "doomed": harness.submit(after=(f"fail:{first}",), hold=True),
+    }
+    await harness.live(world, 6)
+    assert harness.dispatcher.state.index.waiting == {}
+    world.end(AttemptId(first, 1))
+    await harness.live(world, 6)
+    before = harness.dispatcher.state
+    assert before.jobs[after["ok"]].state is JobState.RUNNING
+    assert harness.states()[after["doomed"]] == "CANCELLED"
+    assert harness.store.jobs(ids=[after["doomed"]])[0].reason == (
+        f"it waited for fail:{first}, which can never hold any more"
+    )
+    harness.start()
+    restored = harness.dispatcher.state
+    assert restored.index.waiting == {}
+    for job in ("ok", "fail", "later", "in turn"):
+        assert replace(restored.jobs[after[job]], since=0, had_partner=False) == replace(
+            before.jobs[after[job]], since=0, had_partner=False
+        )
+    world.end(AttemptId(second, 1), code=1)
+    world.end(AttemptId(after["ok"], 1))
+    await harness.live(world, 6)
+    assert {harness.states()[after[job]] for job in ("fail", "in turn")} == {"RUNNING"}
+    for job in ("fail", "in turn"):
+        world.end(AttemptId(after[job], 1))
+    await harness.live(world, 6)
+    assert harness.states()[after["later"]] == "PENDING"
+    harness.now += 500
+    await harness.live(world, 6)
+    assert harness.states()[after["later"]] == "RUNNING"
+
+
+async def test_a_start_is_meant_by_the_wall_clock(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    harness.wall_offset = 3600.0
+    job = harness.submit(begin_at=harness.wall + 100)
+    await harness.live(world, 6)
+    assert harness.store.jobs(ids=[job])[0].waits.not_before == pytest.approx(harness.wall + 94, abs=5)
+    harness.now += 100
+    await harness.live(world, 6)
+    assert harness.states()[job] == "RUNNING"
+
+
+async def test_retries_and_a_raised_promise_are_counted_over_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit(retry=("oom:1", "exit=75:2"))
+    await harness.live(world, 4)
+    world.end(AttemptId(job, 1), code=75)
+    await harness.live(world, 2)
+    harness.start()
+    waiting = harness.dispatcher.state.jobs[job]
+    assert (waiting.state, waiting.eligible, waiting.retried) == (JobState.PENDING, False, (0, 1))
+    assert harness.store.jobs(ids=[job])[0].reason == "retry 1 of 2 after exit code 75, in 10 s"
+    await harness.live(world, 14)
+    world.end(AttemptId(job, 2), Ending.OUT_OF_MEMORY, 1)
+    await harness.live(world, 2)
+    raised = harness.dispatcher.state.jobs[job]
+    assert (raised.declared_memory, raised.alone, raised.retried) == (int(24 * GIB * 0.9), True, (1, 1))
+    harness.start()
+    assert harness.dispatcher.state.jobs[job].declared_memory == raised.declared_memory
+    await harness.live(world, 26)
+    world.end(AttemptId(job, 3), Ending.OUT_OF_MEMORY, 1)
+    await harness.live(world, 2)
+    assert harness.states()[job] == "OUT_OF_MEMORY"

@@ -83,6 +83,7 @@ def test_a_launch_becomes_a_unit_of_its_submitter(host: Host) -> None:
     assert order is not None
     assert (order.shim, order.unit and order.unit.name, order.blink) == (None, UNIT, False)
     assert order.env["GPUQ_PROGRESS"] == "/run/gpuq-job/progress"
+    assert order.env["GPUQ_CHECKPOINT_DIR"].startswith(f"{ME.pw_dir}/.local/state/gpuq/checkpoints/1-")
     assert "GPUQ_FAKE" not in order.env
     assert host.folder.path.stat().st_mode & 0o777 == 0o700
     handed = host.pid1.orders[UNIT].decode().split("\0")

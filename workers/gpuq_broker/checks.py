@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuq.home import Home
 from gpuq.messages.launch import (
     JOB_FOLDER,
     LEAST_UID,
@@ -101,6 +102,8 @@ def check_order(order: UnitOrder, credential: LaunchCredential, account: pwd.str
     if any("\0" in text for text in texts) or any("=" in name for name in order.env):
         raise StartRefused("the order has characters that no command line can have")
     added = {**_ADDED, **{name: re.escape(value) for name, value in _of_account(account).items()}}
+    own = Home.of_user(account.pw_dir).checkpoints
+    added["GPUQ_CHECKPOINT_DIR"] = f"{re.escape(f'{own}/{credential.job}')}-[0-9]{{1,12}}"
     hook = str(HOOK_FOLDER)
     searched = command.env.get("PYTHONPATH")
     added["PYTHONPATH"] = re.escape(f"{hook}:{searched}" if searched else hook)

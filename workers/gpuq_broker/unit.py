@@ -98,6 +98,8 @@ def order_for_shim(command: SubmittedCommand, order: UnitOrder) -> bytes:
         "grace_s": order.grace_s,
         "save_grace_s": order.save_grace_s,
         "checkpoint_signal": order.checkpoint_signal,
+        "signal_before_s": order.signal_before_s,
+        "resumes": order.resumes,
         "log_limit_bytes": order.log_limit_bytes,
     }
     fields = [

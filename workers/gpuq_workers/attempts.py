@@ -67,6 +67,10 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_signal: int = 15
     """The number of the signal that asks it to save its work; `save_grace_s` is the time that it has for that."""
     save_grace_s: float = 0.0
+    signal_before_s: float | None = None
+    """How long before its time limit it gets that signal; None: not at all."""
+    resumes: bool = False
+    """Whether its end counts as that of its time limit if it comes after this signal."""
     blink: bool = False
     """Whether the shim may pause it for a moment."""
     stdin: str = "/dev/null"

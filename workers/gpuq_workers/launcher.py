@@ -24,12 +24,13 @@ from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import send_signal
 from gpuq.core.state.attempt import Attempt
 from gpuq.errors import BadSettings, Failure
+from gpuq.home import Home
 from gpuq.messages import launch
 from gpuq.messages.submission import JobRecord, command_of
 from gpuq.settings import Settings
 from gpuq_workers import job_lease
 from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
-from gpuq_workers.order_file import environment, order_file
+from gpuq_workers.order_file import checkpoint_variable, environment, order_file
 from gpuq_workers.shim_pool import ShimPool
 
 log = logging.getLogger("gpuq.launcher")
@@ -94,6 +95,7 @@ class ServiceLauncher:
         record, attempt, placement = claimed.record, claimed.attempt, claimed.placement
         user = pwd.getpwuid(os.getuid())
         env = environment(self._settings, record.submission.env, attempt, placement, user, folder.path)
+        env.update(checkpoint_variable(self._settings.home, record, attempt))
         shim = self.shims.take()
         try:
             if record.submission.stdin is not None:
@@ -184,6 +186,8 @@ class SubmitterLauncher:
             user,
             Path(launch.JOB_FOLDER),
         )
+        # In the user's own home: the services may not write there, and most sites share homes among their hosts.
+        env.update(checkpoint_variable(Home.of_user(user.pw_dir), claimed.record, claimed.attempt))
         id_ = claimed.attempt.id
         unit = Unit(launch.unit_name(id_.job, id_.number), self._clock(), time.clock_gettime(time.CLOCK_BOOTTIME))
         order = order_file(self._settings, claimed.record, claimed.attempt, claimed.placement, env, unit)
@@ -204,6 +208,8 @@ class SubmitterLauncher:
             checkpoint_signal=order.checkpoint_signal,
             log_limit_bytes=order.log_limit_bytes,
             lease_s=order.lease_s,
+            signal_before_s=order.signal_before_s,
+            resumes=order.resumes,
         )
 
     def _ask(self, request: launch.Request, *files: int) -> launch.Answer | None:

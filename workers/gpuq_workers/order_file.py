@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import Attempt
+from gpuq.home import Home
 from gpuq.messages.submission import JobRecord, command_of
 from gpuq.settings import Settings
 from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
@@ -50,6 +51,8 @@ def order_file(
         blink=submission.blink,
         stdin="/dev/null" if command.stdin is None else str(own.stdin_path),
         umask=command.umask,
+        signal_before_s=submission.signal_before_s,
+        resumes=any(text.startswith("timeout:") for text in submission.retry),
         lease_s=attempt.lease_s,
         lease=str(lease_file(settings)),
     )
@@ -57,6 +60,12 @@ def order_file(
 
 # What the command and the record set themselves, of the variables that are gpuq's.
 _SUBMITTED = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
+
+
+def checkpoint_variable(home: Home, record: JobRecord, attempt: Attempt) -> dict[str, str]:
+    """The variable that names the folder which stays from one attempt of a job to the next. The time in its name tells it from
+    that of a job of the same number in another record."""
+    return {"GPUQ_CHECKPOINT_DIR": str(home.checkpoints / f"{attempt.id.job}-{int(record.submitted_at)}")}
 
 
 def environment(

@@ -25,6 +25,31 @@ LEASE_S = 30.0
 """An instance that has not renewed the lease of its host's name for so many seconds may be replaced by another one."""
 
 
+class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What has become of the things that a job waits for besides a device, and of its retries; the fields are as in `Job`.
+    `memory` is what a retry raised `declared_memory` to."""
+
+    eligible: bool = True
+    eligible_at: float | None = None
+    not_before: float | None = None
+    retried: tuple[int, ...] = ()
+    memory: int | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> Waits:
+        """Those of a job."""
+        return cls(
+            eligible=job.eligible,
+            eligible_at=job.eligible_at,
+            not_before=job.not_before,
+            retried=job.retried,
+            memory=job.declared_memory if job.retried else None,
+        )
+
+
+NO_WAITS = Waits()
+
+
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted."""
 
@@ -37,6 +62,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     verdict: dict[str, Any] | None
     reason: str | None
+    waits: Waits = NO_WAITS
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +76,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool
     cancel_requested: bool
     verdict: dict[str, Any] | None
+    waits: Waits = NO_WAITS
 
 
 class ArrayRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from gpuq.adapters.store.contract import (
     Service,
     Store,
     Token,
+    Waits,
 )
 from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
@@ -551,6 +552,7 @@ def _job_row(job: Job, record: JobRecord, verdict: Any, reason: str | None) -> J
         cancel_requested=job.cancel_requested,
         verdict=verdict,
         reason=reason,
+        waits=Waits.of(job),
     )
 
 

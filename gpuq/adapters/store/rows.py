@@ -9,11 +9,21 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Row
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, QueuedJob, Request, Run
+from gpuq.adapters.store.contract import (
+    NO_WAITS,
+    AttemptRow,
+    Chance,
+    JobChange,
+    JobRow,
+    QueuedJob,
+    Request,
+    Run,
+    Waits,
+)
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
 from gpuq.messages.outcome import outcome_from_json
@@ -29,13 +39,14 @@ from gpuq.messages.submission import (
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _QUEUED = msgspec.json.Decoder(QueuedRecord)
+_WAITS = msgspec.json.Decoder(Waits)
 _DEVICES = msgspec.json.Decoder(tuple[str, ...])
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
-_MOST = {"deadline_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory": MAX_BYTES}
+_MOST = {"deadline_at": MAX_MOMENT, "begin_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory": MAX_BYTES}
 
-# The dispatcher owns these of a job's columns. `verdict` is JSON as text.
-JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "verdict", "reason")
+# The dispatcher owns these of a job's columns. `verdict` and `waits` are JSON as text.
+JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "verdict", "reason", "waits")
 # A task of an array has no record of its own: it is made from that of its array.
 JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, job_records.c.record)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
@@ -143,7 +154,7 @@ def arrays_of(rows: Iterable[Row[Any]]) -> set[JobId]:
 
 def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
     """A job from its JOB_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, reason, array, record = row
+    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, record = row
     return JobRow(
         id=job,
         record=record_of(job, record) if array is None else task_record(arrays[array], array, job - array),
@@ -154,12 +165,13 @@ def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
         cancel_requested=cancel_requested,
         verdict=from_optional_json(verdict),
         reason=reason,
+        waits=_waits_of(waits),
     )
 
 
 def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJob:
     """A job that has not ended from its JOB_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, _, array, record = row
+    job, state, since, attempt, alone, cancel_requested, verdict, _, waits, array, record = row
     return QueuedJob(
         id=job,
         record=_decoded(job, record, _QUEUED) if array is None else queued_task(arrays[array], array, job - array),
@@ -169,7 +181,21 @@ def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJ
         alone=alone,
         cancel_requested=cancel_requested,
         verdict=from_optional_json(verdict),
+        waits=_waits_of(waits),
     )
+
+
+def waits_value(job: Job) -> str | None:
+    """The column `waits` of a job: null for one that waits for nothing but a device."""
+    waits = Waits.of(job)
+    return None if waits == NO_WAITS else to_json(waits)
+
+
+def _waits_of(text: str | None) -> Waits:
+    try:
+        return NO_WAITS if text is None else _WAITS.decode(text)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record holds text that is not JSON: {error}.") from error
 
 
 def change_values(change: JobChange) -> dict[str, Any]:
@@ -184,6 +210,7 @@ def change_values(change: JobChange) -> dict[str, Any]:
         "cancel_requested": job.cancel_requested,
         "verdict": to_optional_json(change.verdict),
         "reason": clean(change.reason),
+        "waits": waits_value(job),
     }
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0020"
+HEAD = "0021"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -79,6 +79,7 @@ jobs = Table(
     Column("reason", Text),
     Column("project", Text),
     Column("of_array", Number),
+    Column("waits", Text),
     Index("ix_jobs_state_id", "state", "id"),
     Index("ix_jobs_owner_id", "owner", "id"),
     Index(

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import quotas
 from gpuq.adapters.store.cycle import chunks
-from gpuq.adapters.store.rows import to_json
+from gpuq.adapters.store.rows import to_json, waits_value
 from gpuq.adapters.store.schema import arrays, job_records, jobs, numbers, requests
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
@@ -125,6 +125,7 @@ def _job_values(first: JobId, record: JobRecord) -> Iterator[dict[str, Any]]:
         "alone": new.alone,
         "cancel_requested": new.cancel_requested,
         "of_array": first if record.is_array else None,
+        "waits": waits_value(new),
     }
     yield values
     for job in range(first + 1, first + record.job_count):

@@ -131,6 +131,13 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     exit_code: int | None
     log_path: str | None
+    after: list[str]
+    """What it was to wait for of other jobs when it was submitted, as in `ok:12`."""
+    retry: list[str]
+    """After which ends it starts again, and how often at most."""
+    singleton: bool
+    begin_at: str | None
+    begin_at_unix: float | None
     snapshot: str | None
     """The key of the copy of the work tree that it runs in."""
     live: LiveNumbers | None
@@ -160,6 +167,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     snapshot_taken_from: str | None
     """The top of the work tree that it is a copy of."""
     signal: str | None
+    signal_before_s: float | None
     environment: list[str]
     umask: int | None
     declared_memory_bytes: int | None
@@ -174,6 +182,10 @@ class JobView(JobLine, frozen=True, kw_only=True):
     preemptible: bool
     blink: bool
     alone: bool
+    retried: list[int]
+    """How often each of `retry` was followed; empty while none was."""
+    raised_memory_bytes: int | None
+    """The memory that it is to have at least on each device since it ran out of it."""
     attempts: list[AttemptView]
 
 

@@ -13,15 +13,19 @@ from contextlib import suppress
 from aiohttp import web
 from msgspec.structs import asdict, replace
 
+from gpuq.adapters.store.contract import Selection
+from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.errors import BadInput, NeverFits, NotPermitted
+from gpuq.core.state.job import ENDED, JobId, JobState
+from gpuq.errors import BadInput, Conflict, NeverFits, NotFound, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
 from gpuq.messages.launch import LEAST_UID
@@ -30,6 +34,8 @@ from gpuq.messages.verdicts import constraint
 
 # Describing more submissions than this would block the event loop for too long.
 _INLINE = 100
+# What waits for so many jobs is looked up at each end of one of them.
+MOST_IN_RANGE = 100_000
 _LOOK_WITHIN_S = 0.25
 
 
@@ -47,6 +53,8 @@ async def submit(request: web.Request) -> web.Response:
         wanted = [with_device_ids(one, names) for one in wanted]
         for one in wanted:
             check_fits(one, devices, names)
+    wanted = await with_arrays(context, wanted)
+    await check_dependencies(request, wanted)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
@@ -65,6 +73,54 @@ async def submit(request: web.Request) -> web.Response:
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
+
+
+async def with_arrays(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
+    """The submissions, with the tasks of an array in place of its id where they wait for one."""
+    after = {text: Dependency.parse(text) for one in wanted for text in one.after}
+    if not after:
+        return list(wanted)
+    rows = await context.read(lambda: context.store.arrays(ids=[JobId(one.first) for one in after.values()]))
+    last = {row.id: row.id + row.record.job_count - 1 for row in rows}
+    whole = {
+        text: str(Dependency(one.type, one.first, last[JobId(one.first)]))
+        for text, one in after.items()
+        if one.first == one.last and JobId(one.first) in last
+    }
+    return [replace(one, after=tuple(whole.get(text, text) for text in one.after)) for one in wanted]
+
+
+async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:
+    """Raises NotFound, NotPermitted or Conflict for a dependency on a job that does not exist or that the caller is not shown,
+    and for one that can never hold. So no two jobs ever wait for each other: each can name earlier ones only."""
+    after = {text: Dependency.parse(text) for one in wanted for text in one.after}
+    if not after:
+        return
+    context, caller = context_of(request), caller_of(request)
+    if any(len(dependency.jobs) > MOST_IN_RANGE for dependency in after.values()):
+        raise BadInput(f"A dependency is on more than {MOST_IN_RANGE:,} jobs.", fix="Name a shorter range.")
+    selection = Selection(ids=tuple(sorted({(one.first, one.last) for one in after.values()})))
+    states = await context.read(context.store.select, selection)
+    shown = states
+    if not visibility.sees_all(request):
+        shown = await context.read(context.store.select, replace(selection, owner=caller.user))
+    for text, dependency in after.items():
+        for job in map(JobId, dependency.jobs):
+            if job not in states:
+                raise NotFound(f"There is no job {job}, which `{text}` waits for.")
+            if job not in shown:
+                raise NotPermitted(
+                    f"Job {job}, which `{text}` waits for, belongs to another user.",
+                    fix="Wait for jobs of your own; `others_jobs` under [api] decides this.",
+                )
+        ended: dict[int, JobState] = {job: states[JobId(job)] for job in dependency.jobs if states[JobId(job)] in ENDED}
+        left = left_of([dependency], ended)
+        if left and all(job in ended for job in left[0].jobs):
+            first = left[0].first
+            raise Conflict(
+                f"Job {first} has ended as {ended[first]}, so `{text}` can never hold.",
+                fix=f"Leave it out, or wait for another end: any:{first} holds.",
+            )
 
 
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:

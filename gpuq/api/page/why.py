@@ -14,7 +14,8 @@ from gpuq.messages.verdicts import RULES, WHAT_HELPS, calculation, label, quanti
 _HOLDERS_SHOWN = 8
 
 # As `scheduling/quotas.py` and `scheduling/admit.py` try them.
-OF_THE_JOB = (Rule.NO_DEVICES, Rule.NEVER_FITS, Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA)
+OF_NO_DEVICE = (Rule.DEPENDENCY, Rule.SINGLETON, Rule.BEGIN_TIME, Rule.BACKOFF)
+OF_THE_JOB = (*OF_NO_DEVICE, Rule.NO_DEVICES, Rule.NEVER_FITS, Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA)
 OF_ANY_DEVICE = (Rule.CONSTRAINTS, Rule.DRAINED, Rule.STALE_READING, Rule.UNWELL, Rule.RESERVED, Rule.RESOURCES)
 OF_AN_IDLE_DEVICE = (Rule.FOREIGN_PROCESS, Rule.PREDICTED_MEMORY)
 OF_A_SHARED_DEVICE = (
@@ -33,6 +34,10 @@ OF_THE_POLICY = (Rule.POSTPONED, Rule.WAIT_LIMIT)
 
 # What a rule asks; the answer yes lets the next rule be tried.
 QUESTIONS: dict[Rule, str] = {
+    Rule.DEPENDENCY: "Have the jobs that it waits for ended?",
+    Rule.SINGLETON: "Have the earlier jobs of its name ended?",
+    Rule.BEGIN_TIME: "Is it time to start?",
+    Rule.BACKOFF: "Has it waited long enough since its last end?",
     Rule.NO_DEVICES: "Is there a device?",
     Rule.NEVER_FITS: "Could a device ever run it?",
     Rule.DEVICE_QUOTA: "Within the quota of devices?",
@@ -110,6 +115,7 @@ def why(
         steps.append(RuleAnswer(str(rule), question, answer, numbers if here else None))
         decided = decided or here
     of = [about_one] if about_one is not None and about_one.residents else list(devices)
+    of = [] if verdict.rule in OF_NO_DEVICE else of
     holders = [_holder(device, one, names, owners, now) for device in of for one in device.residents]
     return Why(
         RULES.get(verdict.rule, verdict.rule),

@@ -149,13 +149,13 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
     older = False
     where = {"owner": owner, "project": options.project}
     if options.json or options.limit is not None or set(states) == set(LIVE):
-        jobs = _newest(client, ",".join(states) or None, where, options.limit)
+        jobs = newest(client, ",".join(states) or None, where, options.limit)
     else:
         # All live jobs of these states, and of the ended ones the latest.
         wanted = states or list(console.STATE_CODES)
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
-        past = _newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
-        now = _newest(client, ",".join(live), where, None) if live else []
+        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
+        now = newest(client, ",".join(live), where, None) if live else []
         jobs, older = [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
     # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
@@ -163,7 +163,7 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
     ), older
 
 
-def _newest(client: HttpClient, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
+def newest(client: HttpClient, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
     """The newest `limit` jobs (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None

@@ -121,7 +121,7 @@ def _again(job: Record) -> str | None:
 
 
 def _options(job: Record) -> Iterator[str]:
-    """The options of `gpuq submit` that give this job's wishes, but for its kind and its deadline."""
+    """The options of `gpuq submit` that give this job's wishes, but for its kind and what depends on the moment."""
     most = f"-{job['most_gpus']}" if job.get("most_gpus") else ""
     asked = job.get("constraints") or {}
     values = {
@@ -133,17 +133,24 @@ def _options(job: Record) -> Iterator[str]:
         "--time": f"{job['time_limit_s']:.0f}s" if job.get("time_limit_s") else None,
         "--max-slowdown": job.get("max_slowdown"),
         "--priority": job.get("priority") or None,
-        "--signal": (job.get("signal") or "").removeprefix("SIG") or None,
+        "--retry": ",".join(job.get("retry") or []) or None,
+        "--signal": _signal(job),
     }
     yield from (f"{option}={value}" for option, value in values.items() if value is not None)
     yield from device_options.options_of(asked)
     switches = {
         "--share=never": job.get("share") == "never",
+        "--singleton": job.get("singleton"),
         "--requeue": job.get("requeue_on_node_fail"),
-        "--preemptible": job.get("preemptible") and not job.get("signal"),
+        "--preemptible": job.get("preemptible") and (not job.get("signal") or job.get("signal_before_s")),
         "--blink": job.get("blink"),
     }
     yield from (option for option, given in switches.items() if given)
+
+
+def _signal(job: Record) -> str | None:
+    before = f"@{job['signal_before_s']:.0f}" if job.get("signal_before_s") else ""
+    return job["signal"].removeprefix("SIG") + before if job.get("signal") else None
 
 
 def _asked_for(job: Record) -> Iterator[str]:
@@ -161,14 +168,33 @@ def _asked_for(job: Record) -> Iterator[str]:
         on = f" of {job['wanted_hosts']} hosts" if job.get("wanted_hosts", 1) > 1 else ""
         yield f"{job['gpus']}{most} devices{on}"
     yield from map(fmt.clean, device_options.options_of(job.get("constraints") or {}))
-    if job.get("deadline_at"):
-        yield f"an end by {fmt.local_time(job['deadline_at'])}"
+    yield from _when(job)
     if job.get("preemptible"):
         yield "to be signalled before it is stopped for another"
     if job.get("blink"):
         yield "to be measured by blinks"
     if job.get("priority"):
         yield f"priority {job['priority']}"
+
+
+def _when(job: Record) -> Iterator[str]:
+    if job.get("after"):
+        yield f"a start after {', '.join(job['after'])}"
+    if job.get("begin_at"):
+        yield f"a start at {fmt.local_time(job['begin_at'])} or later"
+    if job.get("singleton"):
+        yield "no other job of its name at a time"
+    if job.get("signal_before_s"):
+        yield f"{job['signal']} {fmt.duration(job['signal_before_s'])} before its time limit"
+    if job.get("retry"):
+        used = job.get("retried") or [0] * len(job["retry"])
+        yield "retries " + ", ".join(
+            f"{rule} ({n} used)" if n else rule for rule, n in zip(job["retry"], used, strict=False)
+        )
+    if job.get("raised_memory_bytes"):
+        yield f"{fmt.gib(job['raised_memory_bytes'])} of memory since it ran out of it"
+    if job.get("deadline_at"):
+        yield f"an end by {fmt.local_time(job['deadline_at'])}"
 
 
 def _where(job: Record) -> list[tuple[str, str | None]]:

@@ -17,11 +17,14 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.scheduling.retries import retry_of
+from gpuq.core.scheduling.waits import ended_waits, new_reasons
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.forecast import Forecasts, combined
 from gpuq.core.state.job import Job, JobState
+from gpuq.core.state.retry import rule_for
 from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
 
@@ -42,7 +45,8 @@ def decide(
     """
     context = SchedulingContext(state, forecasts, cache, limits, now)
     actions: list[Action] = [
-        *_requeue_or_archive_ended(state),
+        *_requeue_or_archive_ended(state, limits, now),
+        *ended_waits(state, now),
         *_stop_cancelled(state),
         *_stop_broken_gangs(state),
         *_revoke_unreported(state, limits, now),
@@ -59,18 +63,22 @@ def decide(
     actions.extend(context.update_reservations())
     # After all else, so that a reason does not name a device that this very pass has reserved or opened.
     actions.extend(new_pending_reasons(context))
+    actions.extend(new_reasons(state, now))
     context.end_pass()
     return actions
 
 
-def _requeue_or_archive_ended(state: State) -> Iterator[Action]:
+def _requeue_or_archive_ended(state: State, limits: Limits, now: float) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.ended]:
+        rule = rule_for(job.retry, job.state, job.exit_code)
         if job.cancel_requested:
             yield Archive(job.id)
         elif job.state is JobState.OUT_OF_MEMORY and job.had_partner and not job.alone:
             yield Requeue(job.id, True, "ran out of memory beside a partner; runs alone from now on")
         elif job.state is JobState.PREEMPTED:
             yield Requeue(job.id, False, "preempted")
+        elif rule is not None:
+            yield retry_of(state, job, rule, limits, now) or Archive(job.id)
         elif job.state is JobState.NODE_FAIL and job.requeue_on_node_fail:
             yield Requeue(job.id, False, "its host or device was lost")
         else:

@@ -107,7 +107,7 @@ class Reservations:
 
     def _is_overdue(self, job: Job) -> bool:
         """Whether the job waited beyond its patience, and devices that are drained for it could serve it."""
-        waited_s = self._now - job.submitted_at
+        waited_s = self._now - job.waits_since
         if waited_s <= self._limits.patience_s or job.id in self.by_job:
             return False
         # By its own device-time, on the class of devices where that is shortest: a job that will hold devices for long may wait

@@ -12,6 +12,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation
+from gpuq.core.state.retry import RetryRule
 from gpuq.core.state.verdict import Verdict
 
 
@@ -55,10 +56,32 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Put an ended job back into the queue. With `alone` it never shares a device again."""
+    """Put an ended job back into the queue. With `alone` it never shares a device again.
+
+    `rule` is the rule for retries that is followed, None for a requeue that is not counted. It starts no earlier than
+    `not_before`, and from now on needs `memory` bytes on each device; None changes nothing.
+    """
 
     job: JobId
     alone: bool
+    reason: str
+    rule: RetryRule | None = None
+    not_before: float | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndWait:
+    """Let passes look at these jobs from now on: what they waited for besides a device has come."""
+
+    jobs: tuple[JobId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """End a waiting job because what it waits for can never come."""
+
+    job: JobId
     reason: str
 
 
@@ -90,4 +113,16 @@ class EndBooking:
     booking: BookingId
 
 
-Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive | Reserve | EndReservation | EndBooking
+Action = (
+    Launch
+    | SetPendingReason
+    | Stop
+    | Revoke
+    | Requeue
+    | EndWait
+    | Abandon
+    | Archive
+    | Reserve
+    | EndReservation
+    | EndBooking
+)

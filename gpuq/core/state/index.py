@@ -7,13 +7,15 @@ state, so equal states have equal indexes but for the numbering of touches. They
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.dependency import Dependency, DependencyType
 from gpuq.core.state.device import Device, DeviceId, HostId
-from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.job import ACTIVE, ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account
 
 # Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements. Owner and time
@@ -64,10 +66,13 @@ class PendingGroup:
 class Index:
     """Facts derived from the state, so that the time of a pass depends on what changed, not on the size of the queue.
 
-    Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
-    whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first. `running_of` has
-    the number of devices of each live attempt of an account. Of arrays with a limit `limited_groups` has the groups, and
-    `active_tasks` the tasks that have devices.
+    Dictionaries stand for ordered sets. `waiting`: pending jobs that are eligible; only these are in groups. `delays` has the
+    others that wait for nothing but a moment, the earliest first, with that moment or 0. `dependents`: which jobs wait for what
+    of others; `dependencies_on_many`: those of them that are on several jobs. `doomed`: jobs with a dependency that can never
+    hold. `named`: the jobs of an owner and a name, in the order of ids. `needs_verdict`: pending jobs without a verdict.
+    `cancelling`: jobs with a live attempt whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the
+    longest silent first. `running_of` has the number of devices of each live attempt of an account. Of arrays with a limit
+    `limited_groups` has the groups, and `active_tasks` the tasks that have devices.
     """
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
@@ -75,6 +80,11 @@ class Index:
     limited_groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
     active_tasks: dict[JobId, set[JobId]] = field(default_factory=dict)
     classes: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
+    delays: list[tuple[float, JobId]] = field(default_factory=list)
+    dependents: dict[Dependency, dict[JobId, None]] = field(default_factory=dict)
+    dependencies_on_many: dict[Dependency, None] = field(default_factory=dict)
+    doomed: dict[JobId, None] = field(default_factory=dict)
+    named: dict[tuple[str, str], dict[JobId, None]] = field(default_factory=dict)
     needs_verdict: dict[JobId, None] = field(default_factory=dict)
     ended: dict[JobId, None] = field(default_factory=dict)
     cancelling: dict[JobId, None] = field(default_factory=dict)
@@ -92,30 +102,103 @@ class Index:
 
     def job_changed(self, old: Job | None, new: Job | None) -> None:
         """Take in a job that is new (`old` is None), changed, or removed (`new` is None)."""
+        waited, waits = (job is not None and job.state is JobState.PENDING for job in (old, new))
         if old is not None:
-            self.ended.pop(old.id, None)
-            self.cancelling.pop(old.id, None)
-            self._count_active(old, active=False)
-            if old.state is JobState.PENDING:
-                self._leave_group(old)
-                if new is None or new.state is not JobState.PENDING:
-                    self.needs_verdict.pop(old.id, None)
-        if new is None:
-            return
-        if new.state is JobState.PENDING:
-            self._join_group(new)
-            if old is None or old.state is not JobState.PENDING:
+            self._take_out(old)
+        if old is None or new is None:
+            self._add_or_remove_name(old, new)
+        if old is not None and waited and not waits:
+            self.needs_verdict.pop(old.id, None)
+        if new is not None:
+            self._take_in(new)
+            if waits and not waited:
                 self.needs_verdict[new.id] = None
-        elif new.state in ENDED:
-            self.ended[new.id] = None
-        elif new.state in ACTIVE:
-            self._count_active(new, active=True)
-            if new.cancel_requested:
-                self.cancelling[new.id] = None
+
+    def _take_out(self, job: Job) -> None:
+        self.ended.pop(job.id, None)
+        self.cancelling.pop(job.id, None)
+        self._count_active(job, active=False)
+        if job.state is JobState.PENDING:
+            self._leave_queue(job)
+        if job.after and job.state in WAITING:
+            self._leave_dependents(job)
+
+    def _take_in(self, job: Job) -> None:
+        if job.after and job.state in WAITING:
+            self._join_dependents(job)
+        if job.state is JobState.PENDING:
+            self._join_queue(job)
+        elif job.state in ENDED:
+            self.ended[job.id] = None
+        elif job.state in ACTIVE:
+            self._count_active(job, active=True)
+            if job.cancel_requested:
+                self.cancelling[job.id] = None
 
     def verdict_set(self, job: JobId) -> None:
         """The job has a verdict."""
         self.needs_verdict.pop(job, None)
+
+    def verdict_dropped(self, job: JobId) -> None:
+        """The verdict of a pending job does not hold any more."""
+        self.needs_verdict[job] = None
+
+    def dependencies_on(self, job: JobId) -> Iterator[Dependency]:
+        """The dependencies that wait for this job."""
+        for type_ in DependencyType:
+            if (alone := Dependency(type_, job, job)) in self.dependents:
+                yield alone
+        yield from [one for one in self.dependencies_on_many if job in one.jobs]
+
+    def is_first_of_name(self, job: Job) -> bool:
+        """Whether no earlier job of its owner with its name is in the state."""
+        same = self.named.get((job.owner, job.name or ""))
+        return same is None or next(iter(same)) == job.id
+
+    def awaits_moment(self, job: Job) -> bool:
+        """Whether nothing but time keeps a pending job from being eligible."""
+        return not job.eligible and not job.after and (not job.singleton or self.is_first_of_name(job))
+
+    def _add_or_remove_name(self, old: Job | None, new: Job | None) -> None:
+        job = old or new
+        if job is None or job.name is None:
+            return
+        key = (job.owner, job.name)
+        if new is not None:
+            self.named.setdefault(key, {})[job.id] = None
+            return
+        del self.named[key][job.id]
+        if not self.named[key]:
+            del self.named[key]
+
+    def _join_queue(self, job: Job) -> None:
+        if job.eligible:
+            self._join_group(job)
+        elif self.awaits_moment(job):
+            insort(self.delays, (job.not_before or 0.0, job.id))
+
+    def _leave_queue(self, job: Job) -> None:
+        if job.eligible:
+            self._leave_group(job)
+            return
+        delay = (job.not_before or 0.0, job.id)
+        place = bisect_left(self.delays, delay)
+        if self.delays[place : place + 1] == [delay]:
+            del self.delays[place]
+
+    def _join_dependents(self, job: Job) -> None:
+        for dependency in job.after:
+            self.dependents.setdefault(dependency, {})[job.id] = None
+            if dependency.first != dependency.last:
+                self.dependencies_on_many[dependency] = None
+
+    def _leave_dependents(self, job: Job) -> None:
+        self.doomed.pop(job.id, None)
+        for dependency in job.after:
+            del self.dependents[dependency][job.id]
+            if not self.dependents[dependency]:
+                del self.dependents[dependency]
+                self.dependencies_on_many.pop(dependency, None)
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job

@@ -11,8 +11,10 @@ from enum import StrEnum
 from typing import NewType
 
 from gpuq.core.state.constraints import DeviceConstraints
+from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import Device
 from gpuq.core.state.quota import Account, accounts
+from gpuq.core.state.retry import RetryRule
 from gpuq.states import ACTIVE, ENDED, WAITING, JobState
 
 __all__ = ["ACTIVE", "ENDED", "WAITING", "Job", "JobId", "JobState", "KindId", "Sharing"]
@@ -41,6 +43,13 @@ class Job:
     that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts. `constraints`: which
     devices it may have; None for all. `time_limit_s`: it is ended so long after its start; None: it may run on. `array` is the
     array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number).
+
+    While it is not `eligible`, passes do not look at it: it waits for the jobs in `after`, as `singleton` for the earlier jobs of
+    its owner that have its name, and until `not_before`. `eligible_at` is when such a wait ended; None if it had none.
+
+    `retried` has how often each rule of `retry` was followed; it is empty while none was. `exit_code` and `ran_out_of` are of its
+    last end: the latter the memory in bytes that it had on a device, None unless that was too little. A retry after that raises
+    `declared_memory`.
     """
 
     id: JobId
@@ -70,11 +79,30 @@ class Job:
     array: JobId | None = None
     most_at_once: int | None = None
     time_limit_s: float | None = None
+    name: str | None = None
+    after: tuple[Dependency, ...] = ()
+    singleton: bool = False
+    not_before: float | None = None
+    eligible: bool = True
+    eligible_at: float | None = None
+    retry: tuple[RetryRule, ...] = ()
+    retried: tuple[int, ...] = ()
+    exit_code: int | None = None
+    ran_out_of: int | None = None
 
     @property
     def accounts(self) -> tuple[Account, ...]:
         """Whose quotas it counts for."""
         return accounts(self.owner, self.project)
+
+    @property
+    def waits_since(self) -> float:
+        """Since when it could have started, if there had been a device for it."""
+        return self.submitted_at if self.eligible_at is None else self.eligible_at
+
+    def times_retried(self, rule: RetryRule) -> int:
+        """How often this rule of its own was followed."""
+        return self.retried[self.retry.index(rule)] if self.retried else 0
 
     @property
     def counts(self) -> range:

@@ -13,10 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from gpuq.core.state.actions import (
+    Abandon,
     Action,
     Archive,
     EndBooking,
     EndReservation,
+    EndWait,
     Launch,
     Requeue,
     Reserve,
@@ -26,6 +28,7 @@ from gpuq.core.state.actions import (
 )
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
 from gpuq.core.state.booking import Booking, BookingId
+from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
     BookingCancelled,
@@ -48,7 +51,7 @@ from gpuq.core.state.events import (
     Woke,
 )
 from gpuq.core.state.index import Index, last_heartbeat
-from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.job import ACTIVE, ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Hours, Quota, add_served
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.transitions import Step, gravest, next_state
@@ -94,6 +97,8 @@ class State:
             self.index.host_reported(host.id, host.last_seen)
         for job in self.jobs.values():
             self.index.job_changed(None, job)
+        for job in self.jobs.values():
+            _note_if_doomed(self, job)
         for job_id in self.verdicts:
             self.index.verdict_set(job_id)
         for attempt in sorted(self.attempts.values(), key=last_heartbeat):
@@ -156,8 +161,12 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _stop(state, attempt_id, reason, now)
         case Revoke(attempt=attempt_id):
             return _revoke(state, attempt_id)
-        case Requeue(job=job_id, alone=alone):
-            return _requeue(state, job_id, alone, now)
+        case Requeue():
+            return _requeue(state, item, now)
+        case EndWait(jobs=jobs):
+            return _end_wait(state, jobs, now)
+        case Abandon(job=job_id):
+            return _step(state, job_id, Step.CANCEL, now)
         case Archive(job=job_id):
             return _archive(state, job_id)
         case Reserve(reservation=reservation):
@@ -190,6 +199,18 @@ def _add_job(state: State, job: Job) -> bool:
 def _put_job(state: State, job: Job) -> None:
     state.index.job_changed(state.jobs.get(job.id), job)
     state.jobs[job.id] = job
+    _note_if_doomed(state, job)
+
+
+def _note_if_doomed(state: State, job: Job) -> None:
+    """A dependency on jobs that are all archived would have been dropped if it held."""
+    if job.after and job.state in WAITING and any(not _is_open(state, dependency) for dependency in job.after):
+        state.index.doomed[job.id] = None
+
+
+def _is_open(state: State, dependency: Dependency) -> bool:
+    """Whether one of the jobs that it is on has not been archived."""
+    return any(job in state.jobs for job in dependency.jobs)
 
 
 def _archive(state: State, job_id: JobId) -> bool:
@@ -198,7 +219,38 @@ def _archive(state: State, job_id: JobId) -> bool:
         return False
     state.verdicts.pop(job_id, None)
     state.index.job_changed(job, None)
+    _tell_dependents(state, job)
+    first = next(iter(state.index.named.get((job.owner, job.name or ""), ())), None)
+    if first is not None and state.jobs[first].singleton:
+        _change_wait(state, state.jobs[first])
     return True
+
+
+def _tell_dependents(state: State, ended: Job) -> None:
+    """Update what other jobs wait for after the final end of one."""
+    for dependency in list(state.index.dependencies_on(ended.id)):
+        is_last = not _is_open(state, dependency)
+        left = dependency.after_end(ended.id, ended.state, is_last=is_last)
+        if left == dependency and not is_last:
+            continue
+        for waiting in [state.jobs[job] for job in state.index.dependents[dependency]]:
+            after = (left if one == dependency else one for one in waiting.after)
+            _change_wait(state, replace(waiting, after=tuple(dict.fromkeys(one for one in after if one is not None))))
+
+
+def _change_wait(state: State, job: Job) -> None:
+    """Put a job of which something has changed that it waits for: its verdict does not hold any more."""
+    _put_job(state, job)
+    if job.state is JobState.PENDING:
+        state.verdicts.pop(job.id, None)
+        state.index.verdict_dropped(job.id)
+
+
+def _end_wait(state: State, jobs: Iterable[JobId], now: float) -> bool:
+    ready = [state.jobs[job] for job in jobs if job in state.jobs and state.index.awaits_moment(state.jobs[job])]
+    for job in ready:
+        _change_wait(state, replace(job, eligible=True, eligible_at=now, not_before=None))
+    return bool(ready)
 
 
 def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
@@ -260,12 +312,19 @@ def _book(state: State, booking: Booking) -> bool:
     return True
 
 
-def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
-    if not _step(state, job_id, Step.REQUEUE, now):
+def _requeue(state: State, requeue: Requeue, now: float) -> bool:
+    if not _step(state, requeue.job, Step.REQUEUE, now):
         return False
-    job = state.jobs[job_id]
-    if alone and not job.alone:
-        _put_job(state, replace(job, alone=True))
+    job = state.jobs[requeue.job]
+    job = replace(job, alone=job.alone or requeue.alone, exit_code=None, ran_out_of=None)
+    if requeue.rule in job.retry:
+        before = job.retried or (0,) * len(job.retry)
+        job = replace(job, retried=tuple(n + (one == requeue.rule) for one, n in zip(job.retry, before, strict=True)))
+    if requeue.memory is not None:
+        job = replace(job, declared_memory=requeue.memory)
+    if requeue.not_before is not None:
+        job = replace(job, eligible=False, eligible_at=None, not_before=requeue.not_before)
+    _put_job(state, job)
     return True
 
 
@@ -276,6 +335,8 @@ def _launch(state: State, attempts: tuple[Attempt, ...], now: float) -> bool:
     first = attempts[0].id
     job = state.jobs.get(first.job)
     if job is None or first.number != state.next_attempt(job) or next_state(job.state, Step.LAUNCH) is None:
+        return False
+    if not job.eligible:
         return False
     if [attempt.id for attempt in attempts] != [AttemptId(job.id, first.number + n) for n in range(job.host_count)]:
         return False
@@ -352,13 +413,26 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
         if attempt.started_at is not None:
             for account in job.accounts:
                 add_served(state.served.setdefault(account, {}), attempt.started_at, now, len(attempt.devices))
-        _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
+        job = replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served)
+        _put_job(state, with_end(job, attempt, event, state.devices[attempt.devices[0]]))
     if attempt.gang is not None:
         step = gravest(step, state.gang_ends.pop(job.id, Step.COMPLETE))
         if state.attempts_of(job):
             state.gang_ends[job.id] = step
             return True
     return _step(state, job.id, step, now)
+
+
+def with_end(job: Job, attempt: Attempt, event: Exited, device: Device) -> Job:
+    """The job with what a retry depends on of this end of an attempt; of a gang over hosts the first end counts that has it."""
+    of_device = event.ending is Ending.OUT_OF_MEMORY
+    # The memory of a set of CPU cores is the host's.
+    if of_device or (event.ending is Ending.HOST_OUT_OF_MEMORY and device.backend == "cpu"):
+        had = max(*attempt.promised, event.measurement.peak_memory_bytes or 0)
+        return job if job.ran_out_of is not None else replace(job, ran_out_of=had)
+    if event.exit_code and attempt.stopping is None and job.exit_code is None:
+        return replace(job, exit_code=event.exit_code)
+    return job
 
 
 def job_step(event: Exited, attempt: Attempt, job: Job) -> Step:

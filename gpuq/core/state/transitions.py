@@ -60,6 +60,8 @@ TRANSITIONS: Mapping[tuple[JobState, Step], JobState] = {
     (_S.OUT_OF_MEMORY, Step.REQUEUE): _S.PENDING,
     (_S.PREEMPTED, Step.REQUEUE): _S.PENDING,
     (_S.NODE_FAIL, Step.REQUEUE): _S.PENDING,
+    (_S.FAILED, Step.REQUEUE): _S.PENDING,
+    (_S.TIMEOUT, Step.REQUEUE): _S.PENDING,
 }
 
 

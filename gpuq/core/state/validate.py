@@ -15,7 +15,7 @@ def validate(state: State) -> None:
     """Raise AssertionError, with what is wrong, unless all invariants hold.
 
     No device promises more memory than it has, a job has at most one live attempt on each of its hosts, no device is reserved
-    twice, no more tasks of an array run than may at once.
+    twice, no more tasks of an array run than may at once, and no job runs that still waits for something.
     """
     attempts_of: dict[JobId, list[AttemptId]] = {}
     for attempt_id in state.attempts:
@@ -31,6 +31,8 @@ def validate(state: State) -> None:
         else:
             assert not alive, f"{job.id} is {job.state} but {alive} live"
             assert job.id not in state.gang_ends, f"{job.id} is {job.state} but waits for attempts to end"
+        assert job.eligible or job.state not in ACTIVE, f"{job.id} is {job.state} and still waits"
+        assert not (job.eligible and (job.after or job.not_before)), f"{job.id} is eligible and still waits"
     for attempt in state.attempts.values():
         assert len(attempt.devices) == len(attempt.promised) > 0
         assert attempt.id.job in state.jobs, f"{attempt.id} has no job"

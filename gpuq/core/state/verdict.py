@@ -37,6 +37,10 @@ class Rule(StrEnum):
     DEVICE_QUOTA = "DeviceQuota"
     DEVICE_HOURS_QUOTA = "DeviceHoursQuota"
     ARRAY_LIMIT = "ArrayLimit"
+    DEPENDENCY = "Dependency"
+    SINGLETON = "Singleton"
+    BEGIN_TIME = "BeginTime"
+    BACKOFF = "Backoff"
 
 
 # A number's name ends in its unit: _pct, _bytes, _s, _at (Unix seconds), or nothing for a ratio or a count.

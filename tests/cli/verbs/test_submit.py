@@ -132,6 +132,11 @@ def test_every_option_reaches_the_body(gpuq: Command, taken: FakeApi, script: Pa
     assert {name: body[name] for name in expected} == expected
 
 
+def test_retries_are_rules_of_one_end_each(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    gpuq("submit", "--retry", "oom:2,exit=75:3", "--retry", "1", "--requeue-on-timeout", "train.py")
+    assert submitted(taken)["retry"] == ["oom:2", "exit=75:3", "any:1", "timeout:100"]
+
+
 def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken: FakeApi, script: Path) -> None:
     gpuq("submit", "train.py")
     assert {"priority", "gpus", "max_slowdown", "gpu_memory", "time_limit_s", "git_sha"}.isdisjoint(submitted(taken))
@@ -173,6 +178,8 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
             "no option `--lr`",
             "after the script: train.py --lr 0.1 --epochs 3",
         ),
+        (["--signal", "USR1@60", "-t", "1", "train.py"], "--signal USR1@60 is no later than the start", "longer limit"),
+        (["--signal", "USR1@soon", "train.py"], "--signal NAME@ `soon`", ""),
         (["--signal", "KILL", "train.py"], "--signal `KILL`", "TERM, INT, HUP, USR1, USR2"),
         (
             ["--deadline", "yesterday", "train.py"],
@@ -182,6 +189,11 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["--deadline", "2020-01-01", "train.py"], "`2020-01-01` has passed", "8h"),
         (["--deadline", "9999-01-01T00:00", "train.py"], "more than ten years ahead", "next ten years"),
         (["--priority", "high", "train.py"], "--priority `high`", ""),
+        (["--after", "12,done:13", "train.py"], "--after `done:13` does not say which end", "ok:12"),
+        (["--begin", "25:00", "train.py"], "--begin: `25:00` is no time that a clock shows", "22:00"),
+        (["--retry", "oom:2,often", "train.py"], "--retry `often` is not an end and a number", "exit=75:3"),
+        (["--retry", "oom:2", "--retry", "oom:3", "train.py"], "--retry has two numbers for `oom`", "Leave one"),
+        (["--retry", "exit=256:1", "train.py"], "--retry `exit=256:1`", "exit=75:3"),
         (["--share", "maybe", "train.py"], "invalid choice", "--help"),
         (["--chdir", "nowhere", "train.py"], "there is no folder", "Make it"),
         (

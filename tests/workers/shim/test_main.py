@@ -174,6 +174,47 @@ def test_a_time_limit_enforced_by_sigkill_says_so(attempt: Attempt) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("resumes", "ending", "reason"),
+    [
+        (True, "timed out", "it ended after the signal before its limit of 30 s"),
+        (False, "exited", "ended with exit code 0"),
+    ],
+)
+def test_a_job_is_signalled_before_its_time_limit_and_may_save_its_work(
+    attempt: Attempt, resumes: bool, ending: str, reason: str
+) -> None:
+    script = "trap 'echo saved; exit 0' USR1; while :; do sleep 0.05; done"
+    limits = {"time_limit_s": 30.0, "signal_before_s": 29.8, "checkpoint_signal": int(signal.SIGUSR1)}
+    end = attempt.run("bash", "-c", script, resumes=resumes, **limits)
+    assert (end["ending"], end["exit_code"], end["reason"]) == (ending, 0, reason)
+    assert attempt.log() == b"saved\n"
+
+
+def test_a_job_that_does_not_listen_for_that_signal_runs_on(attempt: Attempt) -> None:
+    limits = {"time_limit_s": 1.0, "signal_before_s": 0.9, "checkpoint_signal": int(signal.SIGUSR1)}
+    end = attempt.run("sh", "-c", "sleep 0.5; echo done", resumes=True, **limits)
+    assert (attempt.log(), end["exit_code"]) == (b"done\n", 0)
+
+
+@pytest.mark.parametrize(("script", "is_left"), [("touch $GPUQ_CHECKPOINT_DIR/epoch3", True), ("true", False)])
+def test_a_checkpoint_folder_is_there_and_stays_if_something_is_in_it(
+    attempt: Attempt, tmp_path: Path, script: str, is_left: bool
+) -> None:
+    folder = tmp_path / "checkpoints" / "1-1000"
+    env = {"PATH": os.environ["PATH"], "GPUQ_CHECKPOINT_DIR": str(folder)}
+    end = attempt.run("sh", "-c", f"[ -d $GPUQ_CHECKPOINT_DIR ] && {script}", env=env)
+    assert (end["exit_code"], folder.exists()) == (0, is_left)
+    assert not is_left or stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_where_the_checkpoint_folder_cannot_be_made_the_job_has_none(attempt: Attempt, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    env = {"PATH": os.environ["PATH"], "GPUQ_CHECKPOINT_DIR": str(tmp_path / "file" / "1-1000")}
+    end = attempt.run("sh", "-c", "echo ${GPUQ_CHECKPOINT_DIR-none}", env=env)
+    assert (end["exit_code"], attempt.log()) == (0, b"none\n")
+
+
 def test_the_time_limit_ends_the_whole_tree(attempt: Attempt) -> None:
     began = time.monotonic()
     end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5)

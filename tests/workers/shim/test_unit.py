@@ -132,6 +132,15 @@ def test_its_time_limit_ends_it(job: Job) -> None:
     assert (exit_code, end["ending"]) == (143, "timed out")
 
 
+def test_it_signals_the_job_before_its_time_limit(job: Job) -> None:
+    script = "trap 'echo saved; exit 0' USR1; while :; do sleep 0.05; done"
+    job.start(
+        "bash", "-c", script, limit=30.0, signal_before_s=29.8, checkpoint_signal=int(signal.SIGUSR1), resumes=True
+    )
+    exit_code, end = job.end()
+    assert (exit_code, end["ending"], job.log()) == (0, "timed out", "saved\n")
+
+
 def test_the_job_starts_before_the_rest_of_the_shim_is_loaded(job: Job) -> None:
     """What these modules take to load is longer than all else of a start."""
     code = f"import sys; sys.path.append({str(SHIM.parents[2])!r}); import gpuq_workers.shim.unit; print(*sys.modules)"

@@ -63,6 +63,7 @@ def start(order: dict[str, Any], output: int) -> int:
 
     A child inherits working directory, cores and umask, so the shim changes its own for a moment.
     """
+    _make_checkpoint_folder(order["env"])
     cwd, cores, own_cores = order["cwd"], order.get("cores"), os.sched_getaffinity(0)
     own_umask = os.umask(order.get("umask", 0o022))
     try:
@@ -80,6 +81,16 @@ def start(order: dict[str, Any], output: int) -> int:
         os.chdir("/")
         os.sched_setaffinity(0, own_cores)
         os.umask(own_umask)
+
+
+def _make_checkpoint_folder(env: dict[str, str]) -> None:
+    """Make the folder that stays from one attempt to the next. Where that fails, as on a full disk, the job has none."""
+    if "GPUQ_CHECKPOINT_DIR" not in env:
+        return
+    try:
+        os.makedirs(env["GPUQ_CHECKPOINT_DIR"], 0o700, exist_ok=True)  # noqa: PTH103 - pathlib is not loaded yet
+    except OSError:
+        del env["GPUQ_CHECKPOINT_DIR"]
 
 
 def _spawn(order: dict[str, Any], output: int) -> int:

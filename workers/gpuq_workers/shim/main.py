@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -28,6 +29,7 @@ from gpuq_workers.shim.log import BoundedLog
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
+_WARN_AGAIN_S = 1.0
 NOT_STARTED = 125
 
 
@@ -65,6 +67,8 @@ class Shim:
         self._signalled_to_end = False
         self._saves: str | None = None
         self._save_until = 0.0
+        self._warn_at: float | None = None
+        self._warned = False
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._killed = False
@@ -96,6 +100,7 @@ class Shim:
         self._record_start(started)
         self._watch()
         end = self._classify()
+        self._remove_empty_checkpoint_folder()
         self._write_end(end)
         return NOT_STARTED if end.exit_code is None else end.exit_code
 
@@ -128,6 +133,8 @@ class Shim:
         if self._order.get("time_limit_s") is not None:
             # Not while the machine is suspended: the job does not run then.
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
+            if self._order.get("signal_before_s") is not None:
+                self._warn_at = self._deadline - float(self._order["signal_before_s"])
         self._started_uptime = lease.uptime()
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
@@ -207,6 +214,10 @@ class Shim:
                 self._begin_end(endings.STOPPED, reason)
         elif self._signalled_to_end:
             self._begin_end(endings.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
+        elif self._warn_at is not None and now >= self._warn_at and self._saves is None:
+            # A job that does not listen yet is asked again: it may still be loading.
+            self._warned = bool(tree.signal_listeners(os.getpid(), self._checkpoint_signal))
+            self._warn_at = None if self._warned else now + _WARN_AGAIN_S
         elif self._deadline is not None and now >= self._deadline:
             self._begin_end(endings.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:
@@ -234,14 +245,23 @@ class Shim:
         if self._saves is None:
             self._saves = reason
             self._blinks.end()
-            listeners = tree.signal_listeners(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
+            listeners = tree.signal_listeners(os.getpid(), self._checkpoint_signal)
             self._save_until = now + (float(self._order.get("save_grace_s", 0.0)) if listeners else 0.0)
         return now < self._save_until
 
     def _ending_of_exit(self) -> tuple[str, str]:
-        """The ending of a job that exited by itself. After a checkpoint signal it counts as stopped, whatever its exit code: many
-        scripts save and exit with 0, and only their next start shows whether anything was left to do."""
-        return (endings.EXITED, "") if self._saves is None else (endings.STOPPED, self._saves)
+        """The ending of a job that exited by itself. After a checkpoint signal it counts as stopped, or as at its time limit if
+        it is to go on after that, whatever its exit code: many scripts save and exit with 0, and only their next start shows
+        whether anything was left to do."""
+        if self._saves is not None:
+            return endings.STOPPED, self._saves
+        if self._warned and self._order.get("resumes"):
+            return endings.TIMED_OUT, f"it ended after the signal before its limit of {self._order['time_limit_s']:g} s"
+        return endings.EXITED, ""
+
+    @property
+    def _checkpoint_signal(self) -> int:
+        return int(self._order.get("checkpoint_signal", signal.SIGTERM))
 
     # --- end ---
 
@@ -286,6 +306,13 @@ class Shim:
         if self._killed:
             reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
         return classify.JobEnd(ending, self._exit_code, reason)
+
+    def _remove_empty_checkpoint_folder(self) -> None:
+        """What a job has written there is its user's. Other attempts of a gang may be about to write."""
+        env = self._order["env"]
+        if "GPUQ_CHECKPOINT_DIR" in env and env.get("NNODES", "1") == "1":
+            with suppress(OSError):
+                os.rmdir(env["GPUQ_CHECKPOINT_DIR"])  # noqa: PTH106
 
     def _write_end(self, end: classify.JobEnd) -> None:
         """Publish `exit.json`; lost output is mentioned there and at the end of the log."""

@@ -1,0 +1,52 @@
+"""What a job is to wait for of other jobs: `--after ok:12,any:@-1`, and Slurm's `--dependency=afterok:12:13`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from gpuq.cli import job_ids
+from gpuq.cli.client import HttpClient
+from gpuq.errors import BadInput
+
+_TYPES = ("ok", "any", "fail")
+_OF_SLURM = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
+_MOST = 100
+_FIX = "gpuq has afterok, afterany, afternotok and singleton, all of which have to hold; or submit with Slurm."
+
+
+def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
+    """The dependencies that these values of --after name, as the API takes them: `ok:12`, `any:14-17`.
+
+    `client` is called for jobs that are not named by their ids. Raises BadInput and NotFound.
+    """
+    found: dict[str, None] = {}
+    for part in (part.strip() for word in words for part in word.split(",")):
+        type_, _, jobs = part.rpartition(":")
+        if type_ not in {"", *_TYPES} or not jobs:
+            raise BadInput(
+                f"--after `{part}` does not say which end of which job is waited for.",
+                fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended) or fail:12 (it did not succeed).",
+            )
+        numbers = re.fullmatch(r"[0-9-]+", jobs)
+        for first, last in job_ids.ranges(None if numbers else client(), [jobs]):
+            found[f"{type_ or 'ok'}:{first}" + (f"-{last}" if last != first else "")] = None
+    if len(found) > _MOST:
+        raise BadInput(f"--after names {len(found)} dependencies; {_MOST} is the limit.", fix="Name ranges: ok:12-300.")
+    return list(found)
+
+
+def of_slurm(text: str) -> list[str]:
+    """The words of gpuq for the value of Slurm's --dependency. Raises BadInput for what gpuq does not have."""
+    if "?" in text:
+        raise BadInput("`--dependency` with `?` waits for any one of several jobs.", fix=_FIX)
+    words = []
+    for part in text.split(","):
+        if part == "singleton":
+            words.append("--singleton")
+            continue
+        type_, *jobs = part.split(":")
+        if type_ not in _OF_SLURM or not all(jobs) or not jobs:
+            raise BadInput(f"`--dependency={part}` is more than gpuq can do.", fix=_FIX)
+        words += [f"--after={_OF_SLURM[type_]}:{job}" for job in jobs]
+    return words

@@ -1,0 +1,42 @@
+"""What `--after` takes, and what Slurm's `--dependency` becomes."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from gpuq.cli import dependencies
+from gpuq.cli.client import HttpClient
+from gpuq.errors import BadInput
+from tests.cli.test_job_ids import SOME
+
+
+def no_requests() -> HttpClient:
+    raise AssertionError("ids need no request")
+
+
+def test_jobs_by_id_are_after_their_success_unless_it_says_otherwise() -> None:
+    found = dependencies.parse(["12,any:13", "fail:14-16", "ok:12"], no_requests)
+    assert found == ["ok:12", "any:13", "fail:14-16"]
+
+
+def test_jobs_may_be_named_as_anywhere() -> None:
+    assert dependencies.parse(["ok:@-1,any:@~1,c"], lambda: SOME) == ["ok:9", "any:7", "ok:2"]
+
+
+@pytest.mark.parametrize("text", ["afterok:12", "ok:", ":", "", "ok:12,,any:3", "done:12"])
+def test_what_names_no_end_of_a_job_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="does not say which end"):
+        dependencies.parse([text], lambda: cast(HttpClient, None))
+
+
+def test_slurms_forms_become_ours() -> None:
+    words = dependencies.of_slurm("afterok:12:@,singleton,afterany:3")
+    assert words == ["--after=ok:12", "--after=ok:@", "--singleton", "--after=any:3"]
+
+
+@pytest.mark.parametrize("text", ["after:12", "aftercorr:12", "afterok", "afterok:", "afterok:1?afterok:2", "expand:4"])
+def test_what_gpuq_does_not_have_of_slurm_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        dependencies.of_slurm(text)
