@@ -1,4 +1,4 @@
-"""Builds what gpuq is installed from, two wheels and two Debian packages: `python .ci/packages/build.py --out dist`.
+"""Builds what gpuq is installed from, three wheels and two Debian packages: `python .ci/packages/build.py --out dist`.
 
 `gpuq` (.deb) is a virtual environment in /opt/gpuq for Debian's own Python, with the versions of requirements.lock, and the
 systemd units, which the installation does not start. `gpuq-client` is the command alone, and takes nothing but Python.
@@ -80,8 +80,8 @@ def main() -> int:
     if fault is not None:
         sys.stderr.write(f"{fault}\n")
         return 2
-    whole, client = wheels(out)
-    made = [] if options.only == "debs" else [whole, client]
+    whole, client, hydra = wheels(out)
+    made = [] if options.only == "debs" else [whole, client, hydra]
     if options.only != "wheels":
         made += [daemon_deb(whole, out, options.extras), client_deb(client, out)]
     for path in made:
@@ -98,16 +98,16 @@ def no_debs() -> str | None:
     return None
 
 
-def wheels(out: Path) -> tuple[Path, Path]:
-    """(gpuq_daemon, gpuq_client)."""
+def wheels(out: Path) -> tuple[Path, Path, Path]:
+    """(gpuq_daemon, gpuq_client, gpuq_hydra)."""
     made = []
-    for folder in (ROOT, ROOT / ".ci/packages/client"):
+    for folder in (ROOT, ROOT / ".ci/packages/client", ROOT / ".ci/packages/hydra"):
         with tempfile.TemporaryDirectory() as built:
             command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", built]
             subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             (wheel,) = Path(built).glob("*.whl")
             made.append(Path(shutil.move(wheel, out / wheel.name)))
-    return made[0], made[1]
+    return made[0], made[1], made[2]
 
 
 def daemon_deb(wheel: Path, out: Path, extras: str) -> Path:

@@ -17,7 +17,7 @@ from gpuq.cli.slurm.arguments import SlurmParser
 from gpuq.errors import BadInput
 
 _MOST_TASKS = 1024
-# What an allocation of Slurm divides among its steps; a job of gpuq has its devices for all of them.
+# What Slurm divides among the steps of a job; a job of gpuq has its devices for all of them.
 # fmt: off
 _NO_MATTER = (
     "-c", "--cpus-per-task", "--gres", "-G", "--gpus", "--gpus-per-node", "--gpus-per-task", "--mem", "--mem-per-cpu",
