@@ -31,7 +31,8 @@ from gpuq.errors import Conflict, GpuqError, NotFound
 _START_AGAIN = 144
 _LONGEST_LIMIT_MARGIN_S = 60
 _LOOK_EVERY_S = 0.05
-_KILL_AFTER_S = 1.0
+# A task that has saved its work may take a while to end on a busy host. The job's own limit comes later.
+_KILL_AFTER_S = 10.0
 # submitit's words for the states that it takes for an end or not; it has none for these.
 _STATES = {"HELD": "PENDING", "STARTING": "PENDING"}
 # Generic parameters of submitit that gpuq measures instead of reserving.
@@ -227,10 +228,8 @@ def _run_tasks(options: argparse.Namespace) -> tuple[list[int], bool]:
             if 0 < options.limit - options.delay <= lasted_s and not signalled:
                 signalled = True
                 _signal(tasks, save)
-            if lasted_s >= options.limit:
-                _signal(tasks, signal.SIGINT)
-                if lasted_s >= options.limit + _KILL_AFTER_S:
-                    _signal(tasks, signal.SIGKILL)
+            if lasted_s >= options.limit + _KILL_AFTER_S:
+                _signal(tasks, signal.SIGKILL)
             time.sleep(_LOOK_EVERY_S)
         return [task.wait() for task in tasks], signalled
 
