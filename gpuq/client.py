@@ -61,6 +61,7 @@ class JobOptions(TypedDict, total=False):
     preemptible: bool
     signal: str
     blink: bool
+    idle_ok: bool
     notify: str | Sequence[str]
     chdir: Word
     python: Word

@@ -10,8 +10,9 @@ import re
 
 from gpuq.errors import BadInput
 
-EVENTS = ("begin", "end", "fail", "requeue")
-"""Slurm's words: a start of the job, any end of it, an end without success that was not asked for, and that it waits again."""
+EVENTS = ("begin", "end", "fail", "requeue", "idle")
+"""Slurm's words: a start of the job, any end of it, an end without success that was not asked for, that it waits again, and that
+it holds devices and does not use them."""
 TARGET = r"[A-Za-z][A-Za-z0-9_-]{0,39}"
 _WORD = f"(?:{'|'.join((*EVENTS, 'all'))})"
 PATTERN = f"^{_WORD}(?:,{_WORD}){{0,9}}(?::{TARGET}(?:,{TARGET}){{0,9}})?$"

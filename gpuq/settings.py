@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from gpuq.core.scheduling.idle import IdleLimits
 from gpuq.core.scheduling.limits import NOT_A_SETTING, Limits, Range
 from gpuq.errors import BadSettings
 from gpuq.home import Home
@@ -218,6 +219,7 @@ class Settings:
     api: Api = field(default_factory=Api)
     learning: Learning = field(default_factory=Learning)
     bookings: Bookings = field(default_factory=Bookings)
+    idle: IdleLimits = field(default_factory=IdleLimits)
 
     @property
     def effective_redis_url(self) -> str:
@@ -235,6 +237,7 @@ GROUPS: dict[str, type] = {
     "api": Api,
     "learning": Learning,
     "bookings": Bookings,
+    "idle": IdleLimits,
 }
 
 REMOVED: Mapping[tuple[str, str], str] = {

@@ -172,6 +172,7 @@ def job_view(
         deadline_at_unix=asked.deadline_at,
         preemptible=asked.preemptible,
         blink=asked.blink,
+        idle_ok=asked.idle_ok,
         alone=row.alone,
         retried=list(row.waits.retried),
         raised_memory_bytes=None if row.waits.memory == asked.gpu_memory else row.waits.memory,

@@ -47,7 +47,7 @@ A .py file is run by --python, else by the active environment, a .venv beside
 it or here, or python3 on PATH. A script on standard input goes along.
 """
 _NOTIFY = (
-    "send a message: end,fail:NAME. Of begin, end, fail, requeue and all; or `none`. NAME is a target of yours; "
+    "send a message: end,fail:NAME. Of begin, end, fail, requeue, idle and all; or `none`. NAME is a target of yours; "
     "`gpuq notify --help` says more."
 )
 _MAX_SLOWDOWN = (
@@ -118,6 +118,7 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
         metavar="NAME[@SECONDS]",
         help="The signal to save its work on: USR1, which makes it preemptible. USR1@120 comes 120 s before its time limit.",
     )
+    add("--idle-ok", rare=True, action="store_true", help="Do not stop it because it does not use its devices.")
     add("--deadline", rare=True, metavar="WHEN", help="Wanted by then: 8h from now, or 2026-07-01T08:00 (local time).")
 
     add = parser.group("what it runs with", all_rare=named)
@@ -234,6 +235,7 @@ def submission(
         "preemptible": options.preemptible or (options.signal is not None and "@" not in options.signal) or None,
         **_signal(options),
         "blink": options.blink or None,
+        "idle_ok": options.idle_ok or None,
         "notify": notify_file.option(options.notify, os.environ),
         "stdin": command.stdin,
         "umask": capture.umask(),

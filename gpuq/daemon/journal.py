@@ -23,6 +23,7 @@ from gpuq.core.state.actions import (
     Revoke,
     SetPendingReason,
     Stop,
+    WarnIdle,
 )
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.booking import Booking
@@ -157,7 +158,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (attempt.id.job,)
         case Reserve(reservation=reservation):
             return (reservation.job,)
-        case Started() | Exited() | Stop() | Revoke():
+        case Started() | Exited() | Stop() | WarnIdle() | Revoke():
             return (item.attempt.job,)
         case (
             HostReported()

@@ -20,6 +20,7 @@ from gpuq.adapters.redis.stream import Stream, sent_at
 from gpuq.adapters.store.contract import Request, Store
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.idle import NEVER_IDLE, IdleLimits, idle_actions
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
@@ -79,6 +80,7 @@ class DispatcherDependencies:
     run_blocking: Callable[..., Any]
     shadow: Shadow | None = None
     starts: StartEstimates | None = None
+    idle: IdleLimits = NEVER_IDLE
 
 
 @dataclass
@@ -276,6 +278,7 @@ class Dispatcher:
         started = self.parts.clock()
         self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
+        cycle.actions += idle_actions(self.state, self.parts.idle, self.parts.limits.stale_after_s, cycle.now)
         cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
         for action in cycle.actions:
             if isinstance(action, Archive):

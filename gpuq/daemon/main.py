@@ -144,6 +144,7 @@ def _assemble(
         limits=limits,
         clock=clock,
         run_blocking=run_blocking,
+        idle=settings.idle,
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )

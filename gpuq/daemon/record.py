@@ -25,7 +25,7 @@ from gpuq.core.state.actions import (
     SetPendingReason,
     Stop,
 )
-from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import (
     BookingCancelled,
@@ -136,6 +136,8 @@ class Recorder:
     def _note_reason(self, end: Exited, state: State) -> None:
         """Take up why a job's attempt ended; of a gang, why the first did that was not stopped because of another one."""
         job, why, left = end.attempt.job, end.reason, self._leaving
+        if left is not None and left.stopping is StopReason.IDLE and end.ending is Ending.STOPPED:
+            why = f"stopped because {StopReason.IDLE.value}"
         if left is not None and left.gang is not None:
             if left.stopping is not StopReason.GANG and end.exit_code != 0:
                 self._gang_reasons.setdefault(job, f"on host {left.host}: {end.reason}")

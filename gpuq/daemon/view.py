@@ -141,9 +141,18 @@ class View:
             slowdown=cost.value if cost else None,
             slowdown_basis=cost.basis if cost else None,
             expected_slowdown=_expected_slowdown(attempt, partners),
+            warned_of_idleness=_is_warned(attempt),
             started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),
         )
+
+
+def _is_warned(attempt: Attempt) -> bool:
+    """Whether it was warned that it uses no device, and has used none since."""
+    idle_s, heard_at, warned_at = attempt.idle_s, attempt.last_reported, attempt.warned_at
+    if idle_s is None or heard_at is None or warned_at is None:
+        return False
+    return warned_at >= heard_at - idle_s
 
 
 def _uses(state: State, now: float) -> Iterator[AccountUse]:

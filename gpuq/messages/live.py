@@ -22,11 +22,13 @@ class LiveNumbers(ResidentNumbers):
     `not_counted` says why no steps are counted; of several processes that count steps at the same time (`step_processes`),
     `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
     `slowdown_basis` what that rests on, as in `AttemptOutcome`; `expected_slowdown` what was forecast for them. Slowdowns are
-    time together / time alone, and null without a partner.
+    time together / time alone, and null without a partner. `warned_of_idleness`: it was warned that it uses none of its
+    devices, and has used none since.
     """
 
     slowdown: float | None = None
     slowdown_basis: str | None = None
+    warned_of_idleness: bool = False
     expected_slowdown: float | None = None
 
 

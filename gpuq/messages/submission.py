@@ -222,6 +222,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """After which ends it starts again, and how often at most: `oom:2`, `node:5`, `timeout:20`, `exit=75:3`, `any:1`."""
     singleton: bool = False
     """It waits until all earlier jobs of its user with its name have ended."""
+    idle_ok: bool = False
+    """It is not stopped because it does not use its devices."""
     snapshot: SnapshotPlace | None = None
     """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
     array: ArrayTasks | None = None
@@ -324,6 +326,7 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     begin_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
     singleton: bool = False
     retry: tuple[str, ...] = ()
+    idle_ok: bool = False
 
 
 class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -482,6 +485,7 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         retry=retry,
         not_before=asked.begin_at,
         eligible=not (after or asked.singleton or asked.begin_at),
+        idle_ok=asked.idle_ok,
     )
 
 

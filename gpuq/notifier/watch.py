@@ -22,11 +22,13 @@ _NO_FAILURE = frozenset({"COMPLETED", "CANCELLED"})
 class Announced(msgspec.Struct, kw_only=True):
     """What was announced of a job: the number of the last attempt that began, and of the last one after which it waits again.
 
+    `is_idle`: at the last look its devices were idle.
     `ended_in` is the attempt in whose end it was seen last: an end after which it may wait again counts at the second look.
     """
 
     begun: int = 0
     requeued: int = 0
+    is_idle: bool = False
     ended_in: int | None = None
 
 
@@ -74,6 +76,9 @@ class Watch(msgspec.Struct, kw_only=True):
         if job.get("started_at") and attempt > known.begun:
             known.begun = attempt
             yield "begin"
+        was_idle, known.is_idle = known.is_idle, bool((job.get("live") or {}).get("warned_of_idleness"))
+        if known.is_idle and not was_idle:
+            yield "idle"
         if state not in ENDED:
             known.ended_in = None
         elif state in MAY_REQUEUE and known.ended_in != attempt:
@@ -98,7 +103,9 @@ def _messages(
 
 
 def _title(job: Mapping[str, Any], event: str) -> str:
-    what = {"begin": "has started", "requeue": "waits again"}.get(event, str(job["state"]))
+    what = {"begin": "has started", "requeue": "waits again", "idle": "uses none of its devices"}.get(
+        event, str(job["state"])
+    )
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed and event == "fail" else ""
     name = fmt.clean(job.get("name") or "")[:100]
@@ -108,10 +115,11 @@ def _title(job: Mapping[str, Any], event: str) -> str:
 def _body(job: Mapping[str, Any]) -> str:
     """The facts that help to decide whether to look: how long it waited and ran, where, and why it ended."""
     submitted, started, ended = (job.get(f"{name}_at_unix") for name in ("submitted", "started", "ended"))
-    slowdown = (job.get("actual") or {}).get("slowdown")
+    slowdown, live = (job.get("actual") or {}).get("slowdown"), job.get("live") or {}
     devices = ", ".join(fmt.clean(name) for name in job.get("device_names") or [])
     facts = [
         ("waited", fmt.about(started - submitted) if submitted is not None and started is not None else None),
+        ("uses none of its devices for", fmt.about(live["idle_s"]) if live.get("warned_of_idleness") else None),
         ("ran", fmt.about(ended - started) if started is not None and ended is not None else None),
         ("on", f"{devices} of {fmt.clean(job['host'])}" if devices and job.get("host") else devices or None),
         ("slowed by sharing", fmt.slowdown(slowdown) if slowdown is not None else None),

@@ -45,6 +45,16 @@ def test_an_end_after_which_a_job_waits_again_is_none() -> None:
     assert titles(watch, job("PREEMPTED", 2)) == ["PREEMPTED"], "at the second look it is its end"
 
 
+def test_idle_devices_are_announced_once_until_they_are_used() -> None:
+    watch, idle = Watch(last=0, jobs={7: Announced(begun=1)}), {"warned_of_idleness": True, "idle_s": 2100.0}
+    [message] = look(watch, job("RUNNING", live=idle))
+    assert message.title.endswith("uses none of its devices")
+    assert "uses none of its devices for: 35m" in message.body
+    assert titles(watch, job("RUNNING", live=idle), job("RUNNING", live=None)) == []
+    assert titles(watch, job("RUNNING", live=idle), rules=("idle:slack",)) == ["uses none of its devices"]
+    assert titles(watch, job("CANCELLED")) == ["CANCELLED"]
+
+
 def test_a_failure_is_an_end_and_a_cancellation_is_no_failure() -> None:
     def sent(state: str, rule: str) -> list[str]:
         return [message.target for message in look(Watch(last=0), job(state), rules=(rule,))]

@@ -181,6 +181,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     deadline_at_unix: float | None
     preemptible: bool
     blink: bool
+    idle_ok: bool
     alone: bool
     retried: list[int]
     """How often each of `retry` was followed; empty while none was."""

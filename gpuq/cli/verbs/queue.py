@@ -201,7 +201,7 @@ def _running(job: Record, name: str, now: float) -> list[str]:
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
         f"~{fmt.slowdown(expected)}" if only_expected else fmt.slowdown(slowdown),
         fmt.duration(ran_s),
-        _left(job, forecast, now),
+        f"idle {fmt.duration(live['idle_s'])}" if live.get("warned_of_idleness") else _left(job, forecast, now),
     ]
 
 

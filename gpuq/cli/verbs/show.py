@@ -75,6 +75,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
 
     started, ended = fmt.when(job.get("started_at")), fmt.when(job.get("ended_at"))
     refused = job.get("verdict") and not job["verdict"].get("admitted")
+    live = job.get("live") or {}
     changed = ", with changes not committed" if job.get("git_dirty") else ""
     return [
         ("command", fmt.clean(join(job["command"])) if job["command"] else "(not shown: another user's)"),
@@ -88,6 +89,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("ended", _known(fmt.local_time, job.get("ended_at"))),
         ("ran for", None if started is None or ended is None else fmt.duration(ended - started)),
         ("running for", None if started is None or job.get("ended_at") else fmt.duration(time.time() - started)),
+        ("idle", fmt.duration(live["idle_s"]) if live.get("warned_of_idleness") else None),
         ("exit code", _known(str, job.get("exit_code"))),
         ("reason", None if refused else job_labels.full_reason(job)),  # a refusal stands below, with its numbers
         ("asked for", ", ".join(_asked_for(job)) or None),
@@ -144,6 +146,7 @@ def _options(job: Record) -> Iterator[str]:
         "--requeue": job.get("requeue_on_node_fail"),
         "--preemptible": job.get("preemptible") and (not job.get("signal") or job.get("signal_before_s")),
         "--blink": job.get("blink"),
+        "--idle-ok": job.get("idle_ok"),
     }
     yield from (option for option, given in switches.items() if given)
 
@@ -173,6 +176,8 @@ def _asked_for(job: Record) -> Iterator[str]:
         yield "to be signalled before it is stopped for another"
     if job.get("blink"):
         yield "to be measured by blinks"
+    if job.get("idle_ok"):
+        yield "not to be stopped when idle"
     if job.get("priority"):
         yield f"priority {job['priority']}"
 

@@ -47,6 +47,14 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class WarnIdle:
+    """Note that an attempt has used none of its devices for `idle_s` seconds; its owner sees it, and is sent a message."""
+
+    attempt: AttemptId
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Revoke:
     """Take back the order to start an attempt that its host does not report. One that no worker service has claimed then ends as
     never started; one that did start keeps running."""
@@ -117,6 +125,7 @@ Action = (
     Launch
     | SetPendingReason
     | Stop
+    | WarnIdle
     | Revoke
     | Requeue
     | EndWait

@@ -26,6 +26,7 @@ class StopReason(StrEnum):
 
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
+    IDLE = "it used none of its devices"
     GANG = "another attempt of its gang ended"
 
 
@@ -80,7 +81,8 @@ class Attempt:
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
     device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
     the order to start it is taken back, because its host does not report it. `lease_s`: its host ends it when it was not
-    connected to the dispatcher for so many seconds; None: it runs on. `gang`: None for a start on one host.
+    connected to the dispatcher for so many seconds; None: it runs on. `idle_s`: for how long it has used none of its devices,
+    None while that is not known; `warned_at`: when it was warned of that last. `gang`: None for a start on one host.
     """
 
     id: AttemptId
@@ -99,6 +101,8 @@ class Attempt:
     revoking: bool = False
     had_partner: bool = False
     lease_s: float | None = None
+    idle_s: float | None = None
+    warned_at: float | None = None
     gang: Gang | None = None
 
 

@@ -109,7 +109,8 @@ class ResidentNumbers:
 
     This is the one declaration of these numbers. A field that is added here and filled in `gpuq_workers.measuring.sample`
     reaches the dispatcher, the live view in Redis and the HTTP API without a change anywhere else.
-    `blink`, `not_counted`, `step_processes` and `energy_joules` are as in `Measurement`; `rate` is in steps per second.
+    `blink`, `not_counted`, `step_processes` and `energy_joules` are as in `Measurement`; `rate` is in steps per second. `idle_s`:
+    for how long it has used none of its devices, None where its use is not known.
     """
 
     memory_bytes: int | None = None
@@ -120,6 +121,7 @@ class ResidentNumbers:
     not_counted: str | None = None
     step_processes: int | None = None
     energy_joules: float | None = None
+    idle_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

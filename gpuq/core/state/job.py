@@ -42,7 +42,8 @@ class Job:
     `host_count` hosts; with `most_devices` it may be given more. `preemptible`: it saves its work on its checkpoint signal, so
     that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts. `constraints`: which
     devices it may have; None for all. `time_limit_s`: it is ended so long after its start; None: it may run on. `array` is the
-    array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number).
+    array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number). `idle_ok`: it is
+    not stopped because it does not use its devices.
 
     While it is not `eligible`, passes do not look at it: it waits for the jobs in `after`, as `singleton` for the earlier jobs of
     its owner that have its name, and until `not_before`. `eligible_at` is when such a wait ended; None if it had none.
@@ -89,6 +90,7 @@ class Job:
     retried: tuple[int, ...] = ()
     exit_code: int | None = None
     ran_out_of: int | None = None
+    idle_ok: bool = False
 
     @property
     def accounts(self) -> tuple[Account, ...]:

@@ -25,6 +25,7 @@ from gpuq.core.state.actions import (
     Revoke,
     SetPendingReason,
     Stop,
+    WarnIdle,
 )
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
 from gpuq.core.state.booking import Booking, BookingId
@@ -159,6 +160,8 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _set_pending_reason(state, jobs, verdict)
         case Stop(attempt=attempt_id, reason=reason):
             return _stop(state, attempt_id, reason, now)
+        case WarnIdle(attempt=attempt_id):
+            return _warn(state, attempt_id, now)
         case Revoke(attempt=attempt_id):
             return _revoke(state, attempt_id)
         case Requeue():
@@ -385,6 +388,14 @@ def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -
     return True
 
 
+def _warn(state: State, attempt_id: AttemptId, now: float) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None:
+        return False
+    _put_attempt(state, replace(attempt, warned_at=now))
+    return True
+
+
 def _revoke(state: State, attempt_id: AttemptId) -> bool:
     attempt = state.attempts.get(attempt_id)
     if attempt is None or attempt.revoking:
@@ -506,5 +517,6 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)
         if attempt is not None and attempt.host == report.host:
-            _put_attempt(state, replace(attempt, last_reported=now, live_memory=resident.memory_bytes, revoking=False))
+            seen = replace(attempt, last_reported=now, live_memory=resident.memory_bytes, idle_s=resident.idle_s)
+            _put_attempt(state, replace(seen, revoking=False))
     return True

@@ -98,6 +98,18 @@ def test_a_sample_has_every_device_and_every_resident(bench: Bench):
     assert (asked.attempt, asked.root_pid, asked.devices) == (AttemptId(JobId(1), 1), 1001, (DEVICE,))
 
 
+def test_the_time_without_use_is_counted_and_unknown_use_is_none(bench: Bench):
+    resident = bench.resident(1, DEVICE)
+
+    def after(seconds: int, utilization_pct: float | None) -> float | None:
+        bench.twin.usage[resident.attempt] = ResidentUsage(100, utilization_pct)
+        return bench.go(seconds, resident).residents[0].idle_s
+
+    assert [after(1, 40.0), after(1, 0.9), after(9, 0.0)] == [0.0, 1.0, 10.0]
+    assert after(1, 1.0) == 0.0
+    assert [after(5, 0.0), after(1, None), after(1, 0.0), after(3, 0.0)] == [5.0, None, 0.0, 3.0]
+
+
 def test_a_job_without_steps_has_a_reason_while_it_runs_and_after(bench: Bench):
     one = bench.resident(1, DEVICE)
     assert "no Python" in (bench.go(1, one).residents[0].not_counted or "")

@@ -34,6 +34,8 @@ from gpuq_workers.measuring.progress import read_progress, why_not_counted
 from gpuq_workers.shim.record import VERSION
 
 _SAVE_EVERY_S = 5.0
+USED_FROM_PCT = 1.0
+"""A driver counts in whole percent, so a device that is used at all shows one."""
 # 200 segments and six histograms of 1,000 bins.
 _LARGEST_SAVED_BYTES = 2**20
 _log = logging.getLogger(__name__)
@@ -74,6 +76,16 @@ class _Measured:
     meter: Meter
     saved_at: float
     devices: tuple[DeviceId, ...] = ()
+    used_at: float | None = None
+
+    def idle_s(self, look: Look) -> float | None:
+        """For how long it has used less than USED_FROM_PCT of its devices; None where its use is not known."""
+        if look.usage.utilization_pct is None:
+            self.used_at = None
+            return None
+        if self.used_at is None or look.usage.utilization_pct >= USED_FROM_PCT:
+            self.used_at = look.clock
+        return look.clock - self.used_at
 
 
 class _Saved(msgspec.Struct):
@@ -116,6 +128,7 @@ class Sampler:
                 watched.saved_at = look.clock
                 _write(watched)
             meter, progress = watched.meter, look.progress
+            idle_s = watched.idle_s(look)
             reports.append(
                 ResidentReport(
                     attempt=resident.attempt,
@@ -128,6 +141,7 @@ class Sampler:
                     not_counted=why_not_counted(counter_path(resident.folder)) if progress is None else None,
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
+                    idle_s=idle_s,
                     rates=rates(meter.measurement(), look.partners) if look.partners else None,
                 )
             )
