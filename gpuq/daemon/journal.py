@@ -19,6 +19,7 @@ from gpuq.core.state.actions import (
     EndBooking,
     EndWait,
     Launch,
+    OpenToPartners,
     Reserve,
     Revoke,
     SetPendingReason,
@@ -158,7 +159,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (attempt.id.job,)
         case Reserve(reservation=reservation):
             return (reservation.job,)
-        case Started() | Exited() | Stop() | WarnIdle() | Revoke():
+        case Started() | Exited() | Stop() | WarnIdle() | OpenToPartners() | Revoke():
             return (item.attempt.job,)
         case (
             HostReported()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, QueuedJob, Service, Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
-from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened
 from gpuq.core.state.dependency import left_of
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, Exited, HoldRequested
@@ -201,4 +201,5 @@ def job_from_row(row: JobRow | QueuedJob) -> Job:
 def attempt_from_row(row: AttemptRow) -> Attempt:
     """The core's attempt as it was launched, with its start and the reason for its stop if there are any yet."""
     stopping = None if row.stop_reason is None else StopReason(row.stop_reason)
-    return replace(noun(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)
+    attempt = replace(noun(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)
+    return attempt if row.opened_memory is None else opened(attempt, row.opened_memory)

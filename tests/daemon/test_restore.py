@@ -8,6 +8,7 @@ import pytest
 
 from gpuq.adapters.store.contract import Commit, JobChange
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.booking import BookingRequest
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
@@ -64,6 +65,36 @@ async def test_a_drained_host_stays_drained_over_a_restart(harness: Harness) -> 
     await harness.live(world, 3)
     assert harness.dispatcher.state.jobs[job].state is JobState.RUNNING
     assert harness.store.drained() == {}
+
+
+async def test_bookings_survive_a_restart_and_are_made_and_cancelled_once(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    await harness.live(world, 2)
+    begins, ends = harness.now, harness.now + 3600
+    booking = harness.store.add_booking(BookingRequest("ann", "ann", 1, begins, ends), harness.now)
+    harness.start()
+    assert harness.dispatcher.state.bookings == {booking.id: booking}, "it holds before its request was handled"
+    job = harness.submit()
+    await harness.live(world, 3)
+    waits = harness.store.job(job)
+    assert waits is not None
+    assert (waits.state, (waits.verdict or {}).get("rule")) == (JobState.PENDING, "Booked")
+    harness.store.cancel_booking(booking.id, "ann", harness.now)
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[job].state is JobState.RUNNING
+    harness.start()
+    assert (harness.dispatcher.state.bookings, harness.store.requests(9)) == ({}, [])
+
+
+async def test_what_was_opened_to_partners_stays_open_over_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    attempt = AttemptId(job, 1)
+    harness.lease.commit(Commit(opened=[(attempt, GIB)]))
+    assert harness.store.live_attempts()[0].opened_memory == GIB
+    restored = restore(harness.store, harness.now).attempts[attempt]
+    assert (restored.opened, restored.shares, restored.promised) == (True, True, (GIB,))
 
 
 async def test_quotas_and_the_use_within_their_window_survive_a_restart(harness: Harness) -> None:

@@ -114,6 +114,8 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """The instance of the worker service that claimed it; None before a claim, and for claims of earlier versions."""
     revoked_at: float | None = None
     """When the dispatcher took back the order to start it. It cannot be claimed from then on."""
+    opened_memory: int | None = None
+    """Bytes promised to it on each device since it was opened to partners because it was idle; None: it was not."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
@@ -336,6 +338,8 @@ class Commit(msgspec.Struct, kw_only=True):
     started: list[tuple[AttemptId, float, str]] = []
     """(attempt, started_at, log_path)."""
     stopped: list[tuple[AttemptId, StopReason]] = []
+    opened: list[tuple[AttemptId, int]] = []
+    """(attempt, its `opened_memory`)."""
     ended: list[tuple[AttemptId, dict[str, Any]]] = []
     """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
     devices: list[Device] = []

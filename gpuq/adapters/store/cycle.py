@@ -55,6 +55,7 @@ _CHANGE_JOB = (
 _ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
 _START_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
 _STOP_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(stop_reason=bindparam("why"))
+_OPEN_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(opened_memory=bindparam("promised"))
 _END_ATTEMPT = (
     update(attempts)
     .where(*_ONE_ATTEMPT)
@@ -79,6 +80,7 @@ def write(connection: Connection, commit: Commit) -> None:
     started = [{**_of(attempt), "at": at, "log": clean(log_path)} for attempt, at, log_path in commit.started]
     _update(connection, _START_ATTEMPT, started)
     _update(connection, _STOP_ATTEMPT, [{**_of(attempt), "why": reason.value} for attempt, reason in commit.stopped])
+    _update(connection, _OPEN_ATTEMPT, [{**_of(attempt), "promised": promised} for attempt, promised in commit.opened])
     _update(connection, _END_ATTEMPT, [{**_of(attempt), **_end_values(end)} for attempt, end in commit.ended])
     insert_rows(connection, devices, [device_values(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]

@@ -473,7 +473,7 @@ class MemoryStore(Store):
             names = ", ".join(f"{id_.job}-{id_.number}" for id_ in launched)
             raise Conflict(f"Of the attempts {names} one is in the record already, or its job is not.")
         changed = [id_ for id_, _, _ in commit.started]
-        changed += [id_ for id_, _ in commit.stopped]
+        changed += [id_ for id_, _ in commit.stopped] + [id_ for id_, _ in commit.opened]
         changed += [id_ for id_, _ in commit.ended]
         missing = [str(change.job.id) for change in commit.jobs if change.job.id not in self.job_rows]
         missing += [f"{id_.job}-{id_.number}" for id_ in changed if id_ not in self.attempt_rows and id_ not in new]
@@ -502,6 +502,8 @@ class MemoryStore(Store):
             )
         for id_, started_at, log_path in commit.started:
             self._change_attempt(id_, started_at=started_at, log_path=clean(log_path))
+        for id_, promised in commit.opened:
+            self._change_attempt(id_, opened_memory=promised)
         for id_, stop_reason in commit.stopped:
             self._change_attempt(id_, stop_reason=stop_reason)
         for id_, end in commit.ended:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0021"
+HEAD = "0022"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -133,6 +133,7 @@ attempts = Table(
     Column("stop_reason", Text),
     Column("instance", Text),
     Column("revoked_at", Double),
+    Column("opened_memory", Number),
     Index("ix_attempts_live", "job", "number", info={"where": "ended_at IS NULL"}),
     Index(
         "ix_attempts_finished",

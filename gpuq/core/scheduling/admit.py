@@ -56,7 +56,7 @@ class DeviceSnapshot:
     def committed_utilization(self) -> float:
         """Percent that residents and foreign processes use; infinite when a resident's need is not known."""
         foreign = (self.reading.foreign_utilization_pct if self.reading else None) or 0.0
-        peaks = [a.forecast.peak_utilization_pct for a in self.residents]
+        peaks = [0.0 if a.opened and a.idle_s else a.forecast.peak_utilization_pct for a in self.residents]
         return foreign + sum(float("inf") if peak is None else peak for peak in peaks)
 
 

@@ -1,4 +1,4 @@
-"""Jobs that hold devices and do not use them: they are warned, and stopped if the site and the job allow it.
+"""Jobs that hold devices and do not use them: they are warned, then opened to partners or stopped, if site and job allow it.
 
 A host says how long an attempt has used none of its devices. What is not known is no idleness. The start of a job does not count,
 because it loads data and compiles, and phases on the host's processor are bridged by the time before the warning.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from gpuq.core.scheduling.limits import Range
-from gpuq.core.state.actions import Stop, WarnIdle
+from gpuq.core.state.actions import OpenToPartners, Stop, WarnIdle
 from gpuq.core.state.attempt import Attempt, StopReason
-from gpuq.core.state.job import Job, JobState
+from gpuq.core.state.job import Job, JobState, Sharing
 from gpuq.core.state.state import State
 
 
@@ -23,19 +23,21 @@ class IdleLimits:
 
     warn_after_s: Annotated[float, Range(at_least=0)] = 1800.0
     """A job that used none of its devices for so long is warned: a mark in the queue, and the notification `idle`. 0: none is."""
-    action: Literal["none", "stop"] = "none"
-    """What is done with a job that was warned and still uses none, unless it was submitted with `--idle-ok`."""
+    action: Literal["none", "share", "stop"] = "none"
+    """What is done with a job that was warned and still uses none, unless it was submitted with `--idle-ok`. `share`: others may
+    join it, and only the memory that it holds is promised to it."""
     act_after_s: Annotated[float, Range(at_least=0)] = 1800.0
     """Seconds from the warning to the action."""
     start_grace_s: Annotated[float, Range(at_least=0)] = 600.0
     """The first seconds of a job do not count."""
 
 
+IdleAction = WarnIdle | OpenToPartners | Stop
 NEVER_IDLE = IdleLimits(warn_after_s=0.0)
 
 
-def idle_actions(state: State, limits: IdleLimits, heard_within_s: float, now: float) -> Iterator[WarnIdle | Stop]:
-    """Warnings, and the stops of jobs that were warned. A report that is older than `heard_within_s` says nothing."""
+def idle_actions(state: State, limits: IdleLimits, heard_within_s: float, now: float) -> Iterator[IdleAction]:
+    """Warnings, and what follows for jobs that were warned. A report that is older than `heard_within_s` says nothing."""
     for job in _running(state) if limits.warn_after_s else ():
         attempts = state.attempts_of(job)
         idle_s = _idle_s(attempts, limits, heard_within_s, now)
@@ -44,8 +46,19 @@ def idle_actions(state: State, limits: IdleLimits, heard_within_s: float, now: f
         warned_at = attempts[0].warned_at
         if warned_at is None or warned_at < now - idle_s:  # or it was before the last use
             yield WarnIdle(attempts[0].id, idle_s)
-        elif limits.action == "stop" and not job.idle_ok and now - warned_at >= limits.act_after_s:
-            yield from (Stop(attempt.id, StopReason.IDLE) for attempt in attempts)
+        elif not job.idle_ok and now - warned_at >= limits.act_after_s:
+            if limits.action == "stop":
+                yield from (Stop(attempt.id, StopReason.IDLE) for attempt in attempts)
+            elif limits.action == "share":
+                yield from _opening(job, attempts[0])
+
+
+def _opening(job: Job, attempt: Attempt) -> Iterator[OpenToPartners]:
+    """Of a job that has its devices to itself because it is not known. One that asked for that, or ran out of memory beside a
+    partner, keeps them."""
+    may_share = job.sharing is Sharing.AUTO and not job.alone and not attempt.shares and attempt.gang is None
+    if may_share and attempt.live_memory is not None and attempt.live_memory <= min(attempt.promised):
+        yield OpenToPartners(attempt.id, attempt.live_memory)
 
 
 def _running(state: State) -> Iterator[Job]:

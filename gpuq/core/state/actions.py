@@ -55,6 +55,14 @@ class WarnIdle:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenToPartners:
+    """Let others join an attempt that is idle and had its devices to itself; from now on so many bytes are promised on each."""
+
+    attempt: AttemptId
+    promised: int
+
+
+@dataclass(frozen=True, slots=True)
 class Revoke:
     """Take back the order to start an attempt that its host does not report. One that no worker service has claimed then ends as
     never started; one that did start keeps running."""
@@ -126,6 +134,7 @@ Action = (
     | SetPendingReason
     | Stop
     | WarnIdle
+    | OpenToPartners
     | Revoke
     | Requeue
     | EndWait

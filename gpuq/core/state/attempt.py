@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -82,7 +82,8 @@ class Attempt:
     device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that
     the order to start it is taken back, because its host does not report it. `lease_s`: its host ends it when it was not
     connected to the dispatcher for so many seconds; None: it runs on. `idle_s`: for how long it has used none of its devices,
-    None while that is not known; `warned_at`: when it was warned of that last. `gang`: None for a start on one host.
+    None while that is not known; `warned_at`: when it was warned of that last. `opened`: it
+    was opened to partners for that, and counts as no load while it is idle. `gang`: None for a start on one host.
     """
 
     id: AttemptId
@@ -103,7 +104,13 @@ class Attempt:
     lease_s: float | None = None
     idle_s: float | None = None
     warned_at: float | None = None
+    opened: bool = False
     gang: Gang | None = None
+
+
+def opened(attempt: Attempt, promised: int) -> Attempt:
+    """The attempt as one that others may join, with so many bytes promised to it on each of its devices."""
+    return replace(attempt, opened=True, shares=True, promised=(promised,) * len(attempt.devices))
 
 
 def served_s(attempt: Attempt, now: float) -> float:

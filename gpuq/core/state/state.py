@@ -20,6 +20,7 @@ from gpuq.core.state.actions import (
     EndReservation,
     EndWait,
     Launch,
+    OpenToPartners,
     Requeue,
     Reserve,
     Revoke,
@@ -27,7 +28,7 @@ from gpuq.core.state.actions import (
     Stop,
     WarnIdle,
 )
-from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened, served_s
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
@@ -162,6 +163,8 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _stop(state, attempt_id, reason, now)
         case WarnIdle(attempt=attempt_id):
             return _warn(state, attempt_id, now)
+        case OpenToPartners(attempt=attempt_id, promised=promised):
+            return _open(state, attempt_id, promised)
         case Revoke(attempt=attempt_id):
             return _revoke(state, attempt_id)
         case Requeue():
@@ -393,6 +396,14 @@ def _warn(state: State, attempt_id: AttemptId, now: float) -> bool:
     if attempt is None:
         return False
     _put_attempt(state, replace(attempt, warned_at=now))
+    return True
+
+
+def _open(state: State, attempt_id: AttemptId, promised: int) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None or attempt.opened or any(promised > before for before in attempt.promised):
+        return False
+    _put_attempt(state, opened(attempt, promised))
     return True
 
 

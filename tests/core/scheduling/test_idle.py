@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpuq.core.scheduling.idle import IdleLimits, idle_actions
-from gpuq.core.state.actions import Stop, WarnIdle
+from gpuq.core.scheduling.idle import IdleAction, IdleLimits, idle_actions
+from gpuq.core.state.actions import OpenToPartners, Stop, WarnIdle
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.events import CancelRequested, Submitted
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import JobId, JobState, Sharing
 from gpuq.core.state.state import apply
-from tests.support.nouns import a_device, a_job, a_report, a_resident, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
 LIMITS = IdleLimits(warn_after_s=100.0, action="stop", act_after_s=50.0, start_grace_s=30.0)
@@ -26,9 +26,11 @@ def running(**changes: Any) -> Playbook:
     return play.happen(a_start(1, at=100))
 
 
-def at(play: Playbook, now: float, idle_s: float | None, limits: IdleLimits = LIMITS) -> list[WarnIdle | Stop]:
+def at(
+    play: Playbook, now: float, idle_s: float | None, limits: IdleLimits = LIMITS, gib: float | None = None
+) -> list[IdleAction]:
     """What is done after a report at this time; it is applied."""
-    play.happen(a_report(a_device(), residents=(replace(a_resident(1), idle_s=idle_s),)), after=now - play.now)
+    play.happen(a_report(a_device(), residents=(replace(a_resident(1, gib=gib), idle_s=idle_s),)), after=now - play.now)
     actions = list(idle_actions(play.state, limits, 10.0, play.now))
     for action in actions:
         assert apply(play.state, action, play.now)
@@ -65,6 +67,36 @@ def test_one_that_may_not_be_stopped_is_only_warned(changes: dict[str, Any], lim
     assert at(play, 900, 800, limits) == []
 
 
+def test_one_that_is_not_known_is_opened_to_partners_and_keeps_what_it_holds() -> None:
+    play, share = running(), replace(LIMITS, action="share")
+    play.forecast("known", a_forecast(90.0, 20.0))
+    play.happen(Submitted(a_job(2, kind="known"))).settle()
+    assert play.launched() == {1: "gpu0"}
+    assert at(play, 230, 130, share, gib=3) == [WarnIdle(FIRST, 100.0)]
+    assert at(play, 280, 180, share, gib=1) == [OpenToPartners(FIRST, GIB)]
+    assert at(play, 281, 181, share, gib=1) == []
+    play.settle()
+    assert play.launched() == {1: "gpu0", 2: "gpu0"}
+    assert (play.state.attempts[FIRST].promised, play.state.attempts[FIRST].had_partner) == ((GIB,), True)
+
+
+@pytest.mark.parametrize("changes", [{"sharing": Sharing.NEVER}, {"idle_ok": True}, {"alone": True}])
+def test_one_that_asked_for_its_device_alone_is_not_opened(changes: dict[str, Any]) -> None:
+    play, share = running(**changes), replace(LIMITS, action="share")
+    assert at(play, 230, 130, share, gib=1) == [WarnIdle(FIRST, 100.0)]
+    assert at(play, 300, 200, share, gib=1) == []
+
+
+def test_one_that_wakes_admits_no_further_partner() -> None:
+    play, share = running(), replace(LIMITS, action="share")
+    play.forecast("known", a_forecast(20.0, 2.0))
+    for now, idle_s in ((230, 130), (280, 180)):
+        at(play, now, idle_s, share, gib=1)
+    at(play, 290, 0.0, share, gib=8)
+    play.happen(Submitted(a_job(2, kind="known"))).settle()
+    assert play.launched() == {1: "gpu0"}
+
+
 def test_what_is_not_known_is_no_idleness() -> None:
     play = running()
     assert at(play, 500, None) == []
@@ -86,7 +118,7 @@ def test_a_gang_over_hosts_is_idle_when_all_of_it_is() -> None:
     play.happen(Submitted(a_job(1, device_count=2, host_count=2))).settle()
     play.happen(a_start(1, 1, at=100), a_start(1, 2, at=100))
 
-    def reported(*idle_s: float) -> list[WarnIdle | Stop]:
+    def reported(*idle_s: float) -> list[IdleAction]:
         residents = [replace(a_resident(1, number), idle_s=one) for number, one in enumerate(idle_s, start=1)]
         play.happen(
             *(
