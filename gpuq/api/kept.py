@@ -16,14 +16,17 @@ FIRST_WITHIN_S = 0.15
 """How long a page waits for a first result."""
 _MOST = 32
 _OUTDATED = 10.0
+_SHARE = 0.1
+"""A calculation takes at most this share of the time: one of two seconds is made again after twenty at the earliest."""
 
 
 @dataclass(frozen=True)
 class Kept(Generic[T]):
-    """A result, and when it was there (Unix seconds)."""
+    """A result, when it was there (Unix seconds), and how long it took to make (seconds)."""
 
     value: T
     at: float
+    took_s: float = 0.0
 
 
 class KeptResults:
@@ -43,8 +46,9 @@ class KeptResults:
         self._take_finished(key)
         found = self._results.get(key)
         age_s = float("inf") if found is None else self._clock() - found.at
+        for_s = max(for_s, found.took_s / _SHARE) if found else for_s
         if not 0 <= age_s <= for_s and key not in self._making:
-            self._making[key] = asyncio.get_running_loop().run_in_executor(self._thread, make)
+            self._making[key] = asyncio.get_running_loop().run_in_executor(self._thread, _timed, make)
         # What is much older says nothing of today: as if there were none.
         if not 0 <= age_s <= _OUTDATED * for_s:
             await asyncio.wait({self._making[key]}, timeout=FIRST_WITHIN_S)
@@ -60,8 +64,14 @@ class KeptResults:
         if making is None or not making.done():
             return None
         del self._making[key]
-        self._results[key] = kept = Kept(making.result(), self._clock())
+        value, took_s = making.result()
+        self._results[key] = kept = Kept(value, self._clock(), took_s)
         self._results.move_to_end(key)
         while len(self._results) > _MOST:
             self._results.popitem(last=False)
         return kept
+
+
+def _timed(make: Callable[[], T]) -> tuple[T, float]:
+    began = time.monotonic()
+    return make(), time.monotonic() - began

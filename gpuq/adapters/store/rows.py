@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from sys import intern
 from typing import Any, TypeVar
 
 import msgspec
@@ -248,12 +249,12 @@ def run_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> Run:
         return Run(
             **plain,
             name=asked.name,
-            owner=owner,
-            project=asked.project,
-            kind=of.kind,
+            owner=intern(owner),
+            project=None if asked.project is None else intern(asked.project),
+            kind=intern(of.kind),
             job_state=JobState(state),
             last=plain["number"] == last,
-            devices=_DEVICES.decode(devices),
+            devices=tuple(map(intern, _DEVICES.decode(devices))),
             time_limit_s=asked.time_limit_s,
             max_slowdown=asked.max_slowdown,
             promised_bytes=next(iter(launched.promised), None),

@@ -83,6 +83,9 @@ def shades(jobs: list[int]) -> list[str]:
     return [f"c{number}" for number in taken]
 
 
+STRENGTHS = ("unknown", "none", "mild", "clear", "strong")
+
+
 def strength(slowdown: float | None) -> str:
     """A class for how strong a slowdown is; always shown beside the number, never instead of it."""
     if slowdown is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nlargest
@@ -22,7 +22,7 @@ from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.handlers.jobs import device_names
 from gpuq.api.identity import caller_of
-from gpuq.api.page.frame import page, strength
+from gpuq.api.page.frame import STRENGTHS, page, strength
 from gpuq.api.page.templates import slowdown
 from gpuq.api.usage import end_state
 from gpuq.core.state.device import Device
@@ -47,6 +47,7 @@ _KEPT_S = 1.0
 _STARTS_SHOWN = 8
 _LEAST = 0.15
 _LINK_FROM = 0.6
+_GAP, _JOINED = 0.1, 0.45
 _TICKS_S = (5, 10, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400, 91 * 86400)
 _TICKS = 8
 _CELLS = 300
@@ -186,16 +187,35 @@ def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) 
     bars, paths = [], defaultdict(list)
     for number, lane in enumerate(lanes):
         y = number * LANE + 2
+        narrow = []
         for bar in lane:
             if id(bar) in links and (bar.width >= _LINK_FROM or bar.fades):
                 bars.append((float(y), bar))
-                continue
-            x, width = round(bar.x * UNITS), round(bar.width * UNITS)
-            paths[f"bar-{bar.strength}"].append(f"M{x} {y + 10}h{width}")
-            if bar.remark:
-                paths["ended-badly"].append(f"M{x} {y + 18}h{width}")
+            else:
+                narrow.append(bar)
+        for x, right, how, badly in _joined(narrow):
+            left, width = round(x * UNITS), round((right - x) * UNITS)
+            paths[f"bar-{how}"].append(f"M{left} {y + 10}h{width}")
+            if badly:
+                paths["ended-badly"].append(f"M{left} {y + 18}h{width}")
     height = max(1, len(lanes)) * LANE
     return Row(name, kind, height, bars, [(name, "".join(parts)) for name, parts in paths.items()])
+
+
+def _joined(narrow: Iterable[Bar]) -> Iterator[tuple[float, float, str, bool]]:
+    """(start, end, strength, whether one did not end well) of bars of a lane: those that cannot be told apart are one, which has
+    the strongest slowdown of them."""
+    now: tuple[float, float, str, bool] | None = None
+    for bar in narrow:
+        right = bar.x + bar.width
+        if now is not None and bar.x - now[1] < _GAP and right - now[0] < _JOINED:
+            now = (now[0], right, max(now[2], bar.strength, key=STRENGTHS.index), now[3] or bool(bar.remark))
+            continue
+        if now is not None:
+            yield now
+        now = (bar.x, right, bar.strength, bool(bar.remark))
+    if now is not None:
+        yield now
 
 
 def _host_rows(

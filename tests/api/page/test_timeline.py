@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuq.api.page.timeline import Bar, Period, _fades, _lanes
+from gpuq.api.page.timeline import Bar, Period, _fades, _joined, _lanes
 
 
 def bar(job: int, x: float, width: float) -> Bar:
@@ -26,6 +27,13 @@ def test_bars_of_a_lane_never_overlap_and_none_is_lost(edges: list[tuple[float, 
     assert sorted(one.job for lane in lanes for one in lane) == list(range(len(edges)))
     for lane in lanes:
         assert all(before.x + before.width <= after.x for before, after in pairwise(lane))
+
+
+def test_bars_that_cannot_be_told_apart_are_one_with_the_strongest_slowdown() -> None:
+    found = list(_joined([bar(1, 0, 0.15), bar(2, 0.2, 0.15), bar(3, 5, 0.15)]))
+    assert [(x, round(right, 3)) for x, right, *_ in found] == [(0, 0.35), (5, 5.15)]
+    worse = replace(bar(2, 0.2, 0.15), strength="clear", remark="failed")
+    assert next(iter(_joined([bar(1, 0, 0.15), worse])))[2:] == ("clear", True)
 
 
 def test_what_is_to_come_fades_from_the_median_to_nine_in_ten() -> None:
