@@ -53,7 +53,9 @@ def package(tmp_path: Path) -> str:
 
 
 def with_policy(package: str, policy: str, **settings: object) -> Site:
-    site = Site(scheduling_policy=policy, devices_cpu_cores=1, admission_utilization_pct=400, **settings)
+    site = Site(
+        scheduling_policy=policy, devices_cpu_cores=1, admission_utilization_pct=400, admission_risk=1, **settings
+    )
     site.env["PYTHONPATH"] = package
     return site
 

@@ -44,6 +44,7 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
         devices_cpu_count=1,
         devices_cpu_cores=2,
         admission_utilization_pct=400,
+        admission_risk=1,
     ) as site:
         submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
         first = gpuq(site, *submit, "5").strip()

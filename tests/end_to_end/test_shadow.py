@@ -19,6 +19,7 @@ def test_jobs_run_alone_and_the_report_says_what_sharing_would_have_saved() -> N
         devices_cpu_count=1,
         devices_cpu_cores=2,
         admission_utilization_pct=400,
+        admission_risk=1,
         scheduling_shadow="true",
     ) as site:
         assert "No waiting job could have joined one that ran alone" in gpuq(site, "report", "shadow")
