@@ -13,7 +13,20 @@ from benchmarks.run import run
 from benchmarks.table import BUILD, lines, write
 
 # Those that need a quiet heap first.
-NAMES = ("passes", "listing", "start", "submit", "memory", "sampler", "hook", "slowdown", "foreign", "pages", "frames")
+NAMES = (
+    "passes",
+    "listing",
+    "start",
+    "submit",
+    "memory",
+    "sampler",
+    "hook",
+    "slowdown",
+    "foreign",
+    "pages",
+    "frames",
+    "keystrokes",
+)
 
 
 def main() -> int:

@@ -137,6 +137,8 @@ class Api:
     """Run by `gpuq host lost` to switch the host off, with `{host}` replaced by its name. If it fails, nothing else is done."""
     hosts_at: Annotated[tuple[str, ...], HOST_PORTS] = ()
     """Where other hosts reach this one, as in `main.example.org:8781`; of several main hosts, all. Empty: no host can join."""
+    interactive_time_limit_s: Annotated[float, Range(at_least=0)] = 28_800.0
+    """Time limit of terminals and notebooks that are submitted without one; 0 sets none."""
     others_jobs: Literal["full", "summary"] = "summary"
     """What users see of the jobs of others: all of them, or neither name, command and folder nor output."""
 

@@ -26,7 +26,10 @@ ELSEWHERE = {
     "gpuq/adapters/main_host.py": "tests/workers/test_join.py",
     "gpuq/adapters/redis/host_mail.py": "tests/api/hosts/test_listener.py",
     "workers/gpuq_workers/uplink.py": "tests/end_to_end/test_joined_host.py",
-    "workers/gpuq_workers/serve_logs.py": "tests/adapters/redis/test_host_logs.py",
+    "workers/gpuq_workers/serve_requests.py": "tests/adapters/redis/test_host_logs.py",
+    # From this terminal to the job's.
+    "gpuq/adapters/redis/host_channels.py": "tests/end_to_end/test_interactive.py",
+    "gpuq/adapters/relay.py": "tests/end_to_end/test_interactive.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.

@@ -54,7 +54,7 @@ def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chun
     An empty chunk: there is nothing more yet. None: this host has no log of the attempt. The shim makes the file before it starts
     the job.
     """
-    with _folder(attempts, job, number) as folder:
+    with attempt_folder(attempts, job, number) as folder:
         pieces = _pieces(folder) if folder is not None else []
         if folder is None or not pieces:
             return None
@@ -71,7 +71,7 @@ def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chun
 
 
 @contextmanager
-def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
+def attempt_folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
     """A descriptor of the folder that the attempt's shim writes to; None if it does not exist or is no folder."""
     # That of an attempt that runs as its submitter comes first.
     folder = _opened(Home(attempts.parent).jobs, f"{job}-{number}")

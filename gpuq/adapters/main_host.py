@@ -10,6 +10,7 @@ import asyncio
 import http.client
 import json
 import logging
+import socket
 import ssl
 import threading
 import time
@@ -105,9 +106,7 @@ class Link:
 
     def _open(self) -> http.client.HTTPSConnection:
         name, _, port = self._where.main[self._address].rpartition(":")
-        context = ssl.create_default_context(cafile=str(self._home.authority_file))
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_cert_chain(str(self._home.host_certificate_file))
+        context = tls_context(self._home)
         return http.client.HTTPSConnection(name.strip("[]"), int(port), timeout=ANSWER_WITHIN_S, context=context)
 
 
@@ -198,20 +197,53 @@ class RemoteInbox:
 
 
 class RemoteMail:
-    """The orders for this host, and the requests for its logs."""
+    """The orders for this host, and what the API asks of it."""
 
     def __init__(self, home: Home, where: Joined) -> None:
-        self._link = Link(home, where)
+        self._home, self._where, self._link = home, where, Link(home, where)
 
     def order(self) -> Any | None:
         """The next order, as it was signed; None if none comes within two seconds."""
         return self._link.call("/order")
 
     async def log_request(self) -> bytes | None:
-        """The next request for a log; None if none comes within two seconds."""
+        """The next request for a log or a connection; None if none comes within two seconds."""
         found = await asyncio.to_thread(self._link.call, "/log-request")
         return None if found is None else str(found).encode()
 
     async def log_answer(self, request: str, answer: bytes) -> None:
         """Answer the request with this id."""
         await asyncio.to_thread(self._link.call, "/log-answer", {"request": request, "answer": answer.decode()})
+
+    async def hand_over(self, request: str, connection: socket.socket | None) -> None:
+        """Connect the API, which waits for it under this id, with a job here, until one side ends; None: there is no such
+        connection. Raises Unreachable."""
+        import aiohttp
+
+        from gpuq.adapters.relay import LARGEST_MESSAGE, relay
+
+        async with aiohttp.ClientSession() as session:
+            for address in self._where.main:
+                url = f"https://{address}{PREFIX}/channel/{request}"
+                params = {"refused": "1"} if connection is None else {}
+                try:
+                    async with session.ws_connect(
+                        url, params=params, ssl=tls_context(self._home), max_msg_size=LARGEST_MESSAGE, heartbeat=20.0
+                    ) as web_socket:
+                        if connection is not None:
+                            connection.setblocking(False)
+                            await relay(web_socket, connection)
+                    return
+                except (aiohttp.ClientError, OSError) as error:
+                    log.info(
+                        "%s does not take the connection: %s", address, error
+                    )  # another main host may have asked for it
+        raise Unreachable("No main host takes the connection.", fix="Try again.")
+
+
+def tls_context(home: Home) -> ssl.SSLContext:
+    """TLS to the main host: its certificate is of the authority that this host joined, and this host shows its own."""
+    context = ssl.create_default_context(cafile=str(home.authority_file))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(str(home.host_certificate_file))
+    return context

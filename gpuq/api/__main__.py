@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from gpuq.adapters.redis.host_channels import HostChannels
 from gpuq.adapters.redis.host_logs import HostLogs
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
@@ -70,11 +71,13 @@ async def _run(settings: Settings, tcp: socket.socket | None) -> None:
     stream = RedisStream(settings.effective_redis_url)
     key_of = partial(host_key, private_secret(settings.home.order_key_file))
     host_logs = HostLogs(settings.effective_redis_url, key_of)
+    channels = HostChannels(settings.effective_redis_url, key_of, settings.home.run)
     models = ShelfModels(store, settings.home.models, settings.learning, time.time, settings.admission)
     try:
-        app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs))
+        app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs, channels))
         await serve(app, settings.home, settings.api, stop, _log.info, tcp)
     finally:
+        await channels.close()
         await host_logs.close()
         await stream.close()
         store.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
 from gpuq.learn.features.kind import Describe
+from gpuq.messages.launch import Interactive
 from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
 
@@ -47,6 +49,15 @@ class HostLogReader(Protocol):
 
     async def read(self, host: str, job: int, attempt: int, offset: int, limit: int) -> Chunk | None:
         """As `job_log.read`, on that host. Raises Unreachable if it does not answer."""
+        ...
+
+
+class JobChannels(Protocol):
+    """Connections to interactive jobs."""
+
+    async def open(self, host: str, job: int, attempt: int, name: Interactive) -> socket.socket:
+        """A connection to this socket of an attempt. Raises Unreachable if its host does not answer, Conflict if the job does not
+        listen there."""
         ...
 
 
@@ -81,6 +92,7 @@ class ApiContext:
     """The secret that TCP callers must send."""
     models: Models | None = None
     host_logs: HostLogReader | None = None
+    channels: JobChannels | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:

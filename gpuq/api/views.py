@@ -159,6 +159,7 @@ def job_view(
         snapshot_taken_from=asked.snapshot.taken_from if asked.snapshot else None,
         signal=asked.signal,
         signal_before_s=asked.signal_before_s,
+        interactive=asked.interactive,
         environment=sorted(asked.env),
         umask=asked.umask,
         declared_memory_bytes=asked.gpu_memory,

@@ -172,6 +172,21 @@ class HttpClient:
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         return self._checked(response), response.headers
 
+    def upgrade(self, path: str, headers: Mapping[str, str]) -> socket.socket:
+        """The connection, which belongs to another protocol from now on: the endpoint has answered 101. It has no timeout.
+
+        The other side waits for what comes first from here, so nothing of it can be lost in the answer's buffer.
+        """
+        response = self._send("GET", path, None, headers)
+        if response.status != 101:
+            self._checked(response)
+            raise Failure("The endpoint does not speak WebSocket; is a proxy before it?", fix="Let it pass `Upgrade`.")
+        connection: socket.socket = self._connection.sock
+        connection.settimeout(None)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()

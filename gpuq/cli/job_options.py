@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 # A job that is done in slices of its time limit may have many. One that never ends by itself must not run for ever.
 _TIMEOUTS = 100
+# Variables with which programs find out what a terminal can show.
+_OF_TERMINALS = ("TERM", "COLORTERM")
 
 _USAGE = """\
 gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
@@ -146,6 +148,8 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
     key = "Run the copy that an earlier --snapshot made; `gpuq show` has its key."
     add("--from-snapshot", rare=True, metavar="KEY", help=key)
+    pty = "Give it a terminal, which `gpuq attach` works in."
+    add("--pty", action="store_true", help=pty)
     add("--slurm-env", rare=True, action="store_true", help="The job gets the SLURM_* variables that scripts read.")
 
 
@@ -176,6 +180,7 @@ def submission(
 
         array = sweep.field(options)
     here = start = capture.current_folder()
+    read = _no_script if options.pty else read
     taken = _snapshot(options, here)
     if taken is not None:
         taken.check_words(words, here)
@@ -188,7 +193,7 @@ def submission(
     else:
         command = capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
     folder = _working_folder(options.chdir, here)
-    env = capture.environment(os.environ, options.pass_env, options.env)
+    env = capture.environment(os.environ, [*options.pass_env, *(_OF_TERMINALS if options.pty else ())], options.env)
     if taken is None:
         commit, dirty = capture.git_state(command.script.parent if command.script else here)
     else:
@@ -237,7 +242,8 @@ def submission(
         "blink": options.blink or None,
         "idle_ok": options.idle_ok or None,
         "notify": notify_file.option(options.notify, os.environ),
-        "stdin": command.stdin,
+        "stdin": None if options.pty else command.stdin,
+        "interactive": "terminal" if options.pty else None,
         "umask": capture.umask(),
         "git_sha": commit,
         "git_dirty": dirty,
@@ -251,6 +257,8 @@ def submission(
         check_placeholders([*words, body["name"]], array.get("params", {}))
     if body["notify"] and not sends_notifications(os.environ):
         _warn("nothing sends notifications now; start `gpuq notify run`")
+    if options.pty:
+        _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     return {name: value for name, value in body.items() if value is not None}
@@ -358,6 +366,21 @@ def _gpus(text: str | None) -> dict[str, int | None]:
     if high < low:
         raise BadInput(f"--gpus `{text}` runs backwards.", fix=f"Write --gpus {high}-{low}.")
     return {"gpus": low, "most_gpus": high if "-" in text else None}
+
+
+def _check_terminal(body: Mapping[str, Any], *, from_stdin: bool) -> None:
+    """Raises BadInput for what cannot have a terminal."""
+    if from_stdin:
+        raise BadInput("--pty reads from a terminal, and `-` from standard input.", fix="Name a script or a command.")
+    if body["array"] is not None:
+        raise BadInput("--pty gives one job a terminal, not an array.", fix="Leave out --array, --grid and --sweep.")
+    if body.get("hosts") is not None:
+        raise BadInput("--pty runs on one host.", fix="Leave out --hosts, or --pty.")
+
+
+def _no_script() -> str:
+    """With --pty an interpreter without a script reads from its terminal."""
+    return ""
 
 
 def _places(gpus: str | None, hosts: str | None, constraints: dict[str, Any]) -> dict[str, int | None]:

@@ -18,6 +18,7 @@ from gpuq.errors import BadInput, GpuqError
 VERBS: dict[str, tuple[str, str]] = {
     "submit": ("submit", "queue a script or a command"),
     "run": ("run", "submit, follow the output, exit with the job's code"),
+    "attach": ("attach", "work in the terminal of a job that was started with --pty"),
     "queue": ("queue", "list waiting and running jobs"),
     "graph": ("graph", "which jobs wait for which"),
     "show": ("show", "all facts about one job"),

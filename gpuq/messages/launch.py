@@ -8,7 +8,7 @@ submitted, so a worker service that was captured can choose neither.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,6 +28,8 @@ LEASE_FILE = "/run/gpuq-lease"
 """The lease of the jobs of this host that run as their submitters. Its folder is root's, so the services can renew it and put no
 other file in its place, which every user could then look at."""
 
+Interactive = Literal["terminal", "notebook"]
+"""How a user works in a job that is no batch job: on its terminal, or in a notebook."""
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
 
 
@@ -73,7 +75,7 @@ class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
-class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a unit is to run, and within which limits. Time in seconds, memory in bytes, None for no limit.
 
     `submitted` is the `SubmittedCommand.text` that the credential was signed for; `env` the job's whole environment: its own
@@ -94,6 +96,7 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lease_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     signal_before_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     resumes: bool = False
+    interactive: Interactive | None = None
 
 
 class StartUnit(msgspec.Struct, frozen=True, tag="start"):

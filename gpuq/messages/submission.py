@@ -20,7 +20,7 @@ from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
 from gpuq.core.state.retry import PATTERN as RETRY
 from gpuq.core.state.retry import RetryCause, RetryRule
 from gpuq.errors import BadInput
-from gpuq.messages.launch import SubmittedCommand
+from gpuq.messages.launch import Interactive, SubmittedCommand
 from gpuq.notification import PATTERN as RULE
 
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
@@ -224,6 +224,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """It waits until all earlier jobs of its user with its name have ended."""
     idle_ok: bool = False
     """It is not stopped because it does not use its devices."""
+    interactive: Interactive | None = None
+    """How its owner works in it: on its terminal, or in a notebook; null for a batch job. One without a time limit gets the
+    site's."""
     snapshot: SnapshotPlace | None = None
     """Where `command` and `cwd` name files of a copy of the work tree; `script` stays the path in the tree itself."""
     array: ArrayTasks | None = None

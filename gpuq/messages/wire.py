@@ -16,7 +16,7 @@ import msgspec
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.home import host_key
-from gpuq.messages.launch import SignedCredential
+from gpuq.messages.launch import Interactive, SignedCredential
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
@@ -45,7 +45,7 @@ def acknowledged_key(host: str) -> str:
 
 
 def log_requests_key(host: str) -> str:
-    """The Redis list of requests for the logs of this host."""
+    """The Redis list of what the API asks of this host: logs, and connections to its interactive jobs."""
     return f"gpuq:log-requests:{host}"
 
 
@@ -181,6 +181,17 @@ class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
     signature: str = ""
 
 
+class ChannelRequest(msgspec.Struct, frozen=True, tag="channel request"):
+    """Asks a host for a connection to a socket of an attempt; `gpuq.adapters.handover` takes it under `id`, which is random."""
+
+    host: str
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    job: int
+    attempt: int
+    name: Interactive
+    signature: str = ""
+
+
 class LogAnswer(msgspec.Struct, frozen=True, tag="log answer"):
     """What the host has at that place: the fields of a `job_log.Chunk`. `data` is None if it has no such log."""
 
@@ -222,8 +233,8 @@ class CommitMark(msgspec.Struct, frozen=True, tag="mark"):
     signature: str = ""
 
 
-Addressed = TypeVar("Addressed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer)
-Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, LogAnswer, CommitMark)
+Addressed = TypeVar("Addressed", Spooled, HostReport, Acknowledgement, LogRequest, ChannelRequest, LogAnswer)
+Signed = TypeVar("Signed", Spooled, HostReport, Acknowledgement, LogRequest, ChannelRequest, LogAnswer, CommitMark)
 
 
 def seal(message: Signed, key: str) -> Signed:
@@ -231,12 +242,14 @@ def seal(message: Signed, key: str) -> Signed:
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def is_genuine(message: Spooled | HostReport | Acknowledgement | LogRequest | LogAnswer | CommitMark, key: str) -> bool:
+def is_genuine(
+    message: Spooled | HostReport | Acknowledgement | LogRequest | ChannelRequest | LogAnswer | CommitMark, key: str
+) -> bool:
     """Whether the message was signed with `key`."""
     return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
-def encode(message: Message | Acknowledgement | LogRequest | LogAnswer | CommitMark) -> bytes:
+def encode(message: Message | Acknowledgement | LogRequest | ChannelRequest | LogAnswer | CommitMark) -> bytes:
     """A message as JSON."""
     return msgspec.json.encode(message)
 

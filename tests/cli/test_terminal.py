@@ -1,58 +1,44 @@
-"""On a terminal: colour, width, the bar, characters that it cannot show."""
+"""The keys that detach, and what is hidden when old output is shown again."""
 
 from __future__ import annotations
 
-import os
-import pty
-import termios
-from contextlib import suppress
+import pytest
 
-from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi
+from gpuq.cli.terminal import _QUESTIONS, DetachKeys, framed, frames
 
 
-def on_a_terminal(gpuq: Command, *words: str, **env: str) -> str:
-    leader, follower = pty.openpty()
-    termios.tcsetwinsize(follower, (24, 80))
-    process = gpuq.start(*words, stdout=follower, env={**gpuq.env, "TERM": "xterm", **env})
-    os.close(follower)
-    said = b""
-    with suppress(OSError):  # how Linux tells that the other end is closed
-        while chunk := os.read(leader, 4096):
-            said += chunk
-    os.close(leader)
-    process.communicate(timeout=10)
-    assert process.returncode == 0
-    return said.decode()
+@pytest.mark.parametrize(
+    ("typed", "passed", "detached"),
+    [
+        (b"\r~d", b"\r", True),
+        (b"~d", b"", True),
+        (b"x~d", b"x~d", False),
+        (b"\r~~d", b"\r~d", False),
+        (b"\r~x~d", b"\r~x~d", False),
+        (b"ls\n~dmore", b"ls\n", True),
+        (b"\r~\r~d", b"\r~\r", True),
+    ],
+)
+def test_enter_tilde_d_detaches(typed: bytes, passed: bytes, detached: bool) -> None:
+    assert DetachKeys().read(typed) == (passed, detached)
+    keys, one_by_one, found = DetachKeys(), b"", False
+    for byte in typed:
+        given, found = keys.read(bytes([byte]))
+        one_by_one += given
+        if found:
+            break
+    assert (one_by_one, found) == (passed, detached)
 
 
-def test_colour_is_for_terminals_and_can_be_refused(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
-    assert "\x1b[32m42" in on_a_terminal(gpuq, "queue")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", NO_COLOR="1")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", TERM="dumb")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", "--no-color")
-    assert "\x1b" not in gpuq("queue").out
+def test_questions_of_old_output_are_not_asked_again() -> None:
+    shown = b"a\x1b[31mred\x1b[0m \x1b[2J\x1b[1;1H\x1b[?25l"
+    asked = b"\x1b[6n\x1b[c\x1b[>0c\x1b[5n\x1b[?1049$p\x1b]11;?\x07\x1b]10;?\x1b\\\x1bP+q544e\x1b\\\x1b[>q\x1b[?u\x05"
+    assert _QUESTIONS.sub(b"", shown + asked + shown) == shown + shown
 
 
-def test_the_terminals_width_is_used(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
-    plain = on_a_terminal(gpuq, "--no-color", "queue").splitlines()
-    assert max(map(len, plain)) <= 80
-    assert "llama-70b-finetune-lora" in gpuq("queue").out
-    narrow = gpuq("queue", COLUMNS="40").out.splitlines()
-    assert max(map(len, narrow)) <= 40
-    assert any("…" in line for line in narrow)
-
-
-def test_the_bar_is_drawn_on_a_wide_terminal_only(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/gpus", samples.DEVICES)
-    assert "███████▌" in on_a_terminal(gpuq, "gpus", COLUMNS="120")
-    assert "█" not in gpuq("gpus", COLUMNS="120").out
-
-
-def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1, name="größe")], "next": None})
-    done = gpuq("queue", PYTHONIOENCODING="ascii")
-    assert done.code == 0
-    assert "gr\\xf6\\xdfe" in done.out
+def test_frames_that_come_in_parts() -> None:
+    received, found = bytearray(), []
+    for byte in framed(b"D", b"hello") + framed(b"E", b""):
+        received.append(byte)
+        found += list(frames(received))
+    assert found == [(b"D", b"hello"), (b"E", b"")]

@@ -108,6 +108,7 @@ def order_for_shim(command: SubmittedCommand, order: UnitOrder) -> bytes:
         command.cwd,
         "" if command.stdin is None else f"={command.stdin}",
         "" if order.lease_s is None else f"{order.lease_s!r} {LEASE_FILE}",
+        order.interactive or "",
         str(len(command.command)),
         str(len(order.env)),
         *command.command,

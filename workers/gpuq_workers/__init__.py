@@ -5,7 +5,7 @@ host_lease.py           one worker service at a time has the host's name
 serve_orders.py         the RQ worker as a process of its own: checks the shape of each message and calls run_job
 poll_orders.py          the same on a host that joined: takes its orders from the main host, one by one
 uplink.py               how this host reaches the dispatcher; join.py makes it a host of another one
-serve_logs.py           answers requests for the logs of attempts that ran here
+serve_requests.py       answers what the API asks: logs, and connections to interactive jobs
 run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
 launcher.py             how an attempt is started: as the services' user, or as its submitter through the broker
 order_file.py           what a shim is to run: the environment of a job, `order.json`

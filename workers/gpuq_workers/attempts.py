@@ -79,6 +79,8 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float | None = None
     """How long it runs on while the file `lease` is not renewed (`shim/lease.py`); None: for ever."""
     lease: str | None = None
+    interactive: str | None = None
+    """How its user works in it, None for a batch job; see `gpuq_workers.shim.terminal`."""
     version: int = VERSION
 
     def __post_init__(self) -> None:

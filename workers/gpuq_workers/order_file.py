@@ -55,6 +55,7 @@ def order_file(
         resumes=any(text.startswith("timeout:") for text in submission.retry),
         lease_s=attempt.lease_s,
         lease=str(lease_file(settings)),
+        interactive=submission.interactive,
     )
 
 

@@ -40,7 +40,7 @@ from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.residents import Residents
-from gpuq_workers.serve_logs import serve_logs
+from gpuq_workers.serve_requests import serve_requests
 from gpuq_workers.spool import Spool
 from gpuq_workers.uplink import Inbox, open_uplink
 
@@ -56,8 +56,8 @@ _KEEP_EVENTS_S = 86_400.0
 class WorkerService:
     """Samples, reports and delivers until it is stopped.
 
-    `orders` is the process to supervise that follows orders, None for none; `serve_logs` answers requests for logs of this host
-    until cancelled.
+    `orders` is the process to supervise that follows orders, None for none; `serve_requests` answers what the API asks of
+    this host, until cancelled.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class WorkerService:
         sampler: Sampler,
         inbox: Inbox,
         orders: ChildSpec | None,
-        serve_logs: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        serve_requests: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        self._settings, self._orders, self._serve_logs = settings, orders, serve_logs
+        self._settings, self._orders, self._serve_requests = settings, orders, serve_requests
         self._host = HostId(settings.worker.host)
         self._instance = instance_of(settings.home)
         self._spool = Spool(settings.home.spool, settings.worker.host)
@@ -106,7 +106,7 @@ class WorkerService:
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
                 _every(_PRUNE_EVERY_S, self._prune),
-                *([self._serve_logs()] if self._serve_logs is not None else []),
+                *([self._serve_requests()] if self._serve_requests is not None else []),
             ]
             systemd.ready()
             try:
@@ -212,8 +212,8 @@ async def _open_and_serve(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     requests = partial(
-        serve_logs,
-        uplink.log_requests,
+        serve_requests,
+        uplink.requests,
         settings.worker.host,
         key_of_this_host(settings.home, settings.worker.host),
         settings.home.attempts,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuq.errors import BadSettings
 from gpuq.messages import wire
 from gpuq.settings import Settings
-from gpuq_workers.serve_logs import LogRequests
+from gpuq_workers.serve_requests import HostRequests
 
 if TYPE_CHECKING:  # importing them would load the libraries of Redis and the database
     from gpuq.adapters.main_host import Joined
@@ -39,7 +39,7 @@ class Uplink:
 
     open_claims: Callable[[], Claims]
     inbox: Inbox
-    log_requests: LogRequests
+    requests: HostRequests
     orders: str
     close: Callable[[], Awaitable[None]]
 
@@ -73,7 +73,7 @@ def joined_as(settings: Settings) -> Joined | None:
 
 
 def _straight(settings: Settings) -> Uplink:
-    from gpuq.adapters.redis.host_mail import HostMail
+    from gpuq.adapters.redis.host_mail import MainHostMail
     from gpuq.adapters.redis.link import async_client
     from gpuq.adapters.redis.stream import RedisStream
     from gpuq.adapters.store import open_store
@@ -90,6 +90,6 @@ def _straight(settings: Settings) -> Uplink:
         await client.aclose()
         await stream.close()
 
-    mail = HostMail(url, client, settings.worker.host)
+    mail = MainHostMail(url, client, settings.worker.host, settings.home.run)
     open_claims = partial(open_store, settings.database_url)
     return Uplink(open_claims, stream, mail, "gpuq_workers.serve_orders", close)

@@ -1,4 +1,4 @@
-"""What waits in Redis for one host: orders, and requests for its logs.
+"""What waits in Redis for one host: orders, and what the API asks of it.
 
 The worker service of the main host takes it there itself, its orders through RQ. For a host that joined, which cannot reach
 Redis, the listener of the main host does. An order is deleted once it was taken, as RQ's worker does; a lost one is sent again.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 from redis.asyncio import Redis
 from rq.job import Job
 from rq.queue import Queue
 
+from gpuq.adapters import handover
 from gpuq.adapters.redis.link import reaching
 from gpuq.adapters.redis.queue import RefusedError, argument_in
 from gpuq.messages import wire
@@ -32,7 +35,7 @@ class HostMail:
         self._url, self._client, self._host = url, client, host
 
     async def log_request(self) -> bytes | None:
-        """The next request for a log; None if none comes within two seconds."""
+        """The next request for a log or a connection; None if none comes within two seconds."""
         with reaching(self._url):
             return await pop(self._client.blpop, wire.log_requests_key(self._host), WAIT_S)
 
@@ -58,6 +61,18 @@ class HostMail:
         except RefusedError as refused:
             _log.warning("message %.100r was refused: %s", found, refused, extra={"action": "drop_order"})
             return None
+
+
+class MainHostMail(HostMail):
+    """The mail of a host on which the API runs, with `run` as the folder of its sockets."""
+
+    def __init__(self, url: str, client: Redis, host: str, run: Path) -> None:
+        super().__init__(url, client, host)
+        self._run = run
+
+    async def hand_over(self, request: str, connection: socket.socket | None) -> None:
+        """Give the API the connection that it asked for under this id, or None for there is none. Raises Unreachable."""
+        await asyncio.to_thread(handover.give, self._run, request, self._host, connection)
 
 
 async def push(client: Redis, key: str, raw: bytes) -> None:

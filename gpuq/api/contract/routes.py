@@ -15,7 +15,20 @@ from aiohttp import web
 
 from gpuq.api.contract import params, schema
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
-from gpuq.api.handlers import bookings, control, hosts, jobs, logs, models, predict, quotas, submit, system, tokens
+from gpuq.api.handlers import (
+    bookings,
+    channels,
+    control,
+    hosts,
+    jobs,
+    logs,
+    models,
+    predict,
+    quotas,
+    submit,
+    system,
+    tokens,
+)
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.series import series
@@ -93,6 +106,7 @@ _SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema.SubmittedJo
 _PREDICT = "Forecast without queueing."
 _SHADOW = "What sharing would have done."
 _USAGE = "What users and projects had of the devices."
+_CHANNEL = "Work in an interactive job, through a WebSocket."
 _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
@@ -119,6 +133,8 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
+    _get(f"{API}/jobs/{{id}}/channels/{{name}}", channels.channel, _CHANNEL, status=101, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/notebook", channels.notebook, "How to enter a notebook.", schema.Notebook),
     _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),
     _get(f"{API}/gpus", system.devices, "Devices and their residents.", list[schema.DeviceView]),
     _get(f"{API}/queue", system.queue, "Waiting jobs in order.", schema.Queue),

@@ -168,6 +168,8 @@ class JobView(JobLine, frozen=True, kw_only=True):
     """The top of the work tree that it is a copy of."""
     signal: str | None
     signal_before_s: float | None
+    interactive: str | None
+    """How its owner works in it: `terminal`, `notebook`, or null for a batch job."""
     environment: list[str]
     umask: int | None
     declared_memory_bytes: int | None
@@ -483,6 +485,12 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     jobs: list[int]
     body: Any
+
+
+class Notebook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser needs to enter a notebook, besides a way to it."""
+
+    token: str
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):

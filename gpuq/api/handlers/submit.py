@@ -44,6 +44,7 @@ async def submit(request: web.Request) -> web.Response:
     context = context_of(request)
     caller = caller_of(request)
     wanted, is_list = await params.submissions(request)
+    wanted = [limited(one, context.settings.api.interactive_time_limit_s) for one in wanted]
     if context.settings.worker.run_as == "submitter":
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
@@ -176,6 +177,13 @@ def constraints_by_id(asked: Constraints | None, names: DeviceNames) -> DeviceCo
     return DeviceConstraints(**{**asdict(asked), "devices": tuple(ids)})
 
 
+def limited(submission: Submission, limit_s: float) -> Submission:
+    """The submission with the site's time limit, if it is interactive and names none; `limit_s` 0 is none."""
+    if submission.interactive is None or submission.time_limit_s is not None or not limit_s:
+        return submission
+    return replace(submission, time_limit_s=limit_s)
+
+
 def check_account(caller: Caller) -> None:
     """Raises NotPermitted for a caller as whom no job may run: root, and accounts of services."""
     if caller.uid < LEAST_UID:
@@ -195,6 +203,11 @@ def check_fits(submission: Submission, devices: Sequence[Device], names: DeviceN
         raise NeverFits(
             f"The job asks for {submission.gpus} devices of {submission.hosts} hosts, which cannot be divided evenly.",
             fix=f"Ask for a multiple of {submission.hosts} with `--gpus`, which counts the devices of all hosts.",
+        )
+    if submission.hosts > 1 and submission.interactive is not None:
+        raise NeverFits(
+            f"The job asks for {submission.hosts} hosts; one with a terminal or a notebook runs on one host.",
+            fix="Leave out `--hosts`, or submit a batch job.",
         )
     if submission.hosts > 1 and submission.most_gpus is not None:
         raise NeverFits(

@@ -7,6 +7,7 @@ looked up in the record at every call.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -21,9 +22,11 @@ from systemd_watchdog import WatchDog
 
 from gpuq import keys
 from gpuq.adapters.certificates import Authority
+from gpuq.adapters.handover import give
 from gpuq.adapters.main_host import PREFIX
+from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
-from gpuq.api.contract.problem import Unauthenticated, problems
+from gpuq.api.contract.problem import BadRequest, Unauthenticated, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
 from gpuq.api.hosts.calls import HostCall, HostContext
@@ -50,6 +53,7 @@ def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_a
     app.router.add_get("/invitation", invitation)
     app.router.add_get("/package", packaged)
     app.router.add_post("/join", join)
+    app.router.add_get(PREFIX + "/channel/{id:[0-9a-f]{32}}", channel)
     for path, (call, body) in calls.CALLS.items():
         app.router.add_post(PREFIX + path, _handler(call, body))
     return app
@@ -63,6 +67,28 @@ def _handler(call: Callable[[Any], Awaitable[Any]], body: Any) -> Callable[[web.
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     return handle
+
+
+async def channel(request: web.Request) -> web.StreamResponse:
+    """Connect the API, which waits for it under this id, with a job on the host that calls."""
+    host, _ = await identify(request)
+    answer = web.WebSocketResponse(heartbeat=_PING_S, max_msg_size=LARGEST_MESSAGE, compress=False)
+    if not answer.can_prepare(request):
+        raise BadRequest("This address is for WebSockets.", fix="Connect to it as gpuq-worker does.")
+    run, id_ = request.app[HOME].run, request.match_info["id"]
+    if "refused" in request.query:
+        await asyncio.to_thread(give, run, id_, host.host, None)
+        await answer.prepare(request)
+    else:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            await asyncio.to_thread(give, run, id_, host.host, theirs)
+            theirs.close()
+            ours.setblocking(False)
+            await answer.prepare(request)
+            await relay(answer, ours)
+    await answer.close()
+    return answer
 
 
 async def identify(request: web.Request) -> tuple[JoinedHost, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from gpuq.cli import console, job_options
 from gpuq.cli.client import HttpClient
@@ -23,6 +24,10 @@ def run(words: list[str]) -> int:
     job_id = submit_one(client, body)
     console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
     try:
+        if options.pty:
+            from gpuq.cli import terminal
+
+            return terminal.work_in(partial(HttpClient.of, options), job_id, whole=True)
         return follow.follow(client, job_id)
     except KeyboardInterrupt:
         if not _wants_cancel(job_id):

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from gpuq_workers import serve_logs as server
+from gpuq_workers import serve_requests as server
 
 from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.redis import host_logs
 from gpuq.adapters.redis.host_logs import HostLogs
-from gpuq.adapters.redis.host_mail import HostMail
+from gpuq.adapters.redis.host_mail import MainHostMail
 from gpuq.adapters.redis.link import async_client
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
@@ -25,8 +25,9 @@ KEY = "the-key-of-this-test"
 async def serving(url: str, attempts: Path, key: str = KEY) -> AsyncIterator[HostLogs]:
     """The host `node2` with these attempts, and a reader of its logs."""
     client = async_client(url)
-    mail = HostMail(url, client, "node2")
-    serving, reader = asyncio.create_task(server.serve_logs(mail, "node2", key, attempts)), HostLogs(url, lambda _: KEY)
+    mail = MainHostMail(url, client, "node2", attempts)
+    serving = asyncio.create_task(server.serve_requests(mail, "node2", key, attempts))
+    reader = HostLogs(url, lambda _: KEY)
     try:
         yield reader
     finally:

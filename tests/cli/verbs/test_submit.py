@@ -56,6 +56,17 @@ def test_a_job_may_be_measured_by_blinks(gpuq: Command, taken: FakeApi, script: 
     assert "blink" not in submitted(taken)
 
 
+def test_a_job_with_a_terminal_reads_no_script_and_knows_what_the_terminal_shows(
+    gpuq: Command, taken: FakeApi, script: Path
+) -> None:
+    gpuq("submit", "--pty", "--", "bash", stdin="echo this is no script", TERM="xterm-256color")
+    body = submitted(taken)
+    assert (body["interactive"], body["env"]["TERM"]) == ("terminal", "xterm-256color")
+    assert "stdin" not in body
+    gpuq("submit", "train.py")
+    assert "interactive" not in submitted(taken)
+
+
 def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
     assert get_args(Signal) == job_options._SIGNALS
     assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)
@@ -205,6 +216,9 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["--python", "folder.py", "train.py"], "--python `folder.py` is a folder", "folder.py/bin/python"),
         (["-e", "NOT_SET_HERE", "train.py"], "NOT_SET_HERE is not set", "=VALUE"),
         (["--name"], "-n/-J/--name needs a value", "--help"),
+        (["--pty", "-"], "--pty reads from a terminal", "Name a script"),
+        (["--pty", "--hosts", "2", "train.py"], "--pty runs on one host", "Leave out --hosts"),
+        (["--pty", "--array", "0-3", "train.py"], "--pty gives one job a terminal", "--array"),
         (["--stdin", "train.py"], "takes its commands from stdin", "Leave one"),
     ],
 )

@@ -42,6 +42,17 @@ def pipe() -> tuple[int, int]:
     return ours, theirs
 
 
+def terminal() -> tuple[int, int]:
+    """(master, slave) of a new pseudo-terminal for the job, with 24 rows of 80 columns; reading the master does not wait."""
+    import struct
+    import termios
+
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    return ours, theirs
+
+
 def children() -> frozenset[bytes] | None:
     """The pids of our children, zombies included; None if the kernel does not list them (CONFIG_PROC_CHILDREN)."""
     try:
@@ -58,8 +69,8 @@ def children() -> frozenset[bytes] | None:
 
 
 def start(order: dict[str, Any], output: int) -> int:
-    """Start the ordered command in a session of its own, stdout and stderr on descriptor `output`. Returns its pid; raises
-    StartFailed.
+    """Start the ordered command in a session of its own, stdout and stderr on descriptor `output`; if that is a terminal, stdin
+    too, and it is the session's. Returns its pid; raises StartFailed.
 
     A child inherits working directory, cores and umask, so the shim changes its own for a moment.
     """
@@ -96,6 +107,10 @@ def _make_checkpoint_folder(env: dict[str, str]) -> None:
 def _spawn(order: dict[str, Any], output: int) -> int:
     # As execvp does: the first candidate that can be executed, and "permission denied" is reported before "not found".
     fault = errno.ENOENT
+    # The leader of a session that has no terminal gets the one that it opens.
+    stdin, flags = (
+        (os.ttyname(output), os.O_RDWR) if os.isatty(output) else (order.get("stdin", "/dev/null"), _STDIN_FLAGS)
+    )
     program = order["command"][0]
     folders = order["env"].get("PATH", os.defpath).split(os.pathsep) if program else []
     for path in [program] if "/" in program else [f"{folder or '.'}/{program}" for folder in folders]:
@@ -106,7 +121,7 @@ def _spawn(order: dict[str, Any], output: int) -> int:
                 order["env"],
                 file_actions=[
                     # A pipe that another job has put there would block the shim.
-                    (os.POSIX_SPAWN_OPEN, 0, order.get("stdin", "/dev/null"), _STDIN_FLAGS, 0),
+                    (os.POSIX_SPAWN_OPEN, 0, stdin, flags, 0),
                     (os.POSIX_SPAWN_DUP2, output, 1),
                     (os.POSIX_SPAWN_DUP2, output, 2),
                     # All other descriptors close at exec: Python opens them with O_CLOEXEC.

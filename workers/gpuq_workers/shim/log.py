@@ -43,6 +43,16 @@ class BoundedLog:
         """The last bytes of output, at most 64 KiB, whether or not they could be written."""
         return bytes(self._tail[-_TAIL_BYTES:])
 
+    @property
+    def end(self) -> int:
+        """How many bytes of output there were."""
+        return self._offset
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """(offset, the output from there on): at `offset`, or where the oldest output begins that is still in memory."""
+        start = max(offset, self._offset - len(self._tail))
+        return start, bytes(self._tail[start - self._offset + len(self._tail) :])
+
     def begin(self) -> None:
         """Create the file, so that an empty log differs from a deleted one."""
         self._is_open()

@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 if __name__ == "__main__":
     # Appended, so that no file beside ours shadows a module of the standard library.
@@ -27,6 +27,9 @@ from gpuq_workers.shim import blink, child, classify, lease, mps, oom, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
+
+if TYPE_CHECKING:
+    from gpuq_workers.shim.terminal import Terminal
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
 _WARN_AGAIN_S = 1.0
@@ -64,6 +67,7 @@ class Shim:
         self._signalled = False
         self._oom_kill_s: float | None = None
         self._childless = False
+        self._terminal: Terminal | None = None
         self._signalled_to_end = False
         self._saves: str | None = None
         self._save_until = 0.0
@@ -97,11 +101,15 @@ class Shim:
             self._write_end(classify.JobEnd(endings.EXITED, failure.exit_code, failure.reason))
             return failure.exit_code
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
+        self._poller = select.poll()
+        self._open_terminal()
         self._record_start(started)
         self._watch()
         end = self._classify()
         self._remove_empty_checkpoint_folder()
         self._write_end(end)
+        if self._terminal is not None:
+            self._terminal.close()
         return NOT_STARTED if end.exit_code is None else end.exit_code
 
     # --- start ---
@@ -111,7 +119,7 @@ class Shim:
 
     def _start(self) -> None:
         """Start the job's process. Raises child.StartFailed."""
-        self._output, output = child.pipe()
+        self._output, output = child.terminal() if self._order.get("interactive") == "terminal" else child.pipe()
         try:
             self._main = child.start(self._order, output)
         finally:
@@ -150,7 +158,7 @@ class Shim:
     # --- watch ---
 
     def _watch(self) -> None:
-        poller = select.poll()
+        poller = self._poller
         poller.register(self._output, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
         while self._exit_code is None or not self._childless:
@@ -158,8 +166,11 @@ class Shim:
             for descriptor, _ in poller.poll(pause * 1000):
                 if descriptor == self._wakeup:
                     os.read(self._wakeup, 4096)
-                elif not self._pump():
-                    poller.unregister(self._output)
+                elif descriptor == self._output:
+                    if not self._pump():
+                        poller.unregister(self._output)
+                elif self._terminal is not None:
+                    self._terminal.serve(descriptor)
             self._reap()
             self._look()
         # The pipe may still hold output of processes that have just ended; it holds at most child.PIPE_BYTES.
@@ -167,13 +178,27 @@ class Shim:
             if not self._pump():
                 break
 
+    def _open_terminal(self) -> None:
+        """Let clients attach to an interactive job. Where they cannot, it runs all the same."""
+        if self._order.get("interactive") is None:
+            return
+        from gpuq_workers.shim.terminal import Terminal
+
+        master = self._output if os.isatty(self._output) else None
+        try:
+            self._terminal = Terminal(self._folder, self._order, self._log, self._poller, master)
+        except OSError as error:
+            self._log.write(f"[gpuq] nothing can be attached to this job: {error.strerror}\n".encode())
+
     def _pump(self) -> bool:
         """Move output from the pipe to the log; False if there is none now or none will come."""
         try:
             data = os.read(self._output, child.PIPE_BYTES)
-        except BlockingIOError:
+        except OSError:  # none now, or no process has the terminal open any more
             return False
         self._log.write(data)
+        if self._terminal is not None:
+            self._terminal.show()
         return bool(data)
 
     def _reap(self) -> None:
@@ -269,8 +294,15 @@ class Shim:
         if self._ending is None:
             self._ending = (ending, reason)
             self._blinks.end()
+            self._hang_up()
             self._kill_at = time.monotonic() + float(self._order["grace_s"])
             self._look_at = 0.0
+
+    def _hang_up(self) -> None:
+        """A shell that reads from a terminal ignores SIGTERM; it ends, and its jobs with it, when the terminal is gone."""
+        ticks = tree.start_ticks(self._main)
+        if os.isatty(self._output) and self._exit_code is None and ticks is not None:
+            tree.send_signal(self._main, ticks, signal.SIGHUP)
 
     def _press(self, now: float) -> None:
         """SIGTERM to each descendant once; after the grace SIGKILL to all, repeated until none is left."""

@@ -7,7 +7,8 @@ job is started first, with what a bare interpreter has, and the rest is loaded w
 
 The order comes on stdin: text that the broker wrote, fields that end with a NUL, then JSON for the rest of the shim. The fields
 are the umask (octal), the cores with commas between (empty: all), the working directory, `=` and the standard input (or nothing),
-seconds and path of the lease (or nothing), the numbers of arguments and of variables, the arguments, the variables as NAME=value.
+seconds and path of the lease (or nothing), how its user works in it (or nothing), the numbers of arguments and of variables, the
+arguments, the variables as NAME=value.
 
 The shim writes into the one folder of gpuq that the job can write to. It exits with the job's exit code, which PID 1 passes on to
 `unit_end.py`; what the shim writes itself is only believed as far as that goes. SIGTERM comes from PID 1, to every process of the
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
     strangers = child.children()  # PAM's process, which closes the session after us
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
-    output, theirs = child.pipe()
+    output, theirs = child.terminal() if order["interactive"] == "terminal" else child.pipe()
     begun: int | child.StartFailed | None = None
     if _may_begin(order):
         try:
@@ -55,12 +56,13 @@ def main(arguments: list[str]) -> int:
 def _read_order(folder: str) -> tuple[dict[str, Any], str]:
     """The part of the order that a process is started from, and the JSON of the rest."""
     text = os.fsdecode(os.pread(0, _MOST_BYTES, 0))
-    umask, cores, cwd, stdin, lease, arguments, variables, rest = text.split("\0", 7)
+    umask, cores, cwd, stdin, lease, interactive, arguments, variables, rest = text.split("\0", 8)
     fields = rest.split("\0", int(arguments) + int(variables))
     order: dict[str, Any] = {
         "umask": int(umask, 8),
         "cores": [int(core) for core in cores.split(",")] if cores else None,
         "cwd": cwd,
+        "interactive": interactive or None,
         "command": fields[: int(arguments)],
         "env": dict(one.split("=", 1) for one in fields[int(arguments) : -1]),
     }

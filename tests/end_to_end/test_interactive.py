@@ -1,0 +1,151 @@
+"""Work in a job from a real terminal: `gpuq run --pty`, `gpuq attach`, and what survives whom."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import forked
+from tests.support.site import Site, wait_for
+
+
+class Window:
+    """A terminal in which the `gpuq` command runs."""
+
+    def __init__(self, site: Site, *words: str) -> None:
+        self.pid, self.keyboard = pty.fork()
+        if self.pid == 0:
+            os.chdir(site.home)
+            os.execve(forked.PROGRAM, ["gpuq", *words], {**site.env, "TERM": "xterm"})
+        self.shown = b""
+
+    def type(self, keys: str) -> None:
+        os.write(self.keyboard, keys.encode())
+
+    def until(self, text: str, within_s: float = 30) -> None:
+        """Wait until this was shown after the last wait."""
+        deadline = time.monotonic() + within_s
+        while text.encode() not in self.shown:
+            assert self._read(deadline), (text, self.shown)
+        self.shown = self.shown.partition(text.encode())[2]
+
+    def end(self, within_s: float = 30) -> int:
+        """The exit code of the command, once it has ended; it is killed if it does not."""
+        deadline = time.monotonic() + within_s
+        while self._read(deadline):
+            pass
+        if time.monotonic() >= deadline:
+            os.kill(self.pid, signal.SIGKILL)
+        os.close(self.keyboard)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self, deadline: float) -> bool:
+        """Take what is shown; whether something was, and before the deadline."""
+        if not select.select([self.keyboard], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return False
+        try:
+            part = os.read(self.keyboard, 65536)
+        except OSError:  # the command has ended
+            return False
+        self.shown += part
+        return bool(part)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    # What else this machine does must not decide whether a job starts.
+    with Site(
+        devices_cpu_count=2,
+        devices_cpu_cores=1,
+        worker_grace_s=5,
+        admission_utilization_pct=400,
+        admission_memory_headroom=0.95,
+        api_interactive_time_limit_s=3600,
+    ) as site:
+        yield site
+
+
+def gpuq(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    return forked.gpuq(*words, env=site.env, cwd=site.home, text=True)
+
+
+def test_a_shell_survives_the_api_and_the_worker_service_and_is_gone_back_to(site: Site) -> None:
+    window = Window(site, "run", "--pty", "--name", "shell", "bash", "--norc")
+    window.until("is queued")
+    window.type("echo began-$((40 + 2))\r")
+    window.until("began-42")
+    job = site.get("/api/v1/jobs")[1]["jobs"][0]["id"]
+    assert site.job(job)["interactive"] == "terminal"
+    assert site.job(job)["time_limit_s"] == 3600, "the site's limit, because it names none"
+
+    site.kill("api")
+    site.kill("worker")
+    window.type("echo after-$((40 + 3))\r")
+    window.until("after-43")
+
+    window.type("\r~d")
+    window.until(f"job {job} goes on")
+    assert window.end() == 0
+    assert site.job(job)["state"] == "RUNNING"
+
+    again = Window(site, "attach", "shell")
+    again.until("after-43")  # what was shown last is shown again
+    again.type("exit 7\r")
+    assert again.end() == 7
+    log = gpuq(site, "logs", str(job)).stdout
+    assert "began-42" in log
+    assert "after-43" in log
+
+
+def test_closing_the_window_detaches(site: Site) -> None:
+    window = Window(site, "run", "--pty", "bash", "--norc")
+    window.type("echo ready-$((1 + 1))\r")
+    window.until("ready-2")
+    job = site.get("/api/v1/jobs")[1]["jobs"][0]["id"]
+    os.kill(window.pid, signal.SIGKILL)
+    window.end()
+    assert site.job(job)["state"] == "RUNNING"
+    site.request("POST", f"/api/v1/jobs/{job}/cancel")
+    began = time.monotonic()
+    assert site.wait(job)["state"] == "CANCELLED"
+    assert time.monotonic() - began < 4, "it hangs up, which ends a shell, and does not wait for the grace"
+
+
+def test_a_short_command_shows_its_output_and_gives_its_exit_code(site: Site) -> None:
+    window = Window(site, "run", "--pty", "--", "sh", "-c", "echo all-of-it; exit 3")
+    assert window.end() == 3
+    assert b"all-of-it" in window.shown
+
+
+def test_a_batch_job_is_not_attached_to(site: Site) -> None:
+    job = site.submit("sleep", "60")
+    done = gpuq(site, "attach", str(job))
+    assert (done.returncode, done.stderr) == (
+        6,
+        f"gpuq: Job {job} has no terminal.\n  `gpuq logs -f {job}` follows its output; --pty gives a job one.\n",
+    )
+    status, answer = site.get(f"/api/v1/jobs/{job}/channels/terminal")
+    assert (status, answer["detail"]) == (409, f"Job {job} is a batch job: it has no terminal.")
+    site.request("POST", f"/api/v1/jobs/{job}/cancel")
+
+
+def test_no_key_and_no_output_is_in_redis(site: Site) -> None:
+    window = Window(site, "run", "--pty", "--", "sh", "-c", "echo ready; cat")
+    window.until("ready")
+    window.type("a-secret-word\r")
+    window.until("a-secret-word\r\na-secret-word")
+    kept = wait_for(lambda: [path for path in (site.home / "redis").rglob("*") if path.is_file()], 5)
+    assert kept
+    assert not any(b"a-secret-word" in path.read_bytes() for path in kept)
+    assert b"a-secret-word" not in b"".join(
+        path.read_bytes() for path in (site.home / "logs").iterdir() if path.is_file()
+    )
+    window.type("\x04")
+    assert window.end() == 0
