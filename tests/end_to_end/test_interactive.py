@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -134,6 +135,24 @@ def test_a_batch_job_is_not_attached_to(site: Site) -> None:
     status, answer = site.get(f"/api/v1/jobs/{job}/channels/terminal")
     assert (status, answer["detail"]) == (409, f"Job {job} is a batch job: it has no terminal.")
     site.request("POST", f"/api/v1/jobs/{job}/cancel")
+
+
+@pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="openssh-server is not installed")
+def test_ssh_comes_into_a_job_with_the_printed_host_block(site: Site) -> None:
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    job = site.submit("sleep", "100", interactive="terminal", env={"PATH": os.environ["PATH"], "MARK": "of the job"})
+    site.wait(job, "RUNNING")
+    done = gpuq(site, "ssh-config", str(job))
+    assert done.returncode == 0, done.stderr
+    config = site.home / "ssh_config"
+    config.write_text(done.stdout)
+    asked = ["ssh", "-F", str(config), f"gpuq-{job}", "echo $MARK on job $GPUQ_JOB_ID"]
+    came = subprocess.run(asked, env=site.env, capture_output=True, text=True, timeout=60, check=False)
+    assert came.stdout == f"of the job on job {job}\n", came.stderr
+    site.request("POST", f"/api/v1/jobs/{job}/cancel")
+    batch = gpuq(site, "ssh-config", str(site.submit("sleep", "1")))
+    assert (batch.returncode, "is a batch job" in batch.stderr) == (6, True)
 
 
 def test_no_key_and_no_output_is_in_redis(site: Site) -> None:
