@@ -15,12 +15,13 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from math import inf
 from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
+from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
 from gpuq.cli import job_options
+from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
 from gpuq.cli.verbs.submit import batches, submit_one, tidy_snapshots
@@ -121,21 +122,29 @@ class Client:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
         return self.job(submit_one(self._http, submission(command, options, self._host)))
 
-    def map(self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]) -> list[JobInfo]:
-        """A job for each combination of the grid's values, which take the place of `{key}` in the command's words.
+    def map(
+        self,
+        *command: Word,
+        grid: Mapping[str, Iterable[object]],
+        at_once: int | None = None,
+        **options: Unpack[JobOptions],
+    ) -> list[JobInfo]:
+        """An array with a task for each combination of the grid's values, which take the place of `{key}` in the command's words,
+        or of its name. The tasks in the order of the combinations.
 
-        The last key of the grid changes fastest. All are queued or, if one is refused, none of the 500 it was sent with.
-        Raises BadInput also for a key that is in no word.
+        The last key of the grid changes fastest, and at most `at_once` tasks run at a time. A command without any placeholder
+        finds the values in its environment. All are queued or none. Raises BadInput also for a key that is in no word where
+        others are.
         """
-        bodies: list[dict[str, Any]] = []
-        for words in combinations(command, grid):
-            bodies.append(body := submission(words, options, self._host))
-            if "snapshot" in body:  # all are the same files, also if one is edited meanwhile
-                options = {**options, "from_snapshot": body["snapshot"]["key"]}
-        return self.jobs(self.submit_all(bodies))
+        array = grid_array({name: [str(value) for value in values] for name, values in grid.items()})
+        if at_once is not None:
+            array["at_once"] = at_once
+        first = submit_one(self._http, submission(command, options, self._host, array))
+        return self.jobs(range(first, first + len(array_numbers(array["tasks"]))))
 
     def submit_all(self, bodies: Sequence[dict[str, Any]]) -> list[int]:
-        """The ids of these submissions, made by `submission`. As `map` if one is refused."""
+        """The ids of these submissions, made by `submission`. All are queued or, if one is refused, none of the 500 it was sent
+        with."""
         ids: list[int] = []
         for batch in batches(bodies):
             ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
@@ -265,10 +274,14 @@ class AsyncClient:
         return await _in_thread(self._client.submit, *command, **options)
 
     async def map(
-        self, *command: Word, grid: Mapping[str, Iterable[object]], **options: Unpack[JobOptions]
+        self,
+        *command: Word,
+        grid: Mapping[str, Iterable[object]],
+        at_once: int | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[JobInfo]:
         """As `Client.map`."""
-        return await _in_thread(self._client.map, *command, grid=grid, **options)
+        return await _in_thread(self._client.map, *command, grid=grid, at_once=at_once, **options)
 
     async def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
         """As `Client.predict`."""
@@ -368,9 +381,11 @@ async def _in_thread(call: Callable[P, T], /, *arguments: P.args, **keywords: P.
         raise
 
 
-def submission(command: Sequence[Word], options: JobOptions, host: str | None = None) -> dict[str, Any]:
-    """The body of `POST /api/v1/jobs` for these words and keywords; jobs that `after` names are looked up at `host`. Raises
-    BadInput, also for a keyword that is no option."""
+def submission(
+    command: Sequence[Word], options: JobOptions, host: str | None = None, array: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The body of `POST /api/v1/jobs` for these words and keywords, as this array if one is given; jobs that `after` names are
+    looked up at `host`. Raises BadInput, also for a keyword that is no option."""
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
@@ -382,7 +397,7 @@ def submission(command: Sequence[Word], options: JobOptions, host: str | None = 
                 f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."
             )
         setattr(values, name, _as_typed(name, value))
-    return job_options.submission(values, words, verbatim=False)
+    return job_options.submission(values, words, verbatim=False, array=array)
 
 
 def _as_typed(name: str, value: object) -> object:
@@ -396,21 +411,6 @@ def _as_typed(name: str, value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [str(one) for one in value]
     return str(value)
-
-
-def combinations(command: Sequence[Word], grid: Mapping[str, Iterable[object]]) -> Iterator[list[str]]:
-    """The command for each combination of values. Raises BadInput for a key that is in no word."""
-    words = [os.fspath(word) for word in command]
-    for key in grid:
-        if not any(f"{{{key}}}" in word for word in words):
-            raise BadInput(
-                f"the grid's `{key}` is in no word of the command.", fix=f"Write {{{key}}} where it belongs."
-            )
-    for values in product(*grid.values()):
-        filled = words
-        for key, value in zip(grid, values, strict=True):
-            filled = [word.replace(f"{{{key}}}", str(value)) for word in filled]
-        yield filled
 
 
 def _job(record: Mapping[str, Any]) -> JobInfo:

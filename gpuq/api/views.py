@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow
 from gpuq.api.contract.schema import (
+    ArrayLine,
     AttemptView,
     DeviceView,
     EventView,
@@ -133,6 +134,40 @@ def job_line(
     return JobLine(**_line(row, start, live, names, position, forecast))
 
 
+def array_line(
+    row: ArrayRow,
+    waiting: JobRow | None,
+    live: LiveView | None,
+    names: DeviceNames,
+    position: int | None = None,
+) -> ArrayLine:
+    """One array in a list; `waiting` is its first task that waits, at this `position`."""
+    of = row.record
+    asked, wanted = of.submission, of.submission.array
+    assert wanted is not None, f"{row.id} is no array"
+    verdict = verdict_view(waiting.verdict, names) if waiting else None
+    return ArrayLine(
+        id=row.id,
+        tasks=wanted.tasks,
+        count=wanted.count,
+        at_once=wanted.at_once,
+        states=row.states,
+        first={state: wanted.numbers[job - row.id] for state, job in row.first.items()},
+        name=asked.name,
+        owner=of.owner,
+        project=asked.project,
+        command=list(asked.command),
+        params=list(wanted.params),
+        priority=asked.priority,
+        submitted_at=rfc3339(of.submitted_at),
+        submitted_at_unix=of.submitted_at,
+        reason=(waiting.reason or (verdict.rule if verdict else None)) if waiting else None,
+        verdict=verdict,
+        position=position,
+        expected_start=expected_start(live.starts.get(waiting.id) if live and waiting else None),
+    )
+
+
 def last_start(row: JobRow, attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
     """The attempts of the job's last start among these: one on each of its hosts."""
     return [attempt for attempt in attempts if attempt.number >= row.attempt]
@@ -245,6 +280,9 @@ def _line(
         "begin_at": rfc3339_or_none(asked.begin_at),
         "begin_at_unix": asked.begin_at,
         "snapshot": asked.snapshot.key if asked.snapshot else None,
+        "array": row.record.task.array if row.record.task else None,
+        "task": row.record.task.number if row.record.task else None,
+        "params": row.record.task.params if row.record.task else None,
         "live": resident.numbers if resident else None,
         "position": position,
         "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from gpuq.api.context import context_of
-from gpuq.api.contract.schema import JobLine, JobView
+from gpuq.api.contract.schema import ArrayLine, JobLine, JobView
 from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
 from gpuq.errors import NotPermitted
@@ -50,6 +50,13 @@ def check_manages(request: web.Request, job: int, owner: str) -> None:
         )
 
 
+def array(request: web.Request, line: ArrayLine) -> ArrayLine:
+    """The array as the caller is shown it."""
+    if sees(request, line.owner):
+        return line
+    return replace(line, name=None, project=None, command=[], params=None)
+
+
 def job(request: web.Request, line: Line) -> Line:
     """The job as the caller is shown it. `command` is empty in a summary."""
     if sees(request, line.owner):
@@ -57,7 +64,16 @@ def job(request: web.Request, line: Line) -> Line:
     # What a job printed at its end is in its reason; a waiting job's is a rule.
     reason = None if line.state in ENDED else line.reason
     line = replace(
-        line, name=None, project=None, kind=None, command=[], log_path=None, notify=None, snapshot=None, reason=reason
+        line,
+        name=None,
+        project=None,
+        kind=None,
+        command=[],
+        log_path=None,
+        notify=None,
+        snapshot=None,
+        params=None,
+        reason=reason,
     )
     if isinstance(line, JobView):
         attempts = [replace(attempt, log_path=None, reason=None) for attempt in line.attempts]

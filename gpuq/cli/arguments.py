@@ -209,7 +209,12 @@ _IN_WORDS = "its name, @ (your last), @~1 (the one before)"
 
 def add_ids(parser: Parser, *, optional: bool = False) -> None:
     """The jobs, as `gpuq.cli.job_ids` reads them."""
-    parser.add_argument("ids", nargs="*" if optional else "+", metavar="ID", help=f"jobs: 42, 42-50, {_IN_WORDS}")
+    parser.add_argument(
+        "ids",
+        nargs="*" if optional else "+",
+        metavar="ID",
+        help=f"jobs: 42, 42-50, tasks of an array 42_3-7, {_IN_WORDS}",
+    )
 
 
 def add_json_lines(parser: Parser, what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from gpuq.cli import job_ids
@@ -18,7 +17,7 @@ _FIX = "gpuq has afterok, afterany, afternotok and singleton, all of which have 
 def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
     """The dependencies that these values of --after name, as the API takes them: `ok:12`, `any:14-17`.
 
-    `client` is called for jobs that are not named by their ids. Raises BadInput and NotFound.
+    The id of an array means all its tasks. Raises BadInput and NotFound.
     """
     found: dict[str, None] = {}
     for part in (part.strip() for word in words for part in word.split(",")):
@@ -28,8 +27,7 @@ def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
                 f"--after `{part}` does not say which end of which job is waited for.",
                 fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended) or fail:12 (it did not succeed).",
             )
-        numbers = re.fullmatch(r"[0-9-]+", jobs)
-        for first, last in job_ids.ranges(None if numbers else client(), [jobs]):
+        for first, last in job_ids.named(client(), [jobs]).ranges:
             found[f"{type_ or 'ok'}:{first}" + (f"-{last}" if last != first else "")] = None
     if len(found) > _MOST:
         raise BadInput(f"--after names {len(found)} dependencies; {_MOST} is the limit.", fix="Name ranges: ok:12-300.")

@@ -1,14 +1,17 @@
 """Jobs as users name them: `42`, `42-50`, `42,44`, `@` for the job submitted last, `@~1` for the one before, or a job's name.
 
 `@-1` counts from the end, as Python does: it is the last one, as `@` is, and `@-2` the one before.
+The id of an array means all its tasks; `42_3`, `42_3-7` and `42_[3,5-7]` are tasks of array 42.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
+from gpuq import array
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, NotFound
@@ -16,44 +19,140 @@ from gpuq.errors import BadInput, NotFound
 _PAGE = 1000
 # So many of the user's jobs are searched for a name, the newest first: a record of years would take minutes.
 _MOST_SEARCHED = 10_000
+_TASKS = re.compile(r"([0-9]{1,18})_(?:([0-9][0-9:-]*)|\[([0-9][0-9,: -]*)\])")
+_COMMA = re.compile(r",(?![^\[]*\])")
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs that words name, as (first, last) ids. `arrays` are the arrays that were named, whole or in part, and `whole` the
+    ids of those that were named as a whole."""
+
+    ranges: list[tuple[int, int]]
+    arrays: dict[int, Record]
+    whole: frozenset[int]
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids in the given order and without repetitions. Raises BadInput for very many."""
+        found: dict[int, None] = {}
+        for first, last in self.ranges:
+            if last - first >= 100_000:
+                sentence = f"the range {first}-{last} names more than 100,000 jobs."
+                raise BadInput(sentence, fix="Ask for fewer at a time.")
+            found.update(dict.fromkeys(range(first, last + 1)))
+        return list(found)
+
+    @property
+    def single_ids(self) -> list[int]:
+        """Those ids that are not of an array that was named as a whole."""
+        whole = [self.arrays[one] for one in self.whole]
+        return [job for job in self.ids if not any(0 <= job - one["id"] < one["count"] for one in whole)]
+
+    @property
+    def array(self) -> Record | None:
+        """The array, if nothing but a whole one was named."""
+        return self.arrays[min(self.whole)] if len(self.whole) == len(self.ranges) == 1 else None
+
+    @property
+    def only(self) -> int:
+        """The one job that was named. Raises BadInput for several."""
+        ids = self.ids
+        if len(ids) == 1:
+            return ids[0]
+        if self.array is None:
+            raise BadInput(f"{len(ids)} jobs are named, and this takes one.", fix="Give one id.")
+        raise BadInput(
+            f"{self.array['id']} is an array of {len(ids):,} tasks, and this takes one job.",
+            fix=f"Name a task: {self.label(ids[0])}.",
+        )
+
+    def label(self, job: int) -> str:
+        """The id as it is shown: of a task of one of `arrays` as `42_3`."""
+        for one in self.arrays.values():
+            if 0 <= job - one["id"] < one["count"]:
+                return f"{one['id']}_{array.numbers(one['tasks'])[job - one['id']]}"
+        return str(job)
 
 
 def one(client: HttpClient, word: str) -> int:
     """The job that `word` names; of several with that name the newest. Raises BadInput and NotFound."""
-    ids = several(client, [word])
-    if len(ids) != 1:
-        raise BadInput(f"`{word}` names {len(ids)} jobs, and this takes one.", fix="Give one id.")
-    return ids[0]
+    return named(client, [word]).only
 
 
 def several(client: HttpClient, words: Sequence[str]) -> list[int]:
     """The jobs that these words name, in the given order and without repetitions. Raises BadInput and NotFound."""
-    ids: dict[int, None] = {}
-    for first, last in ranges(client, words):
-        if last - first >= 100_000:
-            raise BadInput(f"the range {first}-{last} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
-        ids.update(dict.fromkeys(range(first, last + 1)))
-    return list(ids)
+    return named(client, words).ids
 
 
-def ranges(client: HttpClient | None, words: Sequence[str], *, only_one: bool = False) -> list[tuple[int, int]]:
-    """(first, last) id of each part of these words. Raises BadInput and NotFound.
+def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -> Jobs:
+    """The jobs that these words name. Raises BadInput and NotFound.
 
     `client` may be None for words that are all numbers. `only_one`: a name that several unfinished jobs have is refused; for
     verbs that change jobs.
     """
-    found = []
-    for part in (part.strip() for word in words for part in word.split(",")):
+    parts: list[Record | re.Match[str] | tuple[int, int]] = []
+    for part in (part.strip() for word in words for part in _COMMA.split(word)):
         if re.fullmatch(r"[0-9-]*", part):
-            found += parse_ranges([part])
+            parts += parse_ranges([part])
+        elif tasks := _TASKS.fullmatch(part):
+            parts.append(tasks)
         else:
-            assert client is not None, "names of jobs are looked up"
-            job = _nth(client, part) if part.startswith("@") else _named(client, part, only_one=only_one)
-            found.append((job, job))
-    return found
+            parts.append(_nth(client, part) if part.startswith("@") else _named(client, part, only_one=only_one))
+    arrays = {part["id"]: part for part in parts if isinstance(part, dict) and "count" in part}
+    arrays |= _arrays(client, {int(part[1]) for part in parts if isinstance(part, re.Match)} | _singles(parts))
+    found: list[tuple[int, int]] = []
+    whole: set[int] = set()
+    for part in parts:
+        if isinstance(part, re.Match):
+            found += _tasks(part, arrays)
+            continue
+        first, last = part if isinstance(part, tuple) else (int(part["id"]), int(part["id"]))
+        if first == last and first in arrays:
+            whole.add(first)
+            last = first + arrays[first]["count"] - 1
+        found.append((first, last))
+    return Jobs(found, arrays, frozenset(whole))
 
 
-def _nth(client: HttpClient, text: str) -> int:
+def _singles(parts: Iterable[object]) -> set[int]:
+    """The numbers that stand alone: each may be the id of an array."""
+    return {part[0] for part in parts if isinstance(part, tuple) and part[0] == part[1]}
+
+
+def _arrays(client: HttpClient, ids: set[int]) -> dict[int, Record]:
+    """Those of these ids that are arrays."""
+    if not ids:
+        return {}
+    wanted = ",".join(map(str, sorted(ids)))
+    try:
+        return {one["id"]: one for one in client.get("/api/v1/arrays", ids=wanted)["arrays"]}
+    except NotFound:  # a gpuq of the previous release
+        return {}
+
+
+def _tasks(part: re.Match[str], arrays: dict[int, Record]) -> Iterator[tuple[int, int]]:
+    """The jobs of `42_3-7`; of a range those tasks that there are. Raises BadInput and NotFound."""
+    found = arrays.get(int(part[1]))
+    if found is None:
+        raise NotFound(
+            f"Job {part[1]} is no array.", fix="`gpuq queue` lists ids; a task of an array is written as 42_3."
+        )
+    wanted = set(array.numbers(part[2] or part[3]))
+    places = [place for place, number in enumerate(array.numbers(found["tasks"])) if number in wanted]
+    if not places:
+        fix = f"Its tasks are {found['tasks']}."
+        raise NotFound(f"Array {part[1]} has no task {part[2] or part[3]}.", fix=fix)
+    first = before = places[0]
+    for place in places[1:]:
+        if place > before + 1:
+            yield found["id"] + first, found["id"] + before
+            first = place
+        before = place
+    yield found["id"] + first, found["id"] + before
+
+
+def _nth(client: HttpClient, text: str) -> Record:
     match = re.fullmatch(r"@(?:~([0-9]{1,4})|-([1-9][0-9]{0,3}))?", text)
     if match is None:
         fix = "Write @ or @-1 for the job submitted last, and @~1 or @-2 for the one before it."
@@ -61,12 +160,12 @@ def _nth(client: HttpClient, text: str) -> int:
     place = int(match[2]) - 1 if match[2] else int(match[1] or 0)
     for index, job in enumerate(_own(client, limit=min(_PAGE, place + 1))):
         if index == place:
-            return int(job["id"])
+            return job
     raise NotFound(f"You have not submitted {place + 1} {'job' if place == 0 else 'jobs'}.")
 
 
-def _named(client: HttpClient, name: str, *, only_one: bool) -> int:
-    """The newest job of this name; one that has not ended goes before those that have."""
+def _named(client: HttpClient, name: str, *, only_one: bool) -> Record:
+    """The newest job or array of this name; one that has not ended goes before those that have."""
     unfinished = [job for job in _own(client, state="waiting,active") if job["name"] == name]
     newest = next((job for job in chain(unfinished, _own(client, state="ended")) if job["name"] == name), None)
     if newest is None:
@@ -80,15 +179,15 @@ def _named(client: HttpClient, name: str, *, only_one: bool) -> int:
             f"{len(unfinished)} of your jobs that have not ended are called `{name}`: {ids}{', …' * (len(unfinished) > 5)}.",
             fix=f"Give the id, or --name '{name}' to mean all of them.",
         )
-    return int(newest["id"])
+    return newest
 
 
 def _own(client: HttpClient, *, state: str | None = None, limit: int = _PAGE) -> Iterator[Record]:
-    """The user's jobs, those in a group of states only if it is given, the newest first. Pages are of `limit` jobs."""
+    """The user's jobs and arrays, those in a group of states only if it is given, the newest first. Pages are of `limit`."""
     after = None
     for _ in range(_MOST_SEARCHED // _PAGE):
-        page = client.get("/api/v1/jobs", owner="me", state=state, limit=limit, after=after)
-        yield from page["jobs"]
+        page = client.get("/api/v1/jobs", owner="me", state=state, tasks="together", limit=limit, after=after)
+        yield from sorted([*page["jobs"], *page.get("arrays", [])], key=lambda one: int(one["id"]), reverse=True)
         after = page["next"]
         if after is None:
             return

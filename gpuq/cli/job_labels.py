@@ -32,6 +32,11 @@ _ALLOCATION = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNOR
 _HIDDEN = ["(not shown)"]
 
 
+def id_of(job: Record) -> str:
+    """The id of a job as it is shown: of a task of an array as `42_3`."""
+    return str(job["id"]) if job.get("array") is None else f"{job['array']}_{job['task']}"
+
+
 def labels(jobs: Sequence[Record]) -> list[console.Cell]:
     """A label for each job, with shorter forms for narrow columns: long paths cut to their last part, then left out."""
     split = [split_command(job["command"] or _HIDDEN) for job in jobs]

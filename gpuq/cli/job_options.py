@@ -171,14 +171,18 @@ def asks_for_array(options: argparse.Namespace) -> bool:
 
 
 def submission(
-    options: argparse.Namespace, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
+    options: argparse.Namespace,
+    words: list[str],
+    verbatim: bool,
+    read: Callable[[], str] = piped.read,
+    array: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The body for these options and this command. `read` returns a script from standard input. Raises BadInput."""
-    array = None
-    if asks_for_array(options):
+    """The body for these options and this command. `read` returns a script from standard input; `array` is the field of this
+    name, None for what the options say. Raises BadInput."""
+    if array is not None or asks_for_array(options):
         from gpuq.cli import sweep
 
-        array = sweep.field(options)
+        array = array or sweep.field(options)
     here = start = capture.current_folder()
     read = _no_script if options.pty else read
     taken = _snapshot(options, here)
@@ -212,7 +216,8 @@ def submission(
         }
     constraints = device_options.constraints(options)
     # Kept, so that what `@` and names stand for is looked up once for all submissions with these options.
-    options.after = dependencies.parse(options.after, lambda: HttpClient.of(options))
+    if not isinstance(options.after, tuple):
+        options.after = tuple(dependencies.parse(options.after, lambda: HttpClient.of(options)))
     script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)

@@ -40,14 +40,27 @@ def field(options: argparse.Namespace) -> dict[str, Any] | None:
                 f"--array `{options.array}` names no task.", fix="Write the numbers before it: --array 0-99%8."
             )
         return {"tasks": array.text_of(listed), **_limit(at_once)}
-    rows = combinations(_grid(options.grid), _swept(options.sweep) if options.sweep is not None else [{}])
-    if listed and len(listed) != len(rows):
+    found = grid_array(_grid(options.grid), _swept(options.sweep) if options.sweep is not None else [{}])
+    if not listed:
+        return {**found, **_limit(at_once)}
+    count = len(array.numbers(found["tasks"]))
+    if len(listed) != count:
         raise BadInput(
-            f"--array names {len(listed):,} tasks, and there are {len(rows):,} combinations of values.",
+            f"--array names {len(listed):,} tasks, and there are {count:,} combinations of values.",
             fix=f"Leave the numbers out: --array %{at_once}." if at_once else "Leave --array out.",
         )
-    params = {name: [row[name] for row in rows] for name in rows[0]}
-    return {"tasks": array.text_of(listed or range(len(rows))), **_limit(at_once), "params": params}
+    return {**found, "tasks": array.text_of(listed), **_limit(at_once)}
+
+
+def grid_array(grid: Mapping[str, Sequence[str]], rows: Sequence[Row] = ({},)) -> dict[str, Any]:
+    """The field for a task for each combination, numbered from 0. Raises BadInput."""
+    for name in grid:
+        _check_name(name, "the grid")
+    found = combinations(grid, rows)
+    if not found:
+        raise BadInput("the grid has no combination of values.", fix="Give each of its names at least one value.")
+    params = {name: [row[name] for row in found] for name in found[0]}
+    return {"tasks": array.text_of(range(len(found))), "params": params}
 
 
 def task_values(found: Mapping[str, Any], place: int) -> dict[str, str]:

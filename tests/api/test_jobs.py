@@ -417,3 +417,23 @@ async def test_a_job_over_two_hosts_is_shown_with_both_and_with_the_end_that_exp
         assert (found["exit_code"], found["reason"]) == (3, "boom")
     assert [one["number"] for one in shown["attempts"]] == [1, 2, 3, 4]
     assert (shown["gpus"], shown["wanted_hosts"]) == (2, 2)
+
+
+async def test_an_array_stands_in_a_list_in_place_of_its_tasks(endpoint: Endpoint) -> None:
+    array = {"tasks": "5-7", "at_once": 2, "params": {"lr": ["1", "2", "3"]}}
+    for body in (submission(name="a"), submission(command=["t", "{lr}"], name="b", array=array), submission(name="c")):
+        assert (await endpoint.post("/api/v1/jobs", body))[0] == 201
+    endpoint.store.set_state(3, JobState.RUNNING)
+
+    _, page = await endpoint.get("/api/v1/jobs?tasks=together&state=waiting&limit=2")
+    assert ([one["id"] for one in page["jobs"]], [one["id"] for one in page["arrays"]], page["next"]) == ([5], [2], 2)
+    found = page["arrays"][0]
+    assert (found["tasks"], found["count"], found["at_once"], found["params"]) == ("5-7", 3, 2, ["lr"])
+    assert (found["states"], found["first"]) == ({"PENDING": 2, "RUNNING": 1}, {"PENDING": 5, "RUNNING": 6})
+    _, rest = await endpoint.get("/api/v1/jobs?tasks=together&limit=2&after=2")
+    assert [one["id"] for one in rest["jobs"]] == [1]
+
+    _, tasks = await endpoint.get("/api/v1/jobs?array=2&order=oldest")
+    assert [(one["array"], one["task"], one["params"]) for one in tasks["jobs"]][1] == (2, 6, {"lr": "2"})
+    _, arrays = await endpoint.get("/api/v1/arrays?ids=1,2,3")
+    assert [one["id"] for one in arrays["arrays"]] == [2]

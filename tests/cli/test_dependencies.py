@@ -12,13 +12,13 @@ from gpuq.errors import BadInput
 from tests.cli.test_job_ids import SOME
 
 
-def no_requests() -> HttpClient:
-    raise AssertionError("ids need no request")
-
-
 def test_jobs_by_id_are_after_their_success_unless_it_says_otherwise() -> None:
-    found = dependencies.parse(["12,any:13", "fail:14-16", "ok:12"], no_requests)
+    found = dependencies.parse(["12,any:13", "fail:14-16", "ok:12"], lambda: SOME)
     assert found == ["ok:12", "any:13", "fail:14-16"]
+
+
+def test_the_id_of_an_array_means_all_its_tasks() -> None:
+    assert dependencies.parse(["40,any:40_2-5"], lambda: SOME) == ["ok:40-44", "any:41-42"]
 
 
 def test_jobs_may_be_named_as_anywhere() -> None:

@@ -19,6 +19,8 @@ class Listing:
         self.jobs = [{"id": number, "name": name, "state": state} for number, name, state in jobs]
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
+        if path == "/api/v1/arrays":
+            return {"arrays": [ARRAY] if "40" in query["ids"].split(",") else []}
         assert (path, query["owner"]) == ("/api/v1/jobs", "me")
         ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query["state"]]
         jobs = [job for job in self.jobs if (job["state"] in ENDED) in ended]
@@ -31,13 +33,41 @@ def client(*jobs: tuple[int, str, str]) -> HttpClient:
     return cast(HttpClient, Listing(*jobs))
 
 
+ARRAY = {"id": 40, "name": "sweep", "tasks": "0-8:2", "count": 5}
 SOME = client((9, "b", "PENDING"), (7, "a", "COMPLETED"), (6, "a", "RUNNING"), (4, "a", "FAILED"), (2, "c", "FAILED"))
 
 
-def test_ids_are_numbers_ranges_and_lists_and_need_no_request() -> None:
-    no_requests = cast(HttpClient, None)
-    assert job_ids.several(no_requests, ["42", "44-46", "1,2", "45"]) == [42, 44, 45, 46, 1, 2]
-    assert job_ids.ranges(no_requests, ["3-900000,7"]) == [(3, 900_000), (7, 7)]
+def ranges(*words: str, only_one: bool = False) -> list[tuple[int, int]]:
+    return job_ids.named(SOME, words, only_one=only_one).ranges
+
+
+def test_ids_are_numbers_ranges_and_lists() -> None:
+    assert job_ids.several(SOME, ["42", "44-46", "1,2", "45"]) == [42, 44, 45, 46, 1, 2]
+    assert ranges("3-900000,7") == [(3, 900_000), (7, 7)]
+    assert job_ids.named(cast(HttpClient, None), ["3-9"]).ranges == [(3, 9)], "only a single number may be an array"
+
+
+def test_the_id_of_an_array_is_all_of_its_tasks_and_a_task_has_its_own_number() -> None:
+    whole = job_ids.named(SOME, ["40,50"])
+    assert (whole.ranges, whole.whole, whole.single_ids) == ([(40, 44), (50, 50)], {40}, [50])
+    assert [whole.label(job) for job in (40, 44, 45)] == ["40_0", "40_8", "45"]
+    assert job_ids.several(SOME, ["40_2", "40_3-6", "40_[0,7-9]"]) == [41, 42, 43, 40, 44]
+    assert job_ids.one(SOME, "40_4") == 42
+    assert job_ids.named(SOME, ["40"]).array == ARRAY
+    assert job_ids.named(SOME, ["40", "41"]).array is None
+    with pytest.raises(BadInput, match="40 is an array of 5 tasks, and this takes one job") as error:
+        job_ids.one(SOME, "40")
+    assert error.value.fix == "Name a task: 40_0."
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [("40_1", "Array 40 has no task 1."), ("7_1", "Job 7 is no array.")],
+)
+def test_a_task_that_is_not_there_is_named(word: str, sentence: str) -> None:
+    with pytest.raises(NotFound) as error:
+        job_ids.several(SOME, [word])
+    assert error.value.message == sentence
 
 
 def test_at_is_the_job_submitted_last_and_a_number_behind_it_counts_back() -> None:
@@ -47,13 +77,13 @@ def test_at_is_the_job_submitted_last_and_a_number_behind_it_counts_back() -> No
 
 def test_a_name_is_its_newest_job_and_one_that_has_not_ended_goes_first() -> None:
     assert [job_ids.one(SOME, name) for name in ("a", "b", "c")] == [6, 9, 2]
-    assert job_ids.ranges(SOME, ["a,b"], only_one=True) == [(6, 6), (9, 9)]
+    assert ranges("a,b", only_one=True) == [(6, 6), (9, 9)]
 
 
 def test_a_name_that_several_unfinished_jobs_have_is_refused_where_jobs_are_changed() -> None:
     twins = client((3, "a", "PENDING"), (2, "a", "RUNNING"))
     with pytest.raises(BadInput, match=r"2 of your jobs that have not ended are called `a`: 3, 2\."):
-        job_ids.ranges(twins, ["a"], only_one=True)
+        job_ids.named(twins, ["a"], only_one=True)
     assert job_ids.one(twins, "a") == 3
 
 
@@ -70,5 +100,5 @@ def test_what_is_no_name_of_a_job_is_refused(word: str) -> None:
 
 
 def test_a_verb_for_one_job_takes_no_range() -> None:
-    with pytest.raises(BadInput, match="names 2 jobs"):
+    with pytest.raises(BadInput, match="2 jobs are named"):
         job_ids.one(SOME, "4-5")

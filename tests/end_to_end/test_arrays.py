@@ -35,14 +35,28 @@ def test_the_tasks_of_an_array_run_with_their_own_values(site: Site) -> None:
     words = ("--sweep", "-", "--slurm-env", "--wait", "job.sh", "{lr}", "--width={width}")
     first = int(gpuq(site, "submit", *words, stdin=rows))
 
-    printed = [gpuq(site, "logs", str(first + place)) for place in range(3)]
+    printed = [gpuq(site, "logs", f"{first}_{task}") for task in (3, 4, 5)]
     assert printed == [
         f"3 of {first}: 0.1 --width=8 0.1 3/3\n",
         f"4 of {first}: 0.01 --width=8 0.01 4/3\n",
         f"5 of {first}: 0.001 --width=16 0.001 5/3\n",
     ]
-    tasks = [json.loads(gpuq(site, "show", "--json", str(first + place))) for place in range(3)]
+    tasks = [json.loads(gpuq(site, "show", "--json", f"{first}_{task}")) for task in (3, 4, 5)]
     assert {task["kind"] for task in tasks} == {tasks[0]["kind"]}, "one kind, since the values do not matter to it"
+
+
+def test_an_array_is_addressed_as_a_whole_and_in_parts(site: Site) -> None:
+    words = ("-n", "sleeper", "--hold", "--array", "1-4", "--", "/bin/sh", "-c", "echo $0; exit $0", "{task}")
+    array = gpuq(site, "submit", *words).strip()
+    assert "0/4" in gpuq(site, "queue", array)
+    gpuq(site, "cancel", f"{array}_[1,4]")
+    gpuq(site, "release", array)
+
+    gpuq(site, "wait", "sleeper", code=125)  # that of the cancelled tasks
+    assert gpuq(site, "logs", array) == f"==> job {array}_2 <==\n2\n==> job {array}_3 <==\n3\n"
+    summary = json.loads(gpuq(site, "show", "--json", array))
+    assert (summary["states"], summary["first"]) == ({"CANCELLED": 2, "FAILED": 2}, {"CANCELLED": 1, "FAILED": 2})
+    assert f"{array}_3" in gpuq(site, "queue", "-r", "-s", "FAILED", array)
 
 
 def test_a_name_without_values_queues_nothing(site: Site) -> None:

@@ -431,9 +431,10 @@ class Store(Claims, Protocol):
         limit: int | None = None,
         newest_first: bool = False,
         tasks: bool = True,
+        array: JobId | None = None,
     ) -> list[JobRow]:
         """Jobs that meet every condition given, by id. `after` is the last id of the page before; with `newest_first` the next
-        page has lower ids. Without `tasks` those of arrays are left out."""
+        page has lower ids. Without `tasks` those of arrays are left out; with `array` there are only those of this one."""
         ...
 
     def arrays(  # noqa: PLR0913 - the conditions of a list

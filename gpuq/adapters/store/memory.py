@@ -172,6 +172,7 @@ class MemoryStore(Store):
         limit: int | None = None,
         newest_first: bool = False,
         tasks: bool = True,
+        array: JobId | None = None,
     ) -> list[JobRow]:
         with self._lock:
             rows = self.job_rows
@@ -184,6 +185,7 @@ class MemoryStore(Store):
                 and (project is None or rows[job].record.submission.project == project)
                 and (after is None or (job < after if newest_first else job > after))
                 and (tasks or rows[job].record.task is None)
+                and (array is None or ((task := rows[job].record.task) is not None and task.array == array))
             ]
             return found[:limit]
 

@@ -184,11 +184,14 @@ class SqlStore(Store):
         limit: int | None = None,
         newest_first: bool = False,
         tasks: bool = True,
+        array: JobId | None = None,
     ) -> list[JobRow]:
         order = jobs.c.id.desc() if newest_first else jobs.c.id
         conditions = _conditions(owner, project, after, newest_first=newest_first)
         if not tasks:
             conditions.append(jobs.c.of_array.is_(None))
+        if array is not None:
+            conditions.append(jobs.c.of_array == array)
         if states is not None:
             conditions.append(_in_states(states, conditions, order, limit))
         query = _JOBS.where(*conditions).order_by(order)

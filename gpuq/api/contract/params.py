@@ -87,9 +87,19 @@ class ListQuery(msgspec.Struct, frozen=True):
         UNSET
     )
     ids: Annotated[list[Id], Meta(max_length=1000, description="Only these jobs.")] = []
+    array: Annotated[int, Meta(ge=1, le=MAX_ID, description="Only the tasks of this array.")] | UnsetType = UNSET
+    tasks: Annotated[
+        Literal["each", "together"], Meta(description="Each task of an array, or the array in place of its tasks.")
+    ] = "each"
     limit: Annotated[int, Meta(ge=1, le=1000, description="Jobs on a page.")] = 100
     after: Cursor | UnsetType = UNSET
     order: Annotated[Literal["newest", "oldest"], Meta(description="Which jobs come first.")] = "newest"
+
+
+class ArraysQuery(msgspec.Struct, frozen=True):
+    """Which arrays."""
+
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=1000, description="The ids of arrays.")]
 
 
 class QueuePageQuery(msgspec.Struct, frozen=True):

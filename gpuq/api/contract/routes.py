@@ -127,6 +127,7 @@ ROUTES: tuple[Route, ...] = (
     _post(f"{API}/jobs", submit.submit, _SUBMIT, _IDS, 201, (Submission, params.Batch), headers=params.SubmitHeaders),
     _get(f"{API}/jobs", jobs.jobs, "List jobs.", schema.JobList, query=params.ListQuery),
     _get(f"{API}/jobs/{{id}}", jobs.show, "One job.", schema.JobView),
+    _get(f"{API}/arrays", jobs.arrays, "Arrays.", schema.ArrayList, query=params.ArraysQuery),
     *_control("cancel", "End"),
     *_control("hold", "Keep from starting"),
     *_control("release", "Let go on, after a hold,"),

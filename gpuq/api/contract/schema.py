@@ -95,8 +95,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     A job over several hosts has one attempt on each, numbered in a row: `attempt`, `host`, `log_path`, `live` and `actual` are of
     the first, `hosts` and `devices` of all.
 
-    In the summary of another user's job, `name`, `project`, `kind`, `log_path`, `notify` and `snapshot` are null, and `command`
-    is empty.
+    In the summary of another user's job, `name`, `project`, `kind`, `log_path`, `notify`, `snapshot` and `params` are null, and
+    `command` is empty.
     """
 
     id: int
@@ -140,6 +140,10 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     begin_at_unix: float | None
     snapshot: str | None
     """The key of the copy of the work tree that it runs in."""
+    array: int | None
+    """The array that it is a task of; so `task` is the number of the task, and `params` has its parameters."""
+    task: int | None
+    params: dict[str, str] | None
     live: LiveNumbers | None
     position: int | None
     expected_start: ExpectedStart | None
@@ -192,11 +196,50 @@ class JobView(JobLine, frozen=True, kw_only=True):
     attempts: list[AttemptView]
 
 
+class ArrayLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One array: `count` jobs, numbered from `id` on in the order of their task numbers.
+
+    `tasks` are those numbers, as in `0-9:3,20`; at most `at_once` of them run at a time, null for any number. `states` says how
+    many tasks are in each state, and `first` the number of the first task in each. `reason`, `verdict`, `position` and
+    `expected_start` are those of the first task that waits. `name` and `command` have placeholders; in the summary of another
+    user's array `name`, `project` and `params` are null, and `command` is empty.
+    """
+
+    id: int
+    tasks: str
+    count: int
+    at_once: int | None
+    states: dict[JobState, int]
+    first: dict[JobState, int]
+    name: str | None
+    owner: str
+    project: str | None
+    command: list[str]
+    params: list[str] | None
+    """The names of the parameters."""
+    priority: int
+    submitted_at: str
+    submitted_at_unix: float
+    reason: str | None
+    verdict: VerdictView | None
+    position: int | None
+    expected_start: ExpectedStart | None
+    dispatcher: DispatcherSign | None = None
+
+
+class ArrayList(msgspec.Struct, frozen=True, kw_only=True):
+    """Those of the arrays that were asked for which there are."""
+
+    arrays: list[ArrayLine]
+
+
 class JobList(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of jobs. `next` is the cursor for `after`, null on the last page."""
+    """A page of jobs. `next` is the cursor for `after`, null on the last page. With `tasks=together` arrays are apart from the
+    other jobs, in `arrays`, each in place of its tasks."""
 
     jobs: list[JobLine]
     next: int | None
+    arrays: list[ArrayLine] = []
 
 
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, JobRow, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import Explanation, JobList, JobView, VerdictView
+from gpuq.api.contract.schema import ArrayLine, ArrayList, Explanation, JobList, JobView, VerdictView
 from gpuq.api.identity import caller_of
+from gpuq.api.live import Live
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
@@ -38,19 +39,58 @@ async def jobs(request: web.Request) -> web.Response:
         "limit": query.limit + 1,  # one more, to see whether there is a next page
         "newest_first": query.order == "newest",
     }
-    found, attempts = await context.read(jobs_page, context.store, filters)
-    rows = found[: query.limit]
+    together = query.tasks == "together"
+    of_array = {"tasks": not together, "array": params.given(query.array)}
+    found, attempts = await context.read(jobs_page, context.store, {**filters, **of_array})
+    arrays = await context.read(arrays_page, context.store, filters) if together else []
+    # The page has the first of both.
+    ids = sorted([*(row.id for row in found), *(array.id for array, _ in arrays)], reverse=query.order == "newest")
+    on_page = set(ids[: query.limit])
+    rows = [row for row in found if row.id in on_page]
     live = await context.live.read()
     forecasts = await _forecasts(context, rows)
     names = await device_names(context, live.view)
-    pending = any(row.state is JobState.PENDING for row in rows)
-    places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
+    places = await _places(context, [*rows, *(waiting for _, waiting in arrays if waiting)])
     lines = []
     for row in rows:
         forecast = forecasts.get(row.record.signature)
         line = views.job_line(row, attempts.get(row.id, ()), live.view, names, places.get(row.id), forecast)
         lines.append(visibility.job(request, replace(line, dispatcher=live.dispatcher)))
-    return reply(JobList(jobs=lines, next=lines[-1].id if len(found) > len(rows) else None))
+    array_lines = _array_lines(request, [pair for pair in arrays if pair[0].id in on_page], live, names, places)
+    next_ = ids[query.limit - 1] if len(ids) > query.limit else None
+    return reply(JobList(jobs=lines, arrays=array_lines, next=next_))
+
+
+async def arrays(request: web.Request) -> web.Response:
+    """The arrays of these ids, as far as there are such."""
+    context = context_of(request)
+    query = params.query(request, params.ArraysQuery)
+    found = await context.read(arrays_page, context.store, {"ids": query.ids})
+    live = await context.live.read()
+    names = await device_names(context, live.view)
+    places = await _places(context, [waiting for _, waiting in found if waiting])
+    return reply(ArrayList(arrays=_array_lines(request, found, live, names, places)))
+
+
+def _array_lines(
+    request: web.Request,
+    arrays: Iterable[tuple[ArrayRow, JobRow | None]],
+    live: Live,
+    names: DeviceNames,
+    places: Mapping[JobId, int],
+) -> list[ArrayLine]:
+    lines = (
+        views.array_line(row, waiting, live.view, names, places.get(waiting.id) if waiting else None)
+        for row, waiting in arrays
+    )
+    return [visibility.array(request, replace(line, dispatcher=live.dispatcher)) for line in lines]
+
+
+async def _places(context: ApiContext, rows: Iterable[JobRow]) -> dict[JobId, int]:
+    """The position of each waiting job, if one of these waits."""
+    if not any(row.state is JobState.PENDING for row in rows):
+        return {}
+    return {JobId(job): place for place, job in enumerate(await waiting_order(context), 1)}
 
 
 async def show(request: web.Request) -> web.Response:
@@ -142,6 +182,14 @@ def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
     for attempt in attempts:
         found.setdefault(attempt.job, []).append(attempt)
     return found
+
+
+def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, JobRow | None]]:
+    """Arrays, each with its first task that waits, of which pending ones go before held ones. Blocks."""
+    found = store.arrays(**filters)
+    waiting = {row.id: row.first.get(JobState.PENDING, row.first.get(JobState.HELD, JobId(0))) for row in found}
+    rows = {row.id: row for row in store.jobs(ids=list(waiting.values()))} if found else {}
+    return [(row, rows.get(waiting[row.id])) for row in found]
 
 
 def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:

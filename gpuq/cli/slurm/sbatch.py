@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 
-from gpuq.cli import console, header, job_options, piped
+from gpuq.cli import console, header, job_ids, job_options, piped
 from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
-from gpuq.cli.verbs.submit import jobs_of, submit_one
+from gpuq.cli.verbs.submit import submit_one
+from gpuq.cli.verbs.wait import wait_for
 from gpuq.errors import BadInput
 
 # Options of `sbatch` with a value, beyond those that `header` knows: their value is no script.
@@ -72,8 +73,8 @@ def run(words: list[str]) -> int:
     print(job_id if "parsable" in given else f"Submitted batch job {job_id}", flush=True)
     if "wait" not in given:
         return 0
-    ended = follow.wait(client, jobs_of(body, job_id))
-    return max(map(follow.exit_code, ended)) if ended else 1
+    ended = wait_for(client, job_ids.named(client, [str(job_id)])) or []
+    return max(map(follow.exit_code, ended), default=0)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

@@ -31,8 +31,10 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     add("--dry-run", action="store_true", help="only say which jobs would be meant")
     options = parser.parse_args(words)
     client = HttpClient.of(options)
-    body = {"where": _where(client, verb, options), "dry_run": options.dry_run}
+    jobs = job_ids.named(client, options.ids, only_one=True)
+    body = {"where": _where(verb, options, jobs), "dry_run": options.dry_run}
     answer: Record = client.post(f"/api/v1/jobs/{verb}", body)
+    _forgive(answer, jobs)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     refused = sum(len(one["ids"]) for one in answer["refused"])
     if options.json:
@@ -41,7 +43,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
         if sum(map(len, answer["jobs"].values())) + refused + missing > _LINES or options.dry_run:
             _summarize(verb, done, answer, missing)
         else:
-            _list(verb, done, answer)
+            _list(verb, done, answer, jobs)
         if refused:
             console.note(f"  {Conflict.fix}")
         if missing:
@@ -49,12 +51,21 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     return max(Conflict.exit_code if refused else 0, NotFound.exit_code if missing else 0)
 
 
-def _where(client: HttpClient, verb: str, options: argparse.Namespace) -> Record:
+def _forgive(answer: Record, jobs: job_ids.Jobs) -> None:
+    """Take out of `refused` the tasks of whole arrays of which others were not: who names an array means the rest of it."""
+    done = {job for ids in answer["jobs"].values() for job in ids}
+    tasks = [range(one, one + jobs.arrays[one]["count"]) for one in jobs.whole]
+    forgiven = {job for one in tasks if not done.isdisjoint(one) for job in one}
+    for refused in answer["refused"] if forgiven else ():
+        refused["ids"] = [job for job in refused["ids"] if job not in forgiven]
+    answer["refused"] = [refused for refused in answer["refused"] if refused["ids"]]
+
+
+def _where(verb: str, options: argparse.Namespace, jobs: job_ids.Jobs) -> Record:
     """The conditions for the API. Raises BadInput if there are none."""
     where: Record = {}
     if options.ids:
-        ranges = job_ids.ranges(client, options.ids, only_one=True)
-        where["ids"] = [first if first == last else [first, last] for first, last in ranges]
+        where["ids"] = [first if first == last else [first, last] for first, last in jobs.ranges]
     if options.state:
         from gpuq.cli.verbs.queue import parse_states
 
@@ -73,20 +84,20 @@ def _where(client: HttpClient, verb: str, options: argparse.Namespace) -> Record
     return where
 
 
-def _list(verb: str, done: str, answer: Record) -> None:
+def _list(verb: str, done: str, answer: Record, jobs: job_ids.Jobs) -> None:
     """A line for each job."""
     after = {job: state for state, ids in answer["now"].items() for job in ids}
     for state, ids in answer["jobs"].items():
         for job in ids:
             if after.get(job, state) == state:
-                console.note(f"Job {job} will be {done} in a moment.")
+                console.note(f"Job {jobs.label(job)} will be {done} in a moment.")
             elif after[job] == "COMPLETING":
-                console.note(f"Job {job} is being stopped.")
+                console.note(f"Job {jobs.label(job)} is being stopped.")
             else:
-                console.note(f"Job {job} is {done}.")
+                console.note(f"Job {jobs.label(job)} is {done}.")
     for refused in answer["refused"]:
         for job in refused["ids"]:
-            console.note(f"gpuq: Job {job} {refused['why']}.")
+            console.note(f"gpuq: Job {jobs.label(job)} {refused['why']}.")
     for first, last in answer["missing"]:
         for job in range(first, last + 1):
             console.note(f"gpuq: There is no job {job}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpuq import format as fmt
 from gpuq.cli import console, job_ids, messages
 from gpuq.cli.arguments import Parser, add_id
@@ -15,14 +17,25 @@ def run(words: list[str]) -> int:
     add_id(parser)
     options = parser.parse_args(words)
     client = HttpClient.of(options)
-    answer: Record = client.get(f"/api/v1/jobs/{job_ids.one(client, options.id)}/explanation")
-    console.show(options, answer, screen)
+    jobs = job_ids.named(client, [options.id])
+    job = jobs.only if jobs.array is None else _telling_task(jobs.array)
+    answer: Record = client.get(f"/api/v1/jobs/{job}/explanation")
+    console.show(options, answer, partial(screen, label=jobs.label(job)))
     return 0
 
 
-def screen(answer: Record, width: int, colour: bool) -> list[str]:
-    """The reason first, then the forecast that it rests on."""
-    headline = f"job {answer['id']} {_headline(answer)}"
+def _telling_task(array: Record) -> int:
+    """The first task that waits, else the first that runs, else the first."""
+    from gpuq.array import numbers
+
+    first = array["first"]
+    task = next((first[state] for state in (*sorted(WAITING, reverse=True), *sorted(ACTIVE)) if state in first), None)
+    return int(array["id"]) + (0 if task is None else numbers(array["tasks"]).index(task))
+
+
+def screen(answer: Record, width: int, colour: bool, label: str | None = None) -> list[str]:
+    """The reason first, then the forecast that it rests on. `label` is the job's id as it is shown."""
+    headline = f"job {label or answer['id']} {_headline(answer)}"
     lines = [part for line in _answer(answer, headline) for part in console.wrapped(line, width)]
     if lines[0].startswith(headline):
         lines[0] = console.paint(headline, "1", colour) + lines[0][len(headline) :]

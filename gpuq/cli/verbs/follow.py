@@ -47,7 +47,7 @@ def note_end(job: Record) -> None:
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed else ""
     more = job_labels.full_reason(job)
-    console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{f' ({more})' if more else ''}.")
+    console.note(f"gpuq: job {job_labels.id_of(job)} ended {job['state']}{code}{f' ({more})' if more else ''}.")
 
 
 def wait(

@@ -36,18 +36,20 @@ def run(words: list[str]) -> int:
     lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
     if options.grep == "":
         raise BadInput("--grep needs a text.", fix="gpuq logs 17 --grep error")
+    if options.follow and (options.json or lines is not None or attempt is not None or options.all_attempts):
+        sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."
+        raise BadInput(sentence, fix="Leave out one of them.")
+    if options.all_attempts and attempt is not None:
+        raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
     client = HttpClient.of(options)
-    job_id = job_ids.one(client, options.id)
+    jobs = job_ids.named(client, [options.id])
+    if jobs.array is not None and not options.follow and not options.all_attempts and attempt is None:
+        return _all_tasks(client, jobs, lines, options.grep, as_json=options.json)
     if options.follow:
-        if options.json or lines is not None or attempt is not None or options.all_attempts:
-            sentence = "--follow goes with none of --json, --lines, --attempt and --all-attempts."
-            raise BadInput(sentence, fix="Leave out one of them.")
-        return follow_or_leave(client, job_id, options.grep)
+        return follow_or_leave(client, jobs.only, options.grep)
     if options.all_attempts:
-        if attempt is not None:
-            raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
-        return _all_attempts(client, job_id, lines, options.grep, as_json=options.json)
-    return _one_attempt(Log(client, job_id, attempt, options.grep), lines, as_json=options.json)
+        return _all_attempts(client, jobs.only, lines, options.grep, as_json=options.json)
+    return _one_attempt(Log(client, jobs.only, attempt, options.grep), lines, as_json=options.json)
 
 
 def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
@@ -62,6 +64,20 @@ def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
     if is_last and (log.attempt or 0) > 1:
         rest = f"`gpuq logs {log.job_id} --all-attempts` prints the earlier ones too"
         console.note(f"gpuq: this was attempt {log.attempt} of job {log.job_id}; {rest}.")
+    return 0
+
+
+def _all_tasks(client: HttpClient, jobs: job_ids.Jobs, lines: int | None, grep: str | None, *, as_json: bool) -> int:
+    """The logs of the tasks that wrote something, each below a line with its id."""
+    found = []
+    for job_id in jobs.ids:
+        text = b"".join(Log(client, job_id, None, grep).pieces(lines))
+        if as_json:
+            found.append({"id": job_id, "log": text.decode("utf-8", "replace")})
+        elif text:
+            _copy([f"==> job {jobs.label(job_id)} <==\n".encode(), text])
+    if as_json:
+        console.print_json(found)
     return 0
 
 

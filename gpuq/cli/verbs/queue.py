@@ -48,7 +48,7 @@ def run(words: list[str]) -> int:
     """List jobs."""
     parser = Parser(
         "queue",
-        "List running jobs, then waiting ones, the first to start on top.\n"
+        "List arrays, then running jobs, then waiting ones, the first to start on top.\n"
         "MEM/PRED: memory now, and the most expected. SLOW: slower than alone, with ~\n"
         "while only expected. LEFT: to the end. RUN: how long it would run. START: when\n"
         "it probably starts, where that is known. NAME: the arguments that differ.\n"
@@ -63,6 +63,7 @@ def run(words: list[str]) -> int:
     add("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
     add("-P", "--project", metavar="NAME", help="only jobs of this project")
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
+    add("-r", "--array", action="store_true", help="each task of an array on a line of its own")
     add("-n", "--limit", type=int, metavar="N", help="at most N jobs, the newest; also of ended ones")
     options = parser.parse_args(words)
     jobs, older = _jobs(HttpClient.of(options), options)
@@ -81,27 +82,33 @@ def run(words: list[str]) -> int:
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
     """Tables of ended, running and waiting jobs, the latter in the order of their start; then the number of each."""
     at = time.time() if now is None else now
+    arrays, jobs = [one for one in jobs if "count" in one], [one for one in jobs if "count" not in one]
     names = dict(zip((job["id"] for job in jobs), job_labels.labels(jobs), strict=True))
     waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
     lines: list[str] = []
+    if arrays:
+        from gpuq.cli.arrays import table
+
+        lines = table(arrays, width, at)
     for columns, row, some in ((_ENDED, _ended, ended), (_RUNNING, _running, running), (_WAITING, _waiting, waiting)):
         if some:
             rows = [row(job, names[job["id"]], at) for job in some]
             styles = [console.state_style(job["state"]) for job in some] if colour else []
             lines += [*([""] if lines else []), *_table(columns, rows, width, styles)]
-    return [*lines, *(["", *console.wrapped(totals(jobs), width)] if len(jobs) > 1 else [])]
+    several = arrays or len(jobs) > 1
+    return [*lines, *(["", *console.wrapped(totals([*arrays, *jobs]), width)] if several else [])]
 
 
 def totals(jobs: Sequence[Record]) -> str:
     """`16 running, 172 waiting, 2 held, 3 failed`."""
-    active = sum(job["state"] in LIVE and job["state"] not in WAITING for job in jobs)
-    counts = {"running": active, "waiting": 0, "held": 0}
+    counts = {"running": 0, "waiting": 0, "held": 0}
     for job in jobs:
-        word = "waiting" if job["state"] == "PENDING" else job["state"].lower().replace("_", " ")
-        if job["state"] in WAITING or job["state"] not in LIVE:
-            counts[word] = counts.get(word, 0) + 1
+        for state, count in (job["states"] if "count" in job else {job["state"]: 1}).items():
+            word = "waiting" if state == "PENDING" else state.lower().replace("_", " ")
+            word = "running" if state in LIVE and state not in WAITING else word
+            counts[word] = counts.get(word, 0) + count
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
@@ -136,18 +143,16 @@ def parse_states(text: str) -> list[str]:
 
 
 def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record], bool]:
-    """(the requested jobs, whether older ended ones were left out)."""
+    """(the requested jobs and arrays, whether older ended ones were left out)."""
+    each = options.array or options.json
     if options.ids:
-        from gpuq.cli import job_ids
-        from gpuq.cli.verbs.follow import jobs_of
-
-        return jobs_of(client, job_ids.several(client, options.ids)), False
+        return _named(client, options, each=each), False
     if options.limit is not None and options.limit < 1:
         raise BadInput("--limit must be at least 1.")
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)
     owner = "all" if options.all else options.user
     older = False
-    where = {"owner": owner, "project": options.project}
+    where = {"owner": owner, "project": options.project, **({} if each else {"tasks": "together"})}
     if options.json or options.limit is not None or set(states) == set(LIVE):
         jobs = newest(client, ",".join(states) or None, where, options.limit)
     else:
@@ -156,11 +161,25 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
         past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
         now = newest(client, ",".join(live), where, None) if live else []
-        jobs, older = [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
+        # An array may have tasks of both.
+        found = {job["id"]: job for job in (*past[-_ENDED_SHOWN:], *now)}
+        jobs, older = list(found.values()), len(past) > _ENDED_SHOWN
     # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
-        jobs, key=lambda job: (job["state"] in WAITING, *(_start_order(job) if job["state"] in WAITING else ()))
+        jobs, key=lambda job: (job.get("state") in WAITING, *(_start_order(job) if job.get("state") in WAITING else ()))
     ), older
+
+
+def _named(client: HttpClient, options: argparse.Namespace, *, each: bool) -> list[Record]:
+    """The jobs that were named, of a whole array its one line unless `each` task is wanted; with --state those in such states."""
+    from gpuq.cli import job_ids
+    from gpuq.cli.verbs.follow import jobs_of
+
+    named = job_ids.named(client, options.ids)
+    states = parse_states(options.state) if options.state else None
+    whole = [] if each else [named.arrays[one] for one in sorted(named.whole)]
+    jobs = jobs_of(client, named.ids if each else named.single_ids)
+    return [*whole, *(job for job in jobs if states is None or job["state"] in states)]
 
 
 def newest(client: HttpClient, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
@@ -170,7 +189,7 @@ def newest(client: HttpClient, states: str | None, where: dict[str, str | None],
     while limit is None or len(jobs) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
         page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
-        jobs += page["jobs"]
+        jobs += [*page["jobs"], *page.get("arrays", ())]
         after = page.get("next")
         if after is None:
             break
@@ -192,7 +211,7 @@ def _running(job: Record, name: str, now: float) -> list[str]:
     slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
     only_expected = slowdown is None and expected is not None
     return [
-        str(job["id"]),
+        job_labels.id_of(job),
         name,
         _code(job),
         _device(job),
@@ -219,7 +238,7 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
         start = "soon" if half_s < 1 and -60 < most_s < 1 else _remaining(half_s, most_s)
     return [
-        str(job["id"]),
+        job_labels.id_of(job),
         name,
         _code(job),
         _share(job),

@@ -32,7 +32,13 @@ def run(words: list[str]) -> int:
         raise BadInput("--attempt goes with --plot.", fix="Add --plot, or leave --attempt out.")
     attempt = whole("--attempt", options.attempt, 1, 10**9) if options.attempt is not None else None
     client = HttpClient.of(options)
-    address = f"/api/v1/jobs/{job_ids.one(client, options.id)}"
+    jobs = job_ids.named(client, [options.id])
+    if jobs.array is not None and not options.plot:
+        from gpuq.cli import arrays
+
+        console.show(options, jobs.array, arrays.screen)
+        return 0
+    address = f"/api/v1/jobs/{jobs.only}"
     job: Record = client.get(address)
     if runs := tracking.runs_of(client, job):
         job["tracking"] = runs
@@ -59,7 +65,7 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
     why = [f"  {part}" for line in verdict for part in console.wrapped(line, width - 2)]
     again = [f"  {command}"] if (command := _again(job)) else []  # not wrapped, so that it can be copied
     return [
-        f"{console.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}",
+        f"{console.paint('job ' + job_labels.id_of(job), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}",
         *console.facts(_what(job), width),
         *console.section("where", console.facts(_where(job), width), colour),
         *console.section("why", why, colour),
@@ -81,6 +87,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("command", fmt.clean(join(job["command"])) if job["command"] else "(not shown: another user's)"),
         ("folder", _known(fmt.clean, job.get("cwd"))),
         ("kind", _known(fmt.clean, job["kind"])),
+        ("parameters", _known(_parameters, job.get("params") or None)),
         ("owner", _known(fmt.clean, job.get("owner"))),
         ("project", _known(fmt.clean, job.get("project"))),
         ("git", fmt.clean(job["git_sha"][:12]) + changed if job.get("git_sha") else None),
@@ -350,6 +357,10 @@ def _attempts(job: Record, width: int) -> list[str]:
             )
         )
     return ["  " + line for line in console.table(columns, rows, width - 2)]
+
+
+def _parameters(params: dict[str, str]) -> str:
+    return ", ".join(f"{fmt.clean(name)}={fmt.clean(value)}" for name, value in params.items())
 
 
 def _known(text: Callable[[Any], str], value: object) -> str | None:

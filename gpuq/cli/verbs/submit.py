@@ -54,11 +54,11 @@ def run(words: list[str]) -> int:
 
         return predict(HttpClient.of(options), _first_task(body), as_json=options.json)
     client = HttpClient.of(options)
-    ids = jobs_of(body, submit_one(client, body))
-    _report(options, ids, body)
+    job_id = submit_one(client, body)
+    _report(options, job_id, body)
     if options.follow:
-        return follow_or_leave(client, ids[0])
-    return _wait(client, ids) if options.wait else 0
+        return follow_or_leave(client, job_id)
+    return _wait(client, [job_id]) if options.wait else 0
 
 
 def submit_one(client: HttpClient, body: Record) -> int:
@@ -68,9 +68,9 @@ def submit_one(client: HttpClient, body: Record) -> int:
     return int(answer["id"])
 
 
-def jobs_of(body: Record, job_id: int) -> range:
-    """The ids of the jobs that a submission has become: of an array one for each task."""
-    return range(job_id, job_id + (len(numbers(body["array"]["tasks"])) if "array" in body else 1))
+def task_count(body: Record) -> int | None:
+    """How many tasks a submission has; None for one that is no array."""
+    return len(numbers(body["array"]["tasks"])) if "array" in body else None
 
 
 def _first_task(body: Record) -> Record:
@@ -81,7 +81,7 @@ def _first_task(body: Record) -> Record:
     from gpuq.cli.sweep import task_values
 
     values = task_values(body["array"], 0)
-    console.note(f"gpuq: this is about the first of {len(jobs_of(body, 0)):,} tasks.")
+    console.note(f"gpuq: this is about the first of {task_count(body):,} tasks.")
     words = [filled(word, values) for word in body["command"]]
     return {**{name: value for name, value in body.items() if name != "array"}, "command": words}
 
@@ -106,27 +106,28 @@ def follow_or_leave(client: HttpClient, job_id: int, search: str | None = None) 
         raise
 
 
-def _report(options: argparse.Namespace, ids: range, body: Record) -> None:
-    job_id = ids[0]
+def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
+    tasks = task_count(body)
     if options.json:
-        console.print_json({"id": job_id, **({"tasks": len(ids)} if "array" in body else {})})
+        console.print_json({"id": job_id} if tasks is None else {"id": job_id, "tasks": tasks})
     elif options.parsable or not (sys.stdout.isatty() or options.follow):
         print(job_id, flush=True)
     else:
         what, more = f"job {job_id}", f"`gpuq logs -f {job_id}` follows it."
-        if "array" in body:
-            what, more = f"array {job_id} of {len(ids):,} tasks", f"`gpuq queue {job_id}` shows how far it is."
+        if tasks is not None:
+            what, more = f"array {job_id} of {tasks:,} tasks", f"`gpuq queue {job_id}` shows how far it is."
         if options.hold:
             more = f"Held; `gpuq release {job_id}` lets it start."
         console.note(f"Submitted {what} ({clean(body['name'])}). {more}")
 
 
 def _wait(client: HttpClient, ids: Sequence[int]) -> int:
-    ended = follow.wait(client, ids)
-    assert ended is not None
-    for job in ended:
-        follow.note_end(job)
-    return max(map(follow.exit_code, ended))
+    from gpuq.cli import job_ids
+    from gpuq.cli.verbs.wait import note_ends, wait_for
+
+    ended = wait_for(client, job_ids.named(client, [",".join(map(str, ids))])) or []
+    note_ends(ended)
+    return max(map(follow.exit_code, ended), default=0)
 
 
 # --- one command per line ------------------------------------------------------------------------------------------

@@ -59,3 +59,32 @@ def test_another_users_job_without_its_command_has_a_line(gpuq: Command, api: Fa
     api.on("GET", "/api/v1/gpus", [])
     line = next(line for line in gpuq("queue", "-a").out.splitlines() if " 7 " in f" {line} ")
     assert "(not shown)" in line
+
+
+def an_array(number: int, states: dict[str, int], **changes: Any) -> dict[str, Any]:
+    given = {"id": number, "name": "sweep", "tasks": "0-9", "count": 10, "at_once": 2, "states": states, "reason": None}
+    return {**given, "first": {}, "expected_start": None, **changes}
+
+
+def test_an_array_is_one_line_with_the_counts_of_its_tasks(gpuq: Command, api: FakeApi) -> None:
+    array = an_array(12, {"COMPLETED": 3, "FAILED": 1, "RUNNING": 2, "PENDING": 4}, reason="ArrayLimit")
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "arrays": [array], "next": None})
+    done = gpuq("queue")
+    assert done.out.splitlines() == [
+        "ARRAY  NAME   TASKS  DONE  RUN  WAIT  FAIL  REASON",
+        "12     sweep  0-9%2  4/10    2     4     1  ArrayLimit",
+        "",
+        "2 running, 4 waiting, 3 completed, 1 failed",
+    ]
+    assert api.asked("GET", "/api/v1/jobs")[-1].query["tasks"] == "together"
+    gpuq("queue", "-r")
+    assert "tasks" not in api.asked("GET", "/api/v1/jobs")[-1].query
+
+
+def test_a_whole_array_that_is_named_is_its_line_and_a_part_is_its_tasks(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/arrays", {"arrays": [an_array(12, {"HELD": 10})]})
+    assert "0/10" in gpuq("queue", "12").out
+    assert api.asked("GET", "/api/v1/jobs") == []
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.running(14, array=12, task=2)], "next": None})
+    assert "12_2" in gpuq("queue", "12_2").out
+    assert api.asked("GET", "/api/v1/jobs")[-1].query["ids"] == "14"
