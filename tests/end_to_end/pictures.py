@@ -82,7 +82,9 @@ def _take(browser: Browser, site: Site, shared: int, stuck: int) -> None:
 def _small(png: bytes) -> bytes:
     """The same picture in 128 colours, a third of the size."""
     small = BytesIO()
-    Image.open(BytesIO(png)).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    Image.open(BytesIO(png)).convert("RGB").quantize(
+        128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    ).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 

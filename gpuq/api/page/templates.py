@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gpuq import format as written
-from gpuq.messages.verdicts import label, quantity
+from gpuq.api.page.why import deciding_numbers
+from gpuq.messages.verdicts import RULES, label, quantity
 
 _FOLDER = Path(__file__).parent / "templates"
 
@@ -50,6 +51,8 @@ def _environment() -> Environment:
         "clean": written.clean,
         "slowdown": slowdown,
         "arguments": arguments,
+        "deciding": deciding_numbers,
+        "rule": lambda rule: RULES.get(rule, rule),
         "label": label,
         "quantity": quantity,
     }

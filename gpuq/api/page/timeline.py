@@ -203,7 +203,7 @@ def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) 
 
 
 def _joined(narrow: Iterable[Bar]) -> Iterator[tuple[float, float, str, bool]]:
-    """(start, end, strength, whether one did not end well) of bars of a lane: those that cannot be told apart are one, which has
+    """(start, end, strength, whether one did not end well) of bars of a lane: those that look like one are one, which has
     the strongest slowdown of them."""
     now: tuple[float, float, str, bool] | None = None
     for bar in narrow:

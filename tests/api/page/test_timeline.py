@@ -29,7 +29,7 @@ def test_bars_of_a_lane_never_overlap_and_none_is_lost(edges: list[tuple[float, 
         assert all(before.x + before.width <= after.x for before, after in pairwise(lane))
 
 
-def test_bars_that_cannot_be_told_apart_are_one_with_the_strongest_slowdown() -> None:
+def test_bars_that_look_like_one_are_one_with_the_strongest_slowdown() -> None:
     found = list(_joined([bar(1, 0, 0.15), bar(2, 0.2, 0.15), bar(3, 5, 0.15)]))
     assert [(x, round(right, 3)) for x, right, *_ in found] == [(0, 0.35), (5, 5.15)]
     worse = replace(bar(2, 0.2, 0.15), strength="clear", remark="failed")
