@@ -18,6 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.cli.channel import Channel
+from gpuq.cli.client import HttpClient
+from gpuq.cli.terminal import ATTACH, framed
+from gpuq.errors import Conflict
 from tests.support import services
 from tests.support.forked import Fork
 from tests.support.site import Site, wait_for
@@ -77,7 +81,13 @@ class JoinedHost:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    site = Site(devices_cpu_count=1, devices_cpu_cores=1, admission_stale_after_s=3)
+    site = Site(
+        devices_cpu_count=1,
+        devices_cpu_cores=1,
+        admission_stale_after_s=3,
+        admission_utilization_pct=400,
+        admission_memory_headroom=0.95,
+    )
     (site.home / "config.toml").write_text(f'[api]\nhosts_at = ["127.0.0.1:{free_port()}"]\n')
     with site:
         wait_for(
@@ -106,6 +116,27 @@ def node2(site: Site) -> Iterator[JoinedHost]:
         yield host
     finally:
         host.close()
+
+
+def test_the_terminal_of_a_job_there_is_reached_through_the_main_host(site: Site, node2: JoinedHost) -> None:
+    command = ("/bin/sh", "-c", "read word; echo got-$word")
+    jobs = [site.submit(*command, share="never", interactive="terminal") for _ in range(2)]
+    placed = {site.wait(job, "RUNNING")["host"]: job for job in jobs}
+    client = HttpClient(f"unix://{site.home}/run/api.sock", {})
+    channel = Channel(client, placed["node2"], "terminal")
+    channel.send(framed(b"A", ATTACH.pack(0, 24, 80)) + framed(b"D", b"it\r"))
+    shown = b""
+    while (data := channel.receive()) is not None:
+        shown += data
+    channel.close()
+    assert b"got-it" in shown
+    assert site.wait(placed["node2"])["state"] == "COMPLETED"
+    with pytest.raises(Conflict, match="has ended"):
+        Channel(client, placed["node2"], "terminal")
+    client.close()
+    for job in jobs:
+        site.request("POST", f"/api/v1/jobs/{job}/cancel")
+        site.wait(job)
 
 
 def test_a_host_that_joined_runs_a_job_and_holds_no_password(site: Site, node2: JoinedHost) -> None:
