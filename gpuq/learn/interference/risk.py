@@ -7,11 +7,14 @@ that contain the pair, as a q-value is (Storey 2002). Admitting what has a risk 
 slowdown that is chosen by its own error among those admitted (Angelopoulos et al. 2021, "Learn then test"; there is one
 threshold per budget, type of device, way of sharing, and tier of evidence). Both directions of a pair count as one, by the worse.
 
-Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the less of two counts:
-the risk with the widest distance (of logs) between threshold and budget that other budgets need; and the risk by the law, for a
-pair that keeps its budget by what was learned. The law has thresholds of its own, from all measured pairs, since it was fitted
-to none of them. Where it, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law,
-which is the load rule at a sum of 100%; without utilisations, half of it by what was learned.
+The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. A pair that keeps its budget by
+what was learned, and has half of the risk by the law, may pass by that: otherwise a kind that was never beside another would
+never be where forecasts of new kinds are poor, and so never be measured.
+
+Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the least of two
+counts: the risk with the widest distance (of logs) between threshold and budget that other budgets need, and the law's. Where
+the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law, which is the load
+rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
 
 `Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021).
 """
@@ -85,22 +88,27 @@ def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Flo
     columns = []
     for place, log in enumerate(_LOGS):
         limits, law_limits = (found[place] if found else () for found in (calibrated, of_law))
-        levels = (
-            np.searchsorted(np.array(limits), expected) if limits else _by_law(law_limits, expected, law, float(log))
-        )
-        if margins is not None and not limits:
-            levels = np.minimum(levels, np.searchsorted(log - margins, expected))
+        levels = _by_law(law_limits, expected, law, float(log), assume=not limits)
+        if limits or margins is not None:
+            by_learned = np.array(limits) if limits else log - margins
+            levels = np.minimum(levels, np.searchsorted(by_learned, expected))
         columns.append(np.minimum(levels, len(LEVELS) - 1))
     return [_shared(row) for row in map(tuple, np.column_stack(columns).tolist())]
 
 
-def _by_law(limits: tuple[float, ...], expected: Floats, law: Floats, budget: float) -> np.ndarray:
-    """The level of each direction where learned slowdowns are not calibrated at this budget."""
+def _by_law(limits: tuple[float, ...], expected: Floats, law: Floats, budget: float, *, assume: bool) -> np.ndarray:
+    """The level of each direction by the law, if what was learned is within the budget; twice its risk beside learned thresholds.
+    Where the law is not calibrated, the highest, or with `assume` the assumption."""
+    highest = len(LEVELS) - 1
     used = np.where(np.isnan(law), 2 * expected, np.maximum(expected, 2 * law)) / budget
-    assumed = np.searchsorted(_LEVELS, _WHOLE_BUDGET * used - 1e-9)
+    otherwise = np.searchsorted(_LEVELS, _WHOLE_BUDGET * used - 1e-9) if assume else np.full(len(law), highest)
     if not limits:
-        return assumed
-    return np.where(np.isnan(law) | (expected > budget), assumed, np.searchsorted(np.array(limits), law))
+        return otherwise
+    found = np.searchsorted(np.array(limits), law)
+    if not assume:
+        # Two ways in admit more wrongly than one.
+        found = np.searchsorted(_LEVELS, 2 * _LEVELS[np.minimum(found, highest)])
+    return np.where(np.isnan(law), otherwise, np.where(expected > budget, highest, found))
 
 
 @lru_cache(maxsize=8192)

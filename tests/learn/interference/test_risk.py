@@ -98,6 +98,9 @@ def test_the_law_is_trusted_as_far_as_it_proved_right():
     assert risk_of(0.1, law=0.13, of_law=right) <= 0.05
     assert risk_of(0.1, law=0.06, of_law=wrong) > 0.1 >= risk_of(0.1, law=0.03, of_law=wrong)
     assert risk_of(0.15, law=0.03, of_law=right) > 0.1, "it is expected to exceed its budget"
+    poor = thresholds(sums, np.random.default_rng(0).permutation(sums) + 0.1)
+    assert risk_of(0.1, law=0.03, calibrated=poor) > 0.1
+    assert risk_of(0.1, law=0.03, calibrated=poor, of_law=right) <= 0.1, "or a new kind would never be measured"
 
 
 def test_of_two_calibrations_the_stricter_counts():
