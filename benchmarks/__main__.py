@@ -15,6 +15,7 @@ from benchmarks.table import BUILD, lines, write
 # Those that need a quiet heap first.
 NAMES = (
     "passes",
+    "arrays",
     "listing",
     "start",
     "submit",

@@ -31,7 +31,7 @@ def run() -> list[Row]:
             "bare interpreter": [sys.executable, "-c", "pass"],
             "argparse and http.client": [sys.executable, "-c", "import argparse, http.client"],
         }
-        seconds = _interleaved(commands, gpuq.env)
+        seconds = interleaved(commands, gpuq.env)
     milliseconds = {name: 1000 * median(values) for name, values in seconds.items()}
     ratios = [ours / theirs for ours, theirs in zip(seconds["gpuq queue"], seconds["rq info"], strict=True)]
     return [
@@ -40,7 +40,7 @@ def run() -> list[Row]:
     ]
 
 
-def _interleaved(commands: Mapping[str, Sequence[str]], env: Mapping[str, str]) -> dict[str, list[float]]:
+def interleaved(commands: Mapping[str, Sequence[str]], env: Mapping[str, str]) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for round_ in range(ROUNDS + 1):
         for name, argv in commands.items():

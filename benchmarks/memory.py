@@ -28,20 +28,20 @@ def run() -> list[Row]:
     with Gpuq() as gpuq:
         busy = gpuq.submit({"command": ["sleep", "3600"]})[0]
         wait_for(lambda: gpuq.state(busy) == "RUNNING", 60)
-        idle = _sizes(gpuq.pid("gpuq.daemon"))
+        idle = sizes(gpuq.pid("gpuq.daemon"))
         gpuq.submit(*(_job(number) for number in range(JOBS)))
         _wait_until_all_wait(gpuq)
         first = gpuq.pid("gpuq.daemon")
-        grown = _sizes(first)
+        grown = sizes(first)
         os.kill(first, signal.SIGKILL)
-        restored = _sizes(wait_for(lambda: _at_work_again(gpuq, first), 60, every_s=0.5))
+        restored = sizes(wait_for(lambda: _at_work_again(gpuq, first), 60, every_s=0.5))
     done = subprocess.run([sys.executable, "-c", _IMPORTED], check=True, capture_output=True, text=True)
     largest = max(grown["Rss"], restored["Rss"])
     return [
         Row(f"dispatcher, RSS with {JOBS:,} jobs known", largest, "MiB", 120, note="the larger of the two below"),
         *(
-            Row(f"  {when}, RSS", sizes["Rss"], "MiB", note=f"PSS {sizes['Pss']:.0f}")
-            for when, sizes in (("one job", idle), ("as they came in", grown), ("after a restart", restored))
+            Row(f"  {when}, RSS", found["Rss"], "MiB", note=f"PSS {found['Pss']:.0f}")
+            for when, found in (("one job", idle), ("as they came in", grown), ("after a restart", restored))
         ),
         Row(f"dispatcher, of {', '.join(_HEAVY)} imported", float(done.stdout), "modules", 0),
     ]
@@ -67,7 +67,7 @@ def _at_work_again(gpuq: Gpuq, first: int) -> int | None:
     return int(now["pid"]) if now and now["pid"] != first and now["passes"] >= 3 else None
 
 
-def _sizes(pid: int) -> dict[str, float]:
+def sizes(pid: int) -> dict[str, float]:
     """RSS and PSS in MiB."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     kilobytes = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}

@@ -12,6 +12,7 @@ import math
 import random
 import time
 from statistics import median
+from typing import Any
 
 from benchmarks.table import Row
 from gpuq.core.scheduling.cache import PassCache
@@ -64,11 +65,32 @@ def _worst_cases() -> list[Row]:
     return rows
 
 
-def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
-    """Milliseconds of each pass until nothing more starts."""
+def pass_with_array(tasks: int) -> list[Row]:
+    """The slowest pass of a fill of 100 devices from one array, beside as many jobs of 200 kinds."""
+    one = {"array": JobId(0), "most_at_once": None}
+    limited = {"array": JobId(0), "most_at_once": 50}
+    jobs, array, part = (
+        median(max(_passes(100, tasks, kinds, seed, **of)) for seed in range(ROUNDS))
+        for kinds, of in ((KINDS, {}), (1, one), (1, limited))
+    )
+    return [
+        Row(
+            f"slowest pass of a fill of 100 devices: an array of {tasks:,} / as many jobs of {KINDS} kinds",
+            array / jobs,
+            "times",
+            1.0,
+        ),
+        Row("  jobs", jobs, "ms"),
+        Row("  array", array, "ms"),
+        Row("  array of which 50 may run", part, "ms"),
+    ]
+
+
+def _passes(devices: int, jobs: int, kinds: int, seed: int, **of_each: Any) -> list[float]:
+    """Milliseconds of each pass until nothing more starts; `of_each` are further fields of the jobs."""
     rng = random.Random(seed)
     predictor = _predictor(kinds, rng)
-    state = _state(devices, jobs, kinds, rng)
+    state = _state(devices, jobs, kinds, rng, **of_each)
     cache, forecasts = PassCache(), ForecastTable()
     took = []
     gc.collect()
@@ -91,7 +113,7 @@ def _one_pass(state: State, predictor: Predictor, cache: PassCache, forecasts: F
     return bool(actions)
 
 
-def _state(devices: int, jobs: int, kinds: int, rng: random.Random) -> State:
+def _state(devices: int, jobs: int, kinds: int, rng: random.Random, **of_each: Any) -> State:
     state = State()
     host = HostId("host")
     made = tuple(Device(DeviceId(f"gpu{i}"), host, "sim", "A", 24 * _GIB) for i in range(devices))
@@ -99,7 +121,7 @@ def _state(devices: int, jobs: int, kinds: int, rng: random.Random) -> State:
     apply(state, HostReported(host, "boot", _NOW, made, readings, ()), _NOW)
     for number in range(jobs):
         kind = f"kind{rng.randrange(kinds)}" if kinds < jobs else f"kind{number}"
-        job = Job(JobId(number), KindId(kind), kind, "ada", submitted_at=_NOW - jobs + number)
+        job = Job(JobId(number), KindId(kind), kind, "ada", submitted_at=_NOW - jobs + number, **of_each)
         apply(state, Submitted(job), _NOW)
     return state
 
