@@ -493,3 +493,10 @@ async def test_a_dependency_that_can_never_hold_refuses_the_whole_batch(
     assert answered == status
     assert sentence in body["detail"]
     assert len(rows) == 3
+
+
+async def test_a_dependency_on_an_array_is_one_on_all_of_its_tasks(endpoint: Endpoint) -> None:
+    _, array = await endpoint.post(JOBS, submission(array={"tasks": "0-2"}))
+    status, body = await endpoint.post(JOBS, submission(after=[f"ok:{array['id']}"]))
+    assert status == 201
+    assert endpoint.store.job_rows[body["id"]].record.submission.after == ("ok:1-3",)

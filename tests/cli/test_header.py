@@ -98,8 +98,6 @@ def test_dependencies_and_a_later_start_are_as_in_slurm(gpuq: Command, api: Fake
         ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
         ("#SBATCH --nodes=2 --ntasks=3", "job.sh, line 2: `--ntasks=3` cannot be divided evenly among 2 hosts."),
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
-        ("#SBATCH -d afterok:3", "job.sh, line 2: `--dependency` is more than gpuq can do"),
-        ("#SBATCH --array=0-9", "job.sh, line 2: `--array` is more than gpuq can do: gpuq has no arrays."),
         ("#SBATCH -d after:3", "job.sh, line 2: `--dependency=after:3` is more than gpuq can do"),
         ("#SBATCH -d afterok:3?afterok:4", "job.sh, line 2: `--dependency` with `?` waits for any one of several jobs"),
         ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),
