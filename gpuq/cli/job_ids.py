@@ -122,13 +122,15 @@ def _singles(parts: Iterable[object]) -> set[int]:
 
 def _arrays(client: HttpClient, ids: set[int]) -> dict[int, Record]:
     """Those of these ids that are arrays."""
-    if not ids:
-        return {}
-    wanted = ",".join(map(str, sorted(ids)))
-    try:
-        return {one["id"]: one for one in client.get("/api/v1/arrays", ids=wanted)["arrays"]}
-    except NotFound:  # a gpuq of the previous release
-        return {}
+    wanted = sorted(ids)
+    found: dict[int, Record] = {}
+    for start in range(0, len(wanted), _PAGE):
+        some = ",".join(map(str, wanted[start : start + _PAGE]))
+        try:
+            found |= {one["id"]: one for one in client.get("/api/v1/arrays", ids=some)["arrays"]}
+        except NotFound:  # a gpuq of the previous release
+            return {}
+    return found
 
 
 def _tasks(part: re.Match[str], arrays: dict[int, Record]) -> Iterator[tuple[int, int]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from gpuq.cli import dependencies
-from gpuq.cli.client import HttpClient
 from gpuq.errors import BadInput
 from tests.cli.test_job_ids import SOME
 
@@ -28,7 +25,7 @@ def test_jobs_may_be_named_as_anywhere() -> None:
 @pytest.mark.parametrize("text", ["afterok:12", "ok:", ":", "", "ok:12,,any:3", "done:12"])
 def test_what_names_no_end_of_a_job_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="does not say which end"):
-        dependencies.parse([text], lambda: cast(HttpClient, None))
+        dependencies.parse([text], lambda: SOME)
 
 
 def test_slurms_forms_become_ours() -> None:
