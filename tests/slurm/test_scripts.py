@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.cli import header
-from gpuq.errors import BadInput
 from tests.end_to_end.test_gang_over_hosts import SecondHost
 from tests.support import forked, slurm_cluster
 from tests.support.site import Site
@@ -53,8 +51,6 @@ ALONE = {
     "export.sh": [],
     "fails.sh": [],
 }
-# Without this option a script is another one.
-NEEDED = {"array.sh": "--array=0-3%2", "after.sh": "--dependency=afterok:1", "limit.sh": "--signal=B:USR1@45"}
 
 
 @pytest.fixture(scope="module")
@@ -143,32 +139,18 @@ def gpuq(work: Path) -> Iterator[Gpuq]:
             second.close()
 
 
-def check(script: str) -> None:
-    """Skip a script that needs what gpuq does not have."""
-    needed = [NEEDED[script]] if script in NEEDED else []
-    try:
-        without = header.translated(needed)[1]
-    except BadInput as error:
-        pytest.skip(error.message)
-    if without:
-        pytest.skip(f"{needed[0]} has no effect in gpuq")
-
-
 @pytest.mark.parametrize("script", ALONE)
 def test_a_script_gives_the_same_in_both(slurm: Slurm, gpuq: Gpuq, script: str) -> None:
-    check(script)
     there, here = (queue.sbatch("--wait", script, *ALONE[script]) for queue in (slurm, gpuq))
     assert (here[0], gpuq.output(here[1])) == (there[0], slurm.output(there[1])), (there[2], here[2])
 
 
 def test_an_array_has_the_same_tasks_in_both(slurm: Slurm, gpuq: Gpuq) -> None:
-    check("array.sh")
     there, here = (queue.sbatch("--wait", "array.sh") for queue in (slurm, gpuq))
     assert (here[0], gpuq.output(here[1], tasks=4)) == (there[0], slurm.output(there[1])), (there[2], here[2])
 
 
 def test_a_job_waits_for_the_one_before_in_both(slurm: Slurm, gpuq: Gpuq, work: Path) -> None:
-    check("after.sh")
     said = []
     for queue in (slurm, gpuq):
         (work / "prepared.txt").unlink(missing_ok=True)
