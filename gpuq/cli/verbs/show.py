@@ -153,6 +153,7 @@ def _options(job: Record) -> Iterator[str]:
         "--requeue": job.get("requeue_on_node_fail"),
         "--preemptible": job.get("preemptible") and (not job.get("signal") or job.get("signal_before_s")),
         "--blink": job.get("blink"),
+        "--pty": job.get("interactive") == "terminal",
         "--idle-ok": job.get("idle_ok"),
     }
     yield from (option for option, given in switches.items() if given)

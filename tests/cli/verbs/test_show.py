@@ -173,10 +173,11 @@ def test_a_job_with_a_snapshot_says_how_to_run_its_files_again() -> None:
         gpus=2,
         time_limit_s=5400.0,
         requeue_on_node_fail=True,
+        interactive="terminal",
     )
     lines = show.screen(job, 80, colour=False)
     assert lines[lines.index("run again") + 1] == (
         "  cd /home/ana/nlp/src && gpuq submit --from-snapshot 3f2a91c07b64d8e5 --name=train.py --gpus=2 --time=5400s "
-        "--requeue --python /usr/bin/python3 train.py --name 'a b'"
+        "--requeue --pty --python /usr/bin/python3 train.py --name 'a b'"
     )
     assert "run again" not in show.screen(samples.job(43), 80, colour=False)
