@@ -15,7 +15,6 @@ from sqlalchemy import Connection, func, insert, select, update
 from gpuq.adapters.store import submit
 from gpuq.adapters.store.rows import clean, device_row, to_json
 from gpuq.adapters.store.schema import attempts, bookings, devices
-from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_hours, choose_devices
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
@@ -74,8 +73,8 @@ def made(
     others, names = list(others), DeviceNames(known)
     allowed = wanted.allowed(known)
     if len(allowed) < wanted.count:
-        verdict = fits_ever(None, 1, known, 1, wanted.constraints)
-        why = f": {constraint(dict(verdict.numbers))}" if verdict is not None else ""
+        lacking = None if wanted.constraints is None else wanted.constraints.lacking(known)
+        why = f": {constraint(dict(lacking))}" if lacking else ""
         raise NeverFits(f"{wanted.count} devices are asked for, and {len(allowed)} of those known may be it{why}.")
     most, hours = wanted.most_device_hours, booked_hours(others, wanted.user, now) + wanted.device_hours
     if most is not None and hours > most:

@@ -109,15 +109,8 @@ def fits_ever(
     if not devices:
         return None
     if constraints is not None:
-        if unmet := constraints.unmet_by_all(devices):
-            name, left = unmet
-            known = sorted({had(device, name) for device in left} - {""})
-            shown = (
-                ("largest_device_bytes", max(known))
-                if name == "least_memory"
-                else ("known", ", ".join(map(str, known)))
-            )
-            return Verdict(False, Rule.NEVER_FITS, None, (*_asked(constraints, name), shown))
+        if lacking := constraints.lacking(devices):
+            return Verdict(False, Rule.NEVER_FITS, None, lacking)
         devices = [device for device in devices if constraints.unmet(device) is None]
     by_host: dict[HostId, list[Device]] = {}
     for device in devices:
@@ -148,12 +141,7 @@ def refused_by(constraints: DeviceConstraints, device: Device) -> Verdict | None
     if name is None:
         return None
     has = "has_bytes" if name == "least_memory" else "has"
-    return Verdict(False, Rule.CONSTRAINTS, device.id, (*_asked(constraints, name), (has, had(device, name))))
-
-
-def _asked(constraints: DeviceConstraints, name: str) -> Numbers:
-    wanted = "wanted_bytes" if name == "least_memory" else "wanted"
-    return ("constraint", name), (wanted, constraints.wanted(name))
+    return Verdict(False, Rule.CONSTRAINTS, device.id, (*constraints.asked(name), (has, had(device, name))))
 
 
 def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:

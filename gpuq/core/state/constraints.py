@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.verdict import Numbers
 
 # A GPU has a little less than the size that it is sold by: the driver keeps up to 2% of it, most of a 24 GB L4.
 _LEFT_BY_DRIVER = 0.98
@@ -50,6 +51,21 @@ class DeviceConstraints:
             if isinstance(value, int)
             else "|".join(one if isinstance(one, str) else "&".join(one) for one in value)
         )
+
+    def asked(self, name: str) -> Numbers:
+        """One of these as numbers of a verdict."""
+        return ("constraint", name), ("wanted_bytes" if name == "least_memory" else "wanted", self.wanted(name))
+
+    def lacking(self, devices: Iterable[Device]) -> Numbers | None:
+        """The first of these that leaves none of the devices, and what those have, as numbers of a verdict; None if it leaves one."""
+        unmet = self.unmet_by_all(devices)
+        if unmet is None:
+            return None
+        name, left = unmet
+        known = sorted({had(device, name) for device in left} - {""})
+        if name == "least_memory":
+            return *self.asked(name), ("largest_device_bytes", max(known, default=None))
+        return *self.asked(name), ("known", ", ".join(map(str, known)))
 
     def _given(self) -> Iterator[tuple[str, Any]]:
         for field in fields(self):

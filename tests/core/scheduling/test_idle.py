@@ -48,7 +48,7 @@ def test_one_that_uses_nothing_is_warned_once_and_then_stopped() -> None:
     assert play.job_state(1) is JobState.CANCELLED
 
 
-def test_one_that_uses_its_device_again_is_warned_anew_and_not_stopped() -> None:
+def test_one_that_uses_its_device_again_is_warned_again_and_not_stopped() -> None:
     play = running()
     assert at(play, 230, 130) == [WarnIdle(FIRST, 100.0)]
     assert at(play, 260, 0.0) == []
