@@ -57,7 +57,7 @@ class DeviceConstraints:
         return ("constraint", name), ("wanted_bytes" if name == "least_memory" else "wanted", self.wanted(name))
 
     def lacking(self, devices: Iterable[Device]) -> Numbers | None:
-        """The first of these that leaves none of the devices, and what those have, as numbers of a verdict; None if it leaves one."""
+        """The first of these that leaves no device, and what the devices have, as numbers of a verdict; None if one is left."""
         unmet = self.unmet_by_all(devices)
         if unmet is None:
             return None
