@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "submit": ("submit", "queue a script or a command"),
     "run": ("run", "submit, follow the output, exit with the job's code"),
     "attach": ("attach", "work in the terminal of a job that was started with --pty"),
+    "notebook": ("notebook", "JupyterLab as a job, at an address of this machine"),
     "ssh-config": ("ssh_config", "print what lets ssh and VS Code come into a job with --pty"),
     "proxy": ("proxy", "for ssh: the way into a job, as `gpuq ssh-config` uses it"),
     "queue": ("queue", "list waiting and running jobs"),

@@ -70,7 +70,7 @@ def work_in(connect: Callable[[], HttpClient], job_id: int, *, whole: bool) -> i
     """
     client, retry = connect(), follow.Retry()
     while True:
-        job = retry(partial(_running, client, job_id))
+        job = retry(partial(wait_until_it_runs, client, job_id))
         attempt = job["attempt"]
         if job["state"] == "RUNNING":
             seat = _Seat(connect, job_id, 0 if whole else RECENT)
@@ -100,7 +100,7 @@ def work_in(connect: Callable[[], HttpClient], job_id: int, *, whole: bool) -> i
             return follow.exit_code(job)
 
 
-def _running(client: HttpClient, job_id: int) -> Record:
+def wait_until_it_runs(client: HttpClient, job_id: int) -> Record:
     """The job, once it runs or has ended for good. Writes a note about a longer wait."""
     began, noted, pause = time.monotonic(), False, 0.02
     while True:

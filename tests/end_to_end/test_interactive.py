@@ -7,7 +7,9 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,40 @@ def test_ssh_comes_into_a_job_with_the_printed_host_block(site: Site) -> None:
     site.request("POST", f"/api/v1/jobs/{job}/cancel")
     batch = gpuq(site, "ssh-config", str(site.submit("sleep", "1")))
     assert (batch.returncode, "is a batch job" in batch.stderr) == (6, True)
+
+
+# Stands for JupyterLab: answers each connection with its token, from the socket that it is given.
+JUPYTER = """
+import os, socket, sys
+path = next(word.partition("=")[2] for word in sys.argv if word.startswith("--ServerApp.sock="))
+listener = socket.socket(socket.AF_UNIX)
+os.chdir(os.path.dirname(path))
+listener.bind("notebook")
+listener.listen()
+while True:
+    connection, _ = listener.accept()
+    if connection.recv(4096):
+        connection.sendall(b"HTTP/1.0 200 OK\\r\\n\\r\\n" + os.environ["JUPYTER_TOKEN"].encode())
+    connection.close()
+"""
+
+
+def test_a_notebook_is_reached_at_an_address_of_this_machine(site: Site) -> None:
+    (site.home / "lab" / "jupyterlab").mkdir(parents=True)
+    (site.home / "lab" / "jupyterlab" / "__main__.py").write_text(JUPYTER)
+    (site.home / "lab" / "jupyterlab" / "__init__.py").write_text("")
+    env = {**site.env, "PYTHONPATH": f"{site.home}/lab"}
+    words = [forked.PROGRAM, "notebook", "--python", sys.executable]
+    with subprocess.Popen(words, env=env, cwd=site.home, stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        address = command.stdout.readline().strip()
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert address.endswith(f"/lab?token={answer.read().decode()}")
+        command.send_signal(signal.SIGINT)
+        assert command.wait(20) == 0
+    job = site.get("/api/v1/jobs")[1]["jobs"][0]
+    assert (job["name"], job["state"]) == ("notebook", "RUNNING")
+    site.request("POST", f"/api/v1/jobs/{job['id']}/cancel")
 
 
 def test_no_key_and_no_output_is_in_redis(site: Site) -> None:
