@@ -71,7 +71,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """A device and its lanes, in which no two bars overlap: the wide bars, and (class, path) of the others; `height` in pixels.
 
     A row of a host has no lanes: its path is the share of its devices that were in use."""
@@ -88,7 +88,7 @@ class Row:
 class Drawn:
     """The rows, how many devices were found, and the bars for the table."""
 
-    rows: list[Row]
+    rows: list[TimelineRow]
     found: int
     hosts: int
     listed: list[tuple[str, Bar]]
@@ -183,7 +183,7 @@ def _draw(
     return Drawn(rows, len(found), len(hosts), nlargest(ROWS, listed, key=lambda pair: pair[1].start))
 
 
-def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) -> Row:
+def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) -> TimelineRow:
     bars, paths = [], defaultdict(list)
     for number, lane in enumerate(lanes):
         y = number * LANE + 2
@@ -199,7 +199,7 @@ def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) 
             if badly:
                 paths["ended-badly"].append(f"M{left} {y + 18}h{width}")
     height = max(1, len(lanes)) * LANE
-    return Row(name, kind, height, bars, [(name, "".join(parts)) for name, parts in paths.items()])
+    return TimelineRow(name, kind, height, bars, [(name, "".join(parts)) for name, parts in paths.items()])
 
 
 def _joined(narrow: Iterable[Bar]) -> Iterator[tuple[float, float, str, bool]]:
@@ -220,7 +220,7 @@ def _joined(narrow: Iterable[Bar]) -> Iterator[tuple[float, float, str, bool]]:
 
 def _host_rows(
     hosts: Sequence[str], found: Sequence[tuple[str, Device]], runs: Iterable[Run], period: Period, now: float
-) -> list[Row]:
+) -> list[TimelineRow]:
     """A row for each host: the share of its devices that were in use, as a curve."""
     of: dict[str, str] = {one.id: one.host for _, one in found}
     counts: dict[str, int] = defaultdict(int)
@@ -246,7 +246,9 @@ def _host_rows(
             points.append(f"H{round((number * width - MARGIN) * UNITS)}V{y}")
         edge = round((100 + MARGIN) * UNITS)
         area = f"M{-round(MARGIN * UNITS)} {LANE - 2}{''.join(points)}H{edge}V{LANE - 2}Z"
-        rows.append(Row(f"{host} ({counts[host]})", ", ".join(sorted(kinds[host])), LANE, [], [("in-use", area)], host))
+        rows.append(
+            TimelineRow(f"{host} ({counts[host]})", ", ".join(sorted(kinds[host])), LANE, [], [("in-use", area)], host)
+        )
     return rows
 
 
