@@ -191,6 +191,15 @@ def test_a_notebook_is_reached_at_an_address_of_this_machine(site: Site) -> None
     site.request("POST", f"/api/v1/jobs/{job['id']}/cancel")
 
 
+def test_a_notebook_without_jupyterlab_is_refused_before_it_waits(site: Site) -> None:
+    done = gpuq(site, "notebook", "--python", "/usr/bin/env")
+    assert (done.returncode, "has no JupyterLab" in done.stderr, "pip install jupyterlab" in done.stderr) == (
+        2,
+        True,
+        True,
+    )
+
+
 def test_no_key_and_no_output_is_in_redis(site: Site) -> None:
     window = Window(site, "run", "--pty", "--", "sh", "-c", "echo ready; cat")
     window.until("ready")
