@@ -108,7 +108,7 @@ def test_the_keywords_are_the_options_of_submit() -> None:
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
     options = {option.removeprefix("--").replace("-", "_") for option in parser.long_options()}
-    assert set(JobOptions.__annotations__) == options - {"json", "host", "no_color"}
+    assert set(JobOptions.__annotations__) == options - {"json", "host", "no_color", "help_all", "pty"}
 
 
 def test_values_are_read_as_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ def test_only_what_was_started_can_be_ended(served: Broker, pid1: Pid1, order: i
 def test_the_shim_gets_what_was_checked(served: Broker, pid1: Pid1, order: int) -> None:
     start(served, order)
     fields = pid1.orders[UNIT].decode().split("\0")
-    no_lease = ""
-    assert fields[:7] == ["27", "", "/home/ann", "", no_lease, "2", str(len(unit_order().env))]
-    assert tuple(fields[7:9]) == COMMAND.command
+    no_lease = batch_job = ""
+    assert fields[:8] == ["27", "", "/home/ann", "", no_lease, batch_job, "2", str(len(unit_order().env))]
+    assert tuple(fields[8:10]) == COMMAND.command
     assert "SEED=1" in fields

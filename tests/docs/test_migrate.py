@@ -66,7 +66,10 @@ def test_the_command_here_does_what_the_one_there_did(site: Site, document: str,
     words = shlex.split(command.partition(" < ")[0])[1:]
     if words[0] in OF_THE_SITE:
         return
-    if "12" in words:
+    if "--after" in words or "-d" in words:
+        job = prepared(site, "wait")
+        words = [re.sub(r"\b12\b", job, word) for word in words]
+    elif "12" in words:
         job = prepared(site, words[0])
         words = [job if word == "12" else word for word in words]
     source = command.partition(" < ")[2]

@@ -67,7 +67,7 @@ class Machine:
 def test_the_ring_on_eight_gpus() -> None:
     with MockGpus() as gpus:
         # The mock is written in Go, which reads the environment that a program was started with.
-        site = Site(interpreters=True, devices_backend="nvml", worker_sample_every_s=LOOK_S)
+        site = Site(interpreters=True, devices_backend="nvml", worker_sample_every_s=LOOK_S, admission_risk=1)
         site.env.update(gpus.environ)
         with site:
             machine = Machine(site, gpus)

@@ -174,12 +174,12 @@ class SubmitPageQuery(msgspec.Struct, frozen=True):
     project: Field = ""
     gpus: Field = ""
     memory: Field = ""
-    share: Literal["auto", "never"] = "auto"
+    share: Annotated[Literal["auto", "never"], Meta(description="May it share a device?")] = "auto"
     max_slowdown: Field = ""
     hours: Field = ""
     priority: Field = ""
     type: Field = ""
-    hold: Literal["", "on"] = ""
+    hold: Annotated[Literal["", "on"], Meta(description="Whether it waits to be released.")] = ""
 
 
 class EventsQuery(msgspec.Struct, frozen=True):

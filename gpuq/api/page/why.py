@@ -15,7 +15,14 @@ _HOLDERS_SHOWN = 8
 
 # As `scheduling/quotas.py` and `scheduling/admit.py` try them.
 OF_NO_DEVICE = (Rule.DEPENDENCY, Rule.SINGLETON, Rule.BEGIN_TIME, Rule.BACKOFF)
-OF_THE_JOB = (*OF_NO_DEVICE, Rule.NO_DEVICES, Rule.NEVER_FITS, Rule.DEVICE_QUOTA, Rule.DEVICE_HOURS_QUOTA)
+OF_THE_JOB = (
+    *OF_NO_DEVICE,
+    Rule.NO_DEVICES,
+    Rule.NEVER_FITS,
+    Rule.DEVICE_QUOTA,
+    Rule.DEVICE_HOURS_QUOTA,
+    Rule.ARRAY_LIMIT,
+)
 OF_ANY_DEVICE = (Rule.CONSTRAINTS, Rule.DRAINED, Rule.STALE_READING, Rule.UNWELL, Rule.RESERVED, Rule.RESOURCES)
 OF_AN_IDLE_DEVICE = (Rule.FOREIGN_PROCESS, Rule.PREDICTED_MEMORY)
 OF_A_SHARED_DEVICE = (
@@ -27,6 +34,7 @@ OF_A_SHARED_DEVICE = (
     Rule.UNSAFE_PAIR,
     Rule.SLOWDOWN_BUDGET,
     Rule.PACKING_SAVING,
+    Rule.SLOWDOWN_RISK,
 )
 # Asked last, because it depends on the time.
 OF_A_BOOKED_DEVICE = (Rule.BOOKED,)
@@ -42,6 +50,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.NEVER_FITS: "Could a device ever run it?",
     Rule.DEVICE_QUOTA: "Within the quota of devices?",
     Rule.DEVICE_HOURS_QUOTA: "Within the quota of device-hours?",
+    Rule.ARRAY_LIMIT: "May another task of its array run?",
     Rule.CONSTRAINTS: "Is it what the job asks for?",
     Rule.DRAINED: "Does its host take new jobs?",
     Rule.STALE_READING: "Was the device read lately?",
@@ -56,6 +65,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.UNSAFE_PAIR: "Did these kinds never run out of memory together?",
     Rule.SLOWDOWN_BUDGET: "Is the slowdown within each budget?",
     Rule.PACKING_SAVING: "Does sharing save enough time?",
+    Rule.SLOWDOWN_RISK: "Is the risk small that a job is slowed beyond its budget?",
     Rule.BOOKED: "Is it free of reservations until the job has ended?",
     Rule.POSTPONED: "Is now better than a later start?",
     Rule.WAIT_LIMIT: "Is the queue short enough?",

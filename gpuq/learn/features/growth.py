@@ -242,6 +242,8 @@ def busier(utilization_pct: float, factor: float) -> float:
 
 def bounded(needs: NeedRange, noise: float) -> float:
     """The upper end, where a repeated run may need `noise` times as much. Both are independent, so squared logs add up."""
+    if needs.usual <= 0:  # runs that used nothing
+        return needs.most
     above = math.log(needs.most / needs.usual)
     return needs.usual * math.exp(math.hypot(above, math.log(max(1.0, noise))))
 

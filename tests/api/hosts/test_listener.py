@@ -77,7 +77,9 @@ async def test_every_call_by_every_caller(
     of_alpha(main, redis_server)
     assert set(BODIES) == set(CALLS), "a new call belongs into this table"
     served = {route.resource.canonical for route in main.app.router.routes() if route.resource}
-    assert served == {PREFIX + path for path in CALLS} | {"/join.py", "/invitation", "/package", "/join"}
+    assert served == {PREFIX + path for path in CALLS} | {
+        *("/join.py", "/invitation", "/package", "/join", f"{PREFIX}/channel/{{id}}")
+    }
     got: dict[str, dict[str, tuple[int, Any]]] = {caller: {} for caller in CALLERS}
     for caller in reversed(CALLERS):  # the host itself comes last, and finds all that is its own
         for path in CALLS:

@@ -204,3 +204,7 @@ def test_setting_change_is_hashable_plain_data() -> None:
     assert SettingChange("a", values["a"], 2.0).ratio == 2.0
     assert SettingChange("b", values["b"], 2.0).ratio is None
     assert SettingChange("a", 0.0, 2.0).ratio is None
+
+
+def test_of_runs_that_used_no_memory_the_bound_is_what_the_largest_used() -> None:
+    assert bounded(growth.NeedRange(0.0, 0.0, 0.0), 1.2) == 0.0
