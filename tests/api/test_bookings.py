@@ -55,7 +55,7 @@ async def test_only_operators_reserve_for_others_and_beyond_the_limits(shared: S
 async def test_one_without_time_or_devices_is_refused(shared: Shared) -> None:  # noqa: F811
     give(shared)
     status, said = await shared.post(ANN, BOOKINGS, span(hours=-1))
-    assert (status, said["exit_code"]) == (422, 2)
+    assert (status, said["exit_code"]) == (409, 6)
     status, said = await shared.post(ANN, BOOKINGS, span(gpus=3))
     assert (status, said["exit_code"]) == (409, 7)
 

@@ -99,7 +99,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 class ArraysQuery(msgspec.Struct, frozen=True):
     """Which arrays."""
 
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=1000, description="The ids of arrays.")]
+    ids: Annotated[list[Id], Meta(max_length=1000, description="The ids of arrays.")] = []
 
 
 class QueuePageQuery(msgspec.Struct, frozen=True):

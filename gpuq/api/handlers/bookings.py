@@ -16,7 +16,7 @@ from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import JobId
-from gpuq.errors import BadInput, NotPermitted
+from gpuq.errors import Conflict, NotPermitted
 from gpuq.format import rfc3339, rfc3339_or_none
 
 _DAY_S = 86_400.0
@@ -42,7 +42,8 @@ async def make(request: web.Request) -> web.Response:
             fix="Reserve for yourself, or ask an operator: `operators` under [api] names them.",
         )
     if wanted.until_at <= max(now, wanted.from_at):
-        raise BadInput(
+        # No schema can say this of two fields and the clock.
+        raise Conflict(
             "The reservation would end before it begins.", fix="Name an end behind its start, and ahead of now."
         )
     is_user = caller.role < Role.OPERATOR
