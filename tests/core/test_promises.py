@@ -192,6 +192,8 @@ class Ring(RuleBasedStateMachine):
         assert all(job.id in self.play.state.verdicts for job in waiting), "whoever waits has a reason"
 
     def still_waits(self, job: Job) -> bool:
+        if job.not_before is not None and job.not_before > self.play.now:
+            return True  # it ended just now, and is to start again after a pause
         jobs = self.play.state.jobs
         earlier = (one for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id)
         return any(one in jobs for dependency in job.after for one in dependency.jobs) or (
