@@ -139,14 +139,14 @@ class RedisStream(Stream):
     async def set_waiting(self, ids: Sequence[JobId]) -> None:
         with reaching(self._url):
             async with self._client.pipeline(transaction=True) as pipe:
-                pipe.delete(wire.WAITING)
+                pipe.delete(wire.WAITING, wire.FORMER_WAITING)
                 if ids:
-                    pipe.rpush(wire.WAITING, *ids)
+                    pipe.set(wire.WAITING, ",".join(map(str, ids)))
                 await pipe.execute()
 
     async def waiting(self) -> list[JobId]:
-        raw = await self._ask(cast(Awaitable[list[bytes]], self._client.lrange(wire.WAITING, 0, -1)))
-        return [JobId(int(one)) for one in raw if one.isdigit()]
+        raw = await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.WAITING)))
+        return [JobId(int(one)) for one in (raw or b"").split(b",") if one.isdigit()]
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
         await self._ask(self._client.set(wire.VIEW, view, px=max(1, int(ttl_s * 1000))))

@@ -386,7 +386,7 @@ async def test_a_key_of_another_type_is_unreachable(redis_server, real):
     with redis_server.client() as client:
         client.set(wire.INBOX, "a string of another program")
         client.rpush(wire.acknowledged_key("node"), "x")
-        client.rpush(wire.WAITING, "x", "5")
+        client.set(wire.WAITING, "x,5")
     with pytest.raises(Unreachable, match="WRONGTYPE"):
         await real.read(0.01, 10)
     assert await real.acknowledged("node") is None
