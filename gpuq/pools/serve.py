@@ -42,6 +42,11 @@ _REQUEUED_WITHIN_S = 30.0
 # A pilot ends by itself if this process does not end it for so long.
 _WITHOUT_US_S = 300.0
 _IDLE = "the pilot is idle"
+# Jobs that wait by these rules would not start if there were more devices.
+_NOT_FOR_A_DEVICE = {
+    *("Dependency", "Singleton", "BeginTime", "Backoff", "ArrayLimit", "DeviceQuota", "DeviceHoursQuota"),
+    *("NeverFits", "Postponed", "WaitLimit"),
+}
 _TIDY_EVERY_S = 3600.0
 _PAGE = 1000
 
@@ -99,7 +104,9 @@ class Pools:
             idle = sum(not device["residents"] for device in own) if joined else None
             seen.append(plan.Allocation(pilot.slurm_job, pilot.name, idle))
             if joined:
-                self._end_if_idle(one, pilot, hosts[pilot.name])
+                self._end_if_idle(
+                    one, pilot, hosts[pilot.name], wanted=any(job.devices <= max(1, one.gpus) for job in waiting)
+                )
         decided = plan.plan(one, waiting, seen, self._hours_used(one))
         self.slurm.cancel(decided.cancel)
         for _ in range(decided.request):
@@ -111,10 +118,13 @@ class Pools:
                 log.warning("pool %s: %s %s", one.name, error.message, error.fix)
                 return
 
-    def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any]) -> None:
-        """End a pilot that has had no job for the pool's `idle_s`. Its host is drained first, and looked at again: a job that was
-        just sent there runs."""
-        if host["jobs"]:
+    def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
+        """End a pilot that has had no job for the pool's `idle_s`, while none waited that it could run: its GPUs may have been a
+        dead pilot's, and are its own only when that one's host is forgotten.
+
+        Its host is drained first, and looked at again: a job that was just sent there runs.
+        """
+        if host["jobs"] or wanted:
             self._idle_since.pop(pilot.name, None)
             if host["drained"] == _IDLE:
                 self.client.post(f"/api/v1/hosts/{pilot.name}/resume")
@@ -216,6 +226,8 @@ class Pools:
         page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
         found = []
         for job in page["jobs"]:
+            if job["verdict"] is not None and job["verdict"]["rule"] in _NOT_FOR_A_DEVICE:
+                continue
             forecast = job["forecast"] if job["share"] == "auto" else None
             found.append(plan.Waiting(job["gpus"], forecast["peak_utilization_pct"] if forecast else None))
         return found

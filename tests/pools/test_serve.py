@@ -47,6 +47,7 @@ class FakeApi:
         self.hosts: dict[str, dict[str, Any]] = {}
         self.invited: list[str] = []
         self.waiting = 0
+        self.rule: str | None = None
 
     def get(self, path: str, **_: object) -> Any:
         if path == "/api/v1/hosts":
@@ -58,7 +59,8 @@ class FakeApi:
                 for n in range(host["devices"])
             ]
         assert path == "/api/v1/jobs"
-        return {"jobs": [{"share": "auto", "gpus": 1, "forecast": None}] * self.waiting}
+        verdict = None if self.rule is None else {"rule": self.rule}
+        return {"jobs": [{"share": "auto", "gpus": 1, "forecast": None, "verdict": verdict}] * self.waiting}
 
     def post(self, path: str, body: dict[str, str] | None = None) -> Any:
         *_, name, verb = path.split("/")
@@ -259,3 +261,23 @@ def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Sit
     site.look(after_s=601)
     site.look(after_s=3)
     assert site.slurm.there == {}
+
+
+def test_jobs_that_wait_for_no_device_request_none(site: Site) -> None:
+    site.api.waiting, site.api.rule = 3, "BeginTime"
+    site.look()
+    assert site.slurm.submitted == 0
+    site.api.rule = "NoDevices"
+    site.look()
+    assert site.slurm.submitted == 3
+
+
+def test_a_pilot_does_not_end_while_a_job_waits_that_it_could_run(site: Site) -> None:
+    site.api.waiting = 1
+    site.look()
+    (name,) = site.pilots
+    site.api.join(name)
+    for _ in range(20):
+        site.look()
+    assert site.slurm.there
+    assert site.api.hosts[name]["drained"] is None
