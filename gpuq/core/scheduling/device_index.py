@@ -91,7 +91,8 @@ class DeviceIndex:
         booked: dict[DeviceId, tuple[Booking, ...]] = {}
         for booking in sorted(bookings, key=lambda one: (one.from_at, one.id)):
             for device in booking.devices if booking.until_at > now else ():
-                booked[device] = (*booked.get(device, ()), booking)
+                if device in self._order:  # its host may have been forgotten
+                    booked[device] = (*booked.get(device, ()), booking)
         if booked != self.booked:
             different = {d for d in {*booked, *self.booked} if booked.get(d) != self.booked.get(d)}
             self.booked = booked

@@ -19,6 +19,7 @@ from gpuq.errors import BadSettings, Conflict, Unreachable
 from gpuq.home import Home
 from gpuq.settings import load
 from tests.support.redis import ThrowawayRedis
+from tests.support.site import wait_for
 
 
 def mode(path: Path) -> int:
@@ -110,8 +111,9 @@ def test_a_file_cut_off_by_a_crash_still_loads(redis_server):
     with redis_server.client() as client:
         client.set("whole", "1")
         client.set("cut", "x" * 1000)
-    redis_server.kill()
     file = redis_server.home.redis_data / "appendonly.aof"
+    wait_for(lambda: file.stat().st_size > 1000, 10)  # a write waits for the synchronisation before it
+    redis_server.kill()
     os.truncate(file, file.stat().st_size - 500)
     redis_server.start()
     with redis_server.client() as client:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.scheduling.cache import PassCache
@@ -282,6 +282,7 @@ def compared(world: World, policy: str, passes: int, journal: Journal | None = N
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1_000_000))
+@example(seed=1397)  # a host is forgotten of which a device is booked, while a job waits for several devices
 def test_a_cache_of_any_age_decides_the_same_as_none(policy: str, seed: int) -> None:
     compared(World(seed), policy, passes=20)
 
