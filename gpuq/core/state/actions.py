@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.booking import BookingId
-from gpuq.core.state.job import JobId
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.retry import RetryRule
 from gpuq.core.state.verdict import Verdict
@@ -18,11 +19,13 @@ from gpuq.core.state.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start an attempt on all its devices. `verdict` is what admitted it; `others` are the further attempts of its gang."""
+    """Start an attempt on all its devices. `verdict` is what admitted it; `others` are the further attempts of its gang. Those in
+    `pauses` stand still while it runs."""
 
     attempt: Attempt
     verdict: Verdict
     others: tuple[Attempt, ...] = ()
+    pauses: tuple[AttemptId, ...] = ()
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -60,6 +63,39 @@ class OpenToPartners:
 
     attempt: AttemptId
     promised: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revise:
+    """Replace the forecast of an attempt that runs, and with it whether others may join it and the bytes promised on each of its
+    devices: more is known of it than at its launch, or less than was thought."""
+
+    attempt: AttemptId
+    forecast: Forecast
+    shares: bool
+    promised: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let an attempt stand still, its memory kept, so that another runs at full speed."""
+
+    attempt: AttemptId
+    paused_for: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a paused attempt go on."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveUnpaused:
+    """Pause no job of this kind any more: one failed soon after a pause."""
+
+    kind: KindId
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +171,10 @@ Action = (
     | Stop
     | WarnIdle
     | OpenToPartners
+    | Revise
+    | Pause
+    | Resume
+    | LeaveUnpaused
     | Revoke
     | Requeue
     | EndWait

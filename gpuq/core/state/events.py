@@ -12,6 +12,7 @@ from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Account, Quota
 
@@ -44,6 +45,15 @@ class ReleaseRequested:
     """An authorised user released a held job."""
 
     job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdited:
+    """An authorised user changed what a job asks for. Without effect where the job cannot be changed so any more."""
+
+    job: JobId
+    edit: JobEdit
     by: str
 
 
@@ -110,7 +120,10 @@ class ResidentNumbers:
     This is the one declaration of these numbers. A field that is added here and filled in `gpuq_workers.measuring.sample`
     reaches the dispatcher, the live view in Redis and the HTTP API without a change anywhere else.
     `blink`, `not_counted`, `step_processes` and `energy_joules` are as in `Measurement`; `rate` is in steps per second. `idle_s`:
-    for how long it has used none of its devices, None where its use is not known.
+    for how long it has used none of its devices, None where its use is not known. `slowed_s`: seconds lost to partners so
+    far, `paused_s` those for which it stood still; None where that is not known. The peaks are those so far, that of memory None
+    where only a bound is known; `level_s`: for how long its memory has not grown, None while that is too short to go by.
+    `not_pausable`: why it could not be paused, once that was tried.
     """
 
     memory_bytes: int | None = None
@@ -122,6 +135,13 @@ class ResidentNumbers:
     step_processes: int | None = None
     energy_joules: float | None = None
     idle_s: float | None = None
+    slowed_s: float | None = None
+    paused_s: float | None = None
+    peak_memory_bytes: int | None = None
+    peak_utilization_pct: float | None = None
+    utilization_is_bound: bool = False
+    level_s: float | None = None
+    not_pausable: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +221,7 @@ Event = (
     | CancelRequested
     | HoldRequested
     | ReleaseRequested
+    | JobEdited
     | HostDrained
     | HostResumed
     | HostForgotten

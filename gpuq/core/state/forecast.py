@@ -88,6 +88,8 @@ class Forecast:
     upper_slowdown: float | None = None
     duration_p50_s: float | None = None
     duration_p90_s: float | None = None
+    duration_runs: int = 0
+    """How many whole runs of the same work the durations rest on; 0 where they come from other work."""
     evidence: str = "none"
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gpuq.core.state.apply import apply
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_hours, choose_devices
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import BookingCancelled, BookingMade
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from tests.support.nouns import a_device
 
 DEVICES = [

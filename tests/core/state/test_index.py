@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from gpuq.core.state.actions import SetPendingReason
+from gpuq.core.state.apply import apply
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.state.index import Index, latest_since, scheduling_class
 from gpuq.core.state.job import Job, JobId
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.validate import rebuilt
 from gpuq.core.state.verdict import Rule, Verdict
 from tests.support.nouns import a_device, a_job, a_report, a_resident, a_start, an_exit

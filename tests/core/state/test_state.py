@@ -1,185 +1,35 @@
-"""What each event and action does to the state."""
+"""What the state tells of its attempts and devices."""
 
 from __future__ import annotations
 
-import copy
+from dataclasses import fields
 
-import pytest
-
-from gpuq.core.state.actions import Stop
-from gpuq.core.state.attempt import AttemptId, Ending, StopReason
-from gpuq.core.state.events import CancelRequested, Event, HoldRequested, ReleaseRequested, Submitted, Woke
-from gpuq.core.state.job import JobId, JobState
-from gpuq.core.state.state import State, apply
-from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
-from tests.support.playbook import Playbook
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.events import Submitted
+from gpuq.core.state.job import JobId
+from gpuq.core.state.state import State
+from tests.support.nouns import a_device, a_job, a_report, a_start
+from tests.support.playbook import Playbook, one_running
 
 
-def one_running() -> Playbook:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
-    return play.happen(a_start(1))
+def test_a_state_built_from_the_fields_of_another_has_the_same_residents() -> None:
+    state = one_running().state
+    again = State(**{one.name: getattr(state, one.name) for one in fields(state) if one.init})
+    assert again == state
+    assert [attempt.id for attempt in again.residents_of(DeviceId("gpu0"))] == [AttemptId(JobId(1), 1)]
 
 
-def test_a_job_runs_and_completes() -> None:
-    play = one_running()
-    assert play.job_state(1) is JobState.RUNNING
-
-    play.happen(an_exit(1))
-    assert play.job_state(1) is JobState.COMPLETED
-    assert not play.state.attempts
-
-    play.settle()
-    assert play.job_state(1) is None, "it is archived once nothing more is to be done for it"
+def test_what_a_device_has_promised_counts_all_residents_but_one() -> None:
+    state = one_running().state
+    (attempt,) = state.residents_of(DeviceId("gpu0"))
+    assert state.promised_on(DeviceId("gpu0")) == attempt.promised[0] > 0
+    assert state.promised_on(DeviceId("gpu0"), but=attempt.id) == 0
 
 
-@pytest.mark.parametrize(
-    ("ending", "code", "state"),
-    [
-        (Ending.EXITED, 0, JobState.COMPLETED),
-        (Ending.EXITED, 3, JobState.FAILED),
-        (Ending.EXITED, 139, JobState.FAILED),
-        (Ending.KILLED, 137, JobState.FAILED),
-        (Ending.DRIVER_ERROR, 1, JobState.FAILED),
-        (Ending.TIMED_OUT, 143, JobState.TIMEOUT),
-        (Ending.OUT_OF_MEMORY, 1, JobState.OUT_OF_MEMORY),
-        (Ending.HOST_OUT_OF_MEMORY, 137, JobState.OUT_OF_MEMORY),
-        (Ending.DEVICE_FAILED, 1, JobState.NODE_FAIL),
-        (Ending.LOST, None, JobState.NODE_FAIL),
-        (Ending.NEVER_STARTED, None, JobState.NODE_FAIL),
-    ],
-)
-def test_how_an_attempt_ended_says_how_the_job_ended(ending: Ending, code: int | None, state: JobState) -> None:
-    play = one_running().happen(an_exit(1, ending, code))
-
-    assert play.job_state(1) is state
-
-
-def test_the_same_event_twice_changes_nothing() -> None:
-    play = one_running()
-    for event in (Submitted(a_job(1)), a_start(1)):
-        before = copy.deepcopy(play.state)
-        assert not apply(play.state, event, play.now + 1)
-        assert play.state == before
-
-    assert apply(play.state, an_exit(1), play.now)
-    assert not apply(play.state, an_exit(1), play.now)
-
-
-def test_an_exit_can_overtake_its_start() -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
-
-    play.happen(an_exit(1), a_start(1))
-
-    assert play.job_state(1) is JobState.COMPLETED
-
-
-def test_an_attempt_that_never_started_puts_its_job_back() -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
-
-    play.happen(an_exit(1, Ending.NEVER_STARTED, None))
-    assert play.job_state(1) is JobState.PENDING
-
-    play.settle()
-    assert play.state.jobs[JobId(1)].attempt == 2
-    assert not apply(play.state, a_start(1, attempt=1), play.now), "the first attempt is history"
-
-
-def test_cancelling_a_waiting_job_ends_it_at_once() -> None:
-    play = Playbook().happen(Submitted(a_job(1)), CancelRequested(JobId(1), "ada"))
-
-    assert play.job_state(1) is JobState.CANCELLED
-
-
-def test_cancelling_a_running_job_stops_its_attempt_first() -> None:
-    play = one_running().happen(CancelRequested(JobId(1), "ada"))
-    assert play.job_state(1) is JobState.RUNNING
-
-    assert play.decide() == [Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED)]
-    assert play.job_state(1) is JobState.COMPLETING
-
-    play.happen(an_exit(1, Ending.STOPPED, 143))
-    assert play.job_state(1) is JobState.CANCELLED
-
-
-def test_a_job_that_finished_before_its_cancel_took_effect_has_completed() -> None:
-    play = one_running().happen(CancelRequested(JobId(1), "ada")).settle()
-
-    assert play.happen(an_exit(1)).job_state(1) is JobState.COMPLETED
-
-
-def test_a_held_job_waits_until_released() -> None:
-    play = Playbook().happen(Submitted(a_job(1)), HoldRequested(JobId(1), "ada"), a_report(a_device())).settle()
-    assert play.job_state(1) is JobState.HELD
-
-    play.happen(ReleaseRequested(JobId(1), "ada")).settle()
-    assert play.job_state(1) is JobState.STARTING
-
-
-def test_a_running_job_cannot_be_held() -> None:
-    play = one_running()
-
-    assert not apply(play.state, HoldRequested(JobId(1), "ada"), play.now)
-
-
-@pytest.mark.parametrize("ending", [Ending.OUT_OF_MEMORY, Ending.HOST_OUT_OF_MEMORY])
-def test_out_of_memory_beside_a_partner_runs_again_alone(ending: Ending) -> None:
-    play = Playbook().forecast("kind", a_forecast(30, 2))
-    play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
-    play.happen(a_start(1), a_start(2)).happen(an_exit(2, ending, 1)).settle()
-
-    job = play.state.jobs[JobId(2)]
-    assert (job.state, job.alone) == (JobState.PENDING, True)
-
-    play.happen(an_exit(1)).settle().happen(a_start(2, 2), an_exit(2, ending, 1, attempt=2)).settle()
-    assert play.job_state(2) is None, "alone it has had its chance: the end is for good"
-
-
-def test_out_of_memory_with_no_partner_is_the_jobs_own_doing() -> None:
-    assert one_running().happen(an_exit(1, Ending.OUT_OF_MEMORY, 1)).settle().job_state(1) is None
-
-
-@pytest.mark.parametrize("ending", [Ending.LOST, Ending.DEVICE_FAILED])
-def test_a_lost_host_or_device_ends_a_job_unless_its_submitter_wanted_it_again(ending: Ending) -> None:
-    assert one_running().happen(an_exit(1, ending, None)).settle().job_state(1) is None
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, requeue_on_node_fail=True))).settle()
-
-    play.happen(a_start(1), an_exit(1, ending, None)).settle()
-
-    assert play.state.jobs[JobId(1)].attempt == 2
-
-
-def test_a_kill_and_a_driver_that_will_not_serve_it_are_for_good() -> None:
-    """Nothing says that a second time would go better: who wants one submits again."""
-    for ending in (Ending.KILLED, Ending.DRIVER_ERROR):
-        play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, requeue_on_node_fail=True))).settle()
-        assert play.happen(a_start(1), an_exit(1, ending, 137)).settle().job_state(1) is None
-
-
-def test_an_attempt_its_host_never_mentions_is_voided_and_a_mention_takes_that_back() -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
-    play.happen(a_report(a_device()), after=30).decide()
-    attempt = AttemptId(JobId(1), 1)
-    assert play.state.attempts[attempt].revoking
-
-    play.happen(a_report(a_device(), residents=(a_resident(1),)))
-    assert not play.state.attempts[attempt].revoking
-
-
-@pytest.mark.parametrize("sign", [a_start(1), a_report(a_device(), residents=(a_resident(1),))])
-def test_an_attempt_that_a_silent_host_reported_is_not_revoked(sign: Event) -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle().happen(sign)
-
-    assert play.happen(Woke(), after=3600).decide() == []
-
-
-def test_a_report_without_a_device_takes_its_reading_away() -> None:
-    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")))
-
-    play.happen(a_report(a_device("gpu0")))
-
-    assert set(play.state.readings) == {"gpu0"}
-    assert set(play.state.devices) == {"gpu0", "gpu1"}
-
-
-def test_the_empty_state_is_sound() -> None:
-    assert State() == State()
+def test_the_live_attempts_of_a_job_are_those_of_its_last_start() -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1)))
+    assert play.state.attempts_of(play.state.jobs[JobId(1)]) == []
+    job = play.settle().happen(a_start(1)).state.jobs[JobId(1)]
+    assert [attempt.id for attempt in play.state.attempts_of(job)] == [AttemptId(JobId(1), 1)]
+    assert play.state.next_attempt(job) == 2

@@ -1,16 +1,19 @@
-"""A host that is forgotten leaves nothing in the state, and a host with attempts is not."""
+"""What the reports of hosts change, and what is left of one that is forgotten."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuq.core.state.actions import Reserve
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostDrained, HostForgotten, Submitted
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.reservation import Reservation, ReservationReason
-from gpuq.core.state.state import State, apply
-from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
-from tests.support.playbook import Playbook
+from gpuq.core.state.state import State
+from tests.support.nouns import GIB, a_device, a_job, a_report, a_start, an_exit
+from tests.support.playbook import Playbook, one_running
 
 A, B = HostId("a"), HostId("b")
 OF_A, OF_B = a_device("gpu-a", host="a"), a_device("gpu-b", host="b")
@@ -51,3 +54,24 @@ def test_a_host_that_reports_again_is_there_again() -> None:
     play = Playbook().happen(a_report(OF_A, host="a"), HostForgotten(A, "ann"), a_report(OF_A, host="a"))
     play.happen(Submitted(a_job(1))).settle()
     assert play.state.jobs[JobId(1)].state is JobState.STARTING
+
+
+def test_a_report_without_a_device_takes_its_reading_away() -> None:
+    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")))
+
+    play.happen(a_report(a_device("gpu0")))
+
+    assert set(play.state.readings) == {"gpu0"}
+    assert set(play.state.devices) == {"gpu0", "gpu1"}
+
+
+def test_a_device_is_no_smaller_than_what_its_residents_were_promised_while_they_run() -> None:
+    play = one_running()
+    (attempt,) = play.state.attempts.values()
+    (device,) = attempt.devices
+    small = replace(play.state.devices[device], total_memory=GIB)
+    play.happen(a_report(small))
+    assert play.state.devices[device].total_memory == play.state.promised_on(device) == attempt.promised[0] > GIB
+
+    play.happen(an_exit(1), a_report(small))
+    assert play.state.devices[device].total_memory == GIB

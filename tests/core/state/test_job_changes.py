@@ -1,0 +1,48 @@
+"""What becomes of jobs that are cancelled or held."""
+
+from __future__ import annotations
+
+from gpuq.core.state.actions import Stop
+from gpuq.core.state.apply import apply
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
+from gpuq.core.state.job import JobId, JobState
+from tests.support.nouns import a_device, a_job, a_report, an_exit
+from tests.support.playbook import Playbook, one_running
+
+
+def test_cancelling_a_waiting_job_ends_it_at_once() -> None:
+    play = Playbook().happen(Submitted(a_job(1)), CancelRequested(JobId(1), "ada"))
+
+    assert play.job_state(1) is JobState.CANCELLED
+
+
+def test_cancelling_a_running_job_stops_its_attempt_first() -> None:
+    play = one_running().happen(CancelRequested(JobId(1), "ada"))
+    assert play.job_state(1) is JobState.RUNNING
+
+    assert play.decide() == [Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED)]
+    assert play.job_state(1) is JobState.COMPLETING
+
+    play.happen(an_exit(1, Ending.STOPPED, 143))
+    assert play.job_state(1) is JobState.CANCELLED
+
+
+def test_a_job_that_finished_before_its_cancel_took_effect_has_completed() -> None:
+    play = one_running().happen(CancelRequested(JobId(1), "ada")).settle()
+
+    assert play.happen(an_exit(1)).job_state(1) is JobState.COMPLETED
+
+
+def test_a_held_job_waits_until_released() -> None:
+    play = Playbook().happen(Submitted(a_job(1)), HoldRequested(JobId(1), "ada"), a_report(a_device())).settle()
+    assert play.job_state(1) is JobState.HELD
+
+    play.happen(ReleaseRequested(JobId(1), "ada")).settle()
+    assert play.job_state(1) is JobState.STARTING
+
+
+def test_a_running_job_cannot_be_held() -> None:
+    play = one_running()
+
+    assert not apply(play.state, HoldRequested(JobId(1), "ada"), play.now)
