@@ -15,10 +15,9 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from gpuq.lab.public import folder
-from gpuq.split.predict import best_share, interval, leaf_shares, log_loss
+from gpuq.split.predict import log_loss, model_shares
 
 COUNTS = ("comp", "rational", "mem", "localmem", "coalesced", "atomic", "transfer", "wgsize", "src_chars")
-COVERAGE = 0.9
 TREES = 200
 
 
@@ -56,11 +55,11 @@ def evaluate(rows, kind):
         right[test] = classes.predict(features[test]) == mapping[test]
         points = ExtraTreesRegressor(TREES, random_state=0).fit(features[training], shares[training])
         error[test] = 100 * np.abs(points.predict(features[test]) - shares[test])
-        samples = leaf_shares(features[training], shares[training], features[test], trees=TREES, least=3)
-        for row, some in zip(test, samples, strict=True):
-            by_mean[row] = log_loss(some.mean(), shares[row : row + 1])[0]
-            by_loss[row] = log_loss(best_share(some), shares[row : row + 1])[0]
-            low, high = interval(some, COVERAGE)
+        found = model_shares(features[training], shares[training], programs[training], features[test])
+        for row, one in zip(test, found, strict=True):
+            mean, (low, high) = np.average(one.samples, weights=one.weights), one.interval
+            by_mean[row] = log_loss(mean, shares[row : row + 1])[0]
+            by_loss[row] = log_loss(one.best()[0], shares[row : row + 1])[0]
             inside[row], width[row] = low <= shares[row] <= high, 100 * (high - low)
     return {
         "accuracy": f"{right.mean():.3f}",

@@ -6,7 +6,6 @@ that ran on the same devices. Shares of other devices are not used: in public da
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,11 +56,15 @@ def predict(
     except Failure:
         pass
     others = history.all(devices)
-    if len({one.program for one in others}) >= _LEAST_PROGRAMS:
+    programs = [one.program for one in others]
+    if len(set(programs)) >= _LEAST_PROGRAMS:
         features = np.log1p(np.array([one.features for one in others]))
         shares = np.array([one.share() for one in others])
-        samples = leaf_shares(features, shares, np.log1p(np.array([entry.features])))[0]
-        return _prediction(best_share(samples), samples, f"a model of {len(others)} other launches on these devices")
+        (found,) = model_shares(features, shares, programs, np.log1p(np.array([entry.features])))
+        share, over_best = found.best()
+        return SharePrediction(
+            share, found.interval, over_best, f"a model of {len(others)} other launches on these devices"
+        )
     return _prediction(0.5, np.array([0.0, 0.5, 1.0]), "none")
 
 
@@ -79,27 +82,74 @@ def log_loss(share: float, best: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(share / clipped, (1 - share) / (1 - clipped))), dtype=float)
 
 
-def best_share(samples: Floats) -> float:
+def best_share(samples: Floats, weights: Floats | None = None) -> float:
     """The share with the least expected log time, over samples of where the best one may be."""
     grid = np.linspace(0, 1, 101)
-    return float(grid[int(np.argmin([log_loss(one, samples).mean() for one in grid]))])
+    losses = [np.average(log_loss(one, samples), weights=weights) for one in grid]
+    return float(grid[int(np.argmin(losses))])
 
 
-def leaf_shares(
-    features: Floats, shares: Floats, asked: Floats, *, trees: int = 300, least: int = 3, seed: int = 0
-) -> list[Floats]:
-    """For each row asked, the training shares in the leaves that extra-trees bring it to: samples of its share."""
+@dataclass(frozen=True, slots=True)
+class ModelShares:
+    """Where the best share of an unseen launch may be: samples with weights that add up to 1, and the 90% interval."""
+
+    samples: Floats
+    weights: Floats
+    interval: tuple[float, float]
+
+    def best(self) -> tuple[float, float]:
+        """(the share with the least expected log time, the expected time there relative to the ideal)."""
+        share = best_share(self.samples, self.weights)
+        return share, float(np.exp(np.average(log_loss(share, self.samples), weights=self.weights)))
+
+
+def model_shares(
+    features: Floats, shares: Floats, programs: Sequence[str], asked: Floats, *, trees: int = 100, seed: int = 0
+) -> list[ModelShares]:
+    """For each row asked, a launch of a program that is none of `programs`, where its best share may be.
+
+    Extra-trees predict the logit of the share. Half of the weight has the training rows in the leaves of the row asked: they show
+    what similar launches took. They do not show how wrong trees are about a program that they never saw, so the other half has
+    the residuals of training rows whose whole program was left out, added to the prediction; the interval comes from these alone.
+    A program with n rows weighs as sqrt(n) rows there, lest one program with a hundred launches is all that counts.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    logits = _logit(shares)
+    groups, counts = np.unique(programs, return_inverse=True, return_counts=True)[1:]
+    held_out = np.zeros(len(shares))
+    for training, left in GroupKFold(min(5, len(counts))).split(features, logits, groups):
+        held_out[left] = _trees(trees, seed).fit(features[training], logits[training]).predict(features[left])
+    forest = _trees(trees, seed).fit(features, logits)
+    known, predicted = forest.apply(features), forest.predict(asked)
+    by_program = counts[groups].astype(np.float64) ** -0.5
+    residuals: Floats = by_program / by_program.sum()
+    found = []
+    for row, logit in zip(forest.apply(asked), predicted, strict=True):
+        with_row = known == row
+        in_leaves = (with_row / with_row.sum(axis=0)).mean(axis=1)
+        shifted = 1 / (1 + np.exp(held_out - logits - logit))
+        samples, weights = np.concatenate([shares, shifted]), np.concatenate([in_leaves, residuals]) / 2
+        found.append(ModelShares(samples, weights, weighted_interval(shifted, residuals, 0.9)))
+    return found
+
+
+def _trees(trees: int, seed: int) -> Any:
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest: Any = ExtraTreesRegressor(trees, min_samples_leaf=least, max_features=0.5, random_state=seed, n_jobs=1)
-    forest.fit(features, shares)
-    known, wanted = forest.apply(features), forest.apply(asked)
-    return [np.concatenate([shares[known[:, tree] == row[tree]] for tree in range(trees)]) for row in wanted]
+    return ExtraTreesRegressor(trees, max_features=0.5, random_state=seed, n_jobs=1)
 
 
-def interval(samples: Floats, coverage: float) -> tuple[float, float]:
-    """The middle of the samples that holds `coverage` of them."""
-    if not 0 < coverage < 1 or not math.isfinite(coverage):
+def _logit(shares: Floats) -> Floats:
+    clipped = np.clip(shares, 1e-3, 1 - 1e-3)
+    return np.asarray(np.log(clipped / (1 - clipped)), dtype=float)
+
+
+def weighted_interval(samples: Floats, weights: Floats, coverage: float) -> tuple[float, float]:
+    """The middle of the samples that holds `coverage` of their weight."""
+    if not 0 < coverage < 1:
         raise ValueError(f"coverage {coverage} is not between 0 and 1")
-    low, high = np.quantile(samples, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return float(low), float(high)
+    order = np.argsort(samples)
+    below = np.cumsum(weights[order]) / weights.sum()
+    low, high = np.searchsorted(below, [(1 - coverage) / 2, (1 + coverage) / 2])
+    return float(samples[order[low]]), float(samples[order[min(high, len(samples) - 1)]])

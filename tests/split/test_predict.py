@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpuq.split.predict import best_share, interval, leaf_shares, log_loss
+from gpuq.split.predict import best_share, log_loss, model_shares, weighted_interval
 
 
 def test_the_loss_is_the_log_of_time_over_ideal():
@@ -16,15 +16,50 @@ def test_the_share_with_the_least_expected_loss_is_no_worse_than_the_mean():
     assert log_loss(chosen, samples).mean() < log_loss(samples.mean(), samples).mean()
 
 
-def test_trees_find_a_share_that_depends_on_a_feature():
-    features = np.array([[float(number % 2), float(number)] for number in range(60)])
-    shares = np.where(features[:, 0] > 0, 0.9, 0.2)
-    low, high = leaf_shares(features, shares, np.array([[0.0, 30.5], [1.0, 30.5]]), trees=50)
-    assert low.mean() < 0.4
-    assert high.mean() > 0.7
+def launches(programs=30, each=4):
+    """Launches of programs whose share depends on the first feature, and on nothing else but the program's own offset."""
+    random = np.random.default_rng(1)
+    names = [f"program {number}" for number in range(programs) for _ in range(each)]
+    features = np.repeat(random.uniform(0, 1, (programs, 3)), each, axis=0) + random.normal(
+        0, 0.01, (programs * each, 3)
+    )
+    logits = 6 * features[:, 0] - 3 + np.repeat(random.normal(0, 1, programs), each)
+    return features, 1 / (1 + np.exp(-logits)), names
 
 
-def test_an_interval_holds_its_part_of_the_samples():
-    assert interval(np.arange(101) / 100, 0.9) == pytest.approx((0.05, 0.95))
+def test_the_model_finds_a_share_that_depends_on_a_feature():
+    low, high = model_shares(*launches(), np.array([[0.05, 0.5, 0.5], [0.95, 0.5, 0.5]]), trees=50)
+    assert low.best()[0] < 0.4
+    assert high.best()[0] > 0.6
+    assert low.weights.sum() == pytest.approx(1)
+    assert high.best()[1] >= 1
+
+
+def test_the_interval_of_the_model_covers_programs_that_it_never_saw():
+    features, shares, names = launches(programs=80)
+    known = [number for number, name in enumerate(names) if int(name.split()[1]) < 40]
+    unseen = [number for number in range(len(names)) if number not in known]
+    found = model_shares(
+        features[known], shares[known], [names[number] for number in known], features[unseen], trees=30
+    )
+    covered = [one.interval[0] <= shares[number] <= one.interval[1] for one, number in zip(found, unseen, strict=True)]
+    # The offsets of 40 programs: 90% of them give or take the error of a share of 40, twice.
+    assert np.mean(covered) >= 0.8
+
+
+def test_one_program_with_many_launches_is_not_all_that_counts():
+    features, shares, names = launches(programs=20, each=2)
+    many = 400
+    features = np.concatenate([features, np.full((many, 3), 0.5)])
+    shares, names = np.concatenate([shares, np.full(many, 0.999)]), [*names, *["one"] * many]
+    (found,) = model_shares(features, shares, names, np.array([[0.05, 0.2, 0.2]]), trees=30)
+    assert found.interval[1] - found.interval[0] > 0.05
+
+
+def test_an_interval_holds_its_part_of_the_weight():
+    samples = np.arange(101) / 100
+    assert weighted_interval(samples, np.ones(101), 0.9) == pytest.approx((0.05, 0.95))
+    low, high = weighted_interval(samples, np.where(samples < 0.5, 1.0, 3.0), 0.5)
+    assert (low, high) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.83, abs=0.02))
     with pytest.raises(ValueError, match="coverage"):
-        interval(np.arange(3.0), 1.0)
+        weighted_interval(np.arange(3.0), np.ones(3), 1.0)
