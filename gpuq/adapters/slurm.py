@@ -5,10 +5,12 @@ Blocks. No shell sees a word of this; a batch script goes to `sbatch` on its sta
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gpuq.errors import BadInput, Unreachable
@@ -69,13 +71,34 @@ _ENDED = {
 }  # fmt: skip
 
 
+def ended(job: int) -> str:
+    """How this job ended, in Slurm's words; Slurm forgets that after a while. Raises Unreachable and BadInput."""
+    said = dict(word.partition("=")[::2] for word in _run(["scontrol", "--oneliner", "show", "job", str(job)]).split())
+    words = [said.get("JobState", ""), said.get("Reason", ""), f"exit code {said.get('ExitCode', '')}"]
+    return ", ".join([*words, *([f"on {node}"] if (node := said.get("NodeList")) and node != "(null)" else [])])
+
+
+def ends_at(job: int) -> float | None:
+    """When Slurm will end this running job (Unix seconds); None where it sets no limit. Raises Unreachable and BadInput."""
+    said = _run(["squeue", "--noheader", f"--jobs={job}", "--format=%e"], times="%s").strip()
+    return float(said) if said.isdecimal() else None
+
+
 def cancel(ids: Collection[int]) -> None:
     """End these jobs; those that have ended are left alone. Raises Unreachable."""
     if ids:
         _run(["scancel", "--quiet", *map(str, sorted(ids))])
 
 
-def _run(command: list[str], standard_input: str | None = None) -> str:
+def take_back(ids: Collection[int]) -> None:
+    """End those of these jobs that wait; one that Slurm has started meanwhile runs on. Raises Unreachable."""
+    if ids:
+        with suppress(BadInput):  # with --state, scancel fails for a job that has ended
+            _run(["scancel", "--quiet", "--state=PENDING", *map(str, sorted(ids))])
+
+
+def _run(command: list[str], standard_input: str | None = None, times: str = "standard") -> str:
+    """The standard output. `times`: how squeue writes times, as for strftime."""
     try:
         done = subprocess.run(
             command,
@@ -83,6 +106,7 @@ def _run(command: list[str], standard_input: str | None = None) -> str:
             stdin=subprocess.DEVNULL if standard_input is None else None,
             capture_output=True,
             text=True,
+            env={**os.environ, "SLURM_TIME_FORMAT": times},
             timeout=_ANSWER_WITHIN_S,
             check=False,
         )

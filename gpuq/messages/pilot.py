@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import msgspec
 
+NOTICE_S = 60
+"""Slurm signals a pilot so long before the end of its time: jobs can save their work, and no more start there."""
 
-class Pilot(msgspec.Struct, frozen=True):
-    """`pilot.json`: a Slurm job that is to become a host of this gpuq.
 
-    In Unix seconds, `invited_at` is the time of its newest invitation, `joined_at` that when it was first seen to report.
+class Pilot(msgspec.Struct, frozen=True, kw_only=True):
+    """`pilot.json`: a Slurm job of a pool that is to become the host `name` of this gpuq, with so many GPUs.
+
+    In Unix seconds, `requested_at` is when it was submitted, `invited_at` the time of its newest invitation, `joined_at` when it
+    was first seen to report, `idle_since` since when it has had no job, and `gone_since` since when Slurm has no such job.
+    `ended_by_us`: it was cancelled, since no job needs it. `slurm_says`: why it waited at the last look at Slurm, in Slurm's
+    word.
     """
 
     name: str
     pool: str
     slurm_job: int
+    gpus: int
+    requested_at: float
     invited_at: float
     joined_at: float | None = None
+    idle_since: float | None = None
+    gone_since: float | None = None
+    ended_by_us: bool = False
+    slurm_says: str | None = None
+
+
+class PilotProblem(msgspec.Struct, frozen=True):
+    """`NAME.problem`: why a pool got no pilot, last of all, with the fix. `at` in Unix seconds."""
+
+    at: float
+    problem: str
+    fix: str
 
 
 class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """`order.json`: as which host it joins, and when it ends. `secret` works once; the file is its owner's only."""
+    """`order.json`: as which host it joins, and when it ends. `secret` works once; the file is its owner's only. `version` is
+    that of the gpuq that wrote it, `at` when (Unix seconds)."""
 
     main: str
     fingerprint: str
@@ -27,3 +48,5 @@ class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     idle_s: float
     gpus: int
+    version: str
+    at: float

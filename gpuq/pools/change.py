@@ -41,13 +41,12 @@ def add(home: Home, new: Pool) -> int:
     """Check with Slurm that such a pilot may be requested, add the pool, and start gpuq if it does not run. Raises GpuqError."""
     slurm.check()
     # A folder that exists on this host, because Slurm may look; nothing is submitted.
-    slurm.test(script(Path("/")), options(new, Path("/tmp")))  # noqa: S108
+    slurm.test(script(Path("/")), options(new, new.gpus, Path("/tmp")))  # noqa: S108
     home.create()
     _let_hosts_join(home)
     pool.add(home, new)
-    print(
-        f"Pool {new.name}: up to {new.most} Slurm job{'s' * (new.most > 1)} with {new.gpus} GPU{'s' * (new.gpus != 1)} each."
-    )
+    jobs, gpus = f"{new.most} Slurm job{'s' * (new.most > 1)}", f"{new.gpus} GPU{'s' * (new.gpus != 1)}"
+    print(f"Pool {new.name}: up to {jobs} with up to {gpus} each.")
     return 0 if is_held(home.run / "up.lock") else up.run(["-d"])
 
 

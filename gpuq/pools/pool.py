@@ -5,7 +5,7 @@ A pilot is a Slurm job that runs the worker service of a host on the GPUs of its
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,15 +19,17 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
     gpus: Annotated[int, Meta(ge=0, le=64)] = 1
-    """Of each pilot. 0: it has no GPU and offers its cores."""
+    """A pilot has as many as the waiting jobs need, and at most these. 0: it has no GPU and offers its cores."""
     most: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Pilots at once, waiting and running."""
-    time_limit_s: Annotated[float, Meta(ge=60)] = 4 * 3600.0
+    time_limit_s: Annotated[float, Meta(ge=300)] = 4 * 3600.0
     """Of each pilot. Slurm ends it then."""
     idle_s: Annotated[float, Meta(ge=1)] = 600.0
     """A pilot without a job for so long ends."""
     most_hours: Annotated[float, Meta(gt=0)] | None = None
     """GPU-hours (without GPUs: hours) that all its pilots together may take; None: no limit."""
+    scaling: Literal["eager", "steady"] = "steady"
+    """How many pilots are requested: see `gpuq.policies.pilots`."""
     sbatch: tuple[str, ...] = ()
     """Further options of sbatch, as `--partition=gpu`."""
 

@@ -7,10 +7,8 @@ import sys
 from math import ceil
 from pathlib import Path
 
+from gpuq.messages.pilot import NOTICE_S
 from gpuq.pools.pool import Pool
-
-# Slurm signals the pilot so long before the end of its time, so that jobs can save their work.
-NOTICE_S = 60
 
 
 def script(folder: Path) -> str:
@@ -19,8 +17,8 @@ def script(folder: Path) -> str:
     return f"#!/bin/sh\nexec {command}\n"
 
 
-def options(pool: Pool, folder: Path) -> list[str]:
-    """The options of sbatch. The pool's own come last and override these."""
+def options(pool: Pool, gpus: int, folder: Path) -> list[str]:
+    """The options of sbatch for a pilot with so many GPUs. The pool's own come last and override these."""
     wanted = [
         f"--job-name=gpuq-{pool.name}",
         f"--output={folder / 'slurm.out'}",
@@ -33,6 +31,6 @@ def options(pool: Pool, folder: Path) -> list[str]:
         # Jobs bring the environment that they were submitted with.
         "--export=HOME,USER,PATH,LANG",
     ]
-    if pool.gpus:
-        wanted.append(f"--gres=gpu:{pool.gpus}")
+    if gpus:
+        wanted.append(f"--gres=gpu:{gpus}")
     return [*wanted, *pool.sbatch]

@@ -1,32 +1,39 @@
 """`python -m gpuq.pools`: request pilots when jobs wait, take back those that are not needed, and remove those that have ended.
 
-It keeps nothing in memory that it needs after a restart: each pilot has a folder in the home, with the number of its Slurm job in
-`pilot.json`. A folder is removed only when Slurm has no such job any more and gpuq has forgotten its host, so no pilot is lost.
+What it must know after a restart is in the folders of the pilots. One is removed only when Slurm has no such job any more and
+gpuq has forgotten its host, so no pilot is lost.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import datetime
+from math import inf
+from statistics import median
 from typing import Any
 
-import msgspec
+from gpuq_workers import last_events
+from msgspec.structs import replace
 
+from gpuq import __version__
 from gpuq.adapters import slurm
 from gpuq.adapters.lock import only_one
 from gpuq.cli.client import HttpClient
 from gpuq.errors import Conflict, GpuqError, NotFound
-from gpuq.home import Home, write_private
+from gpuq.home import Home
 from gpuq.logs import report, start_log
-from gpuq.messages.pilot import Pilot, PilotOrder
-from gpuq.pools import plan, pool
+from gpuq.messages.pilot import NOTICE_S, Pilot, PilotOrder, PilotProblem
+from gpuq.policies.pilots import SCALING, Allocation, PoolLimits, Requests, Waiting, plan
+from gpuq.pools import pool
+from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script
 from gpuq.settings import load
@@ -36,9 +43,14 @@ log = logging.getLogger("gpuq.pools")
 _LOOK_EVERY_S = 3.0
 # Each look at Slurm is one call of its controller, which a whole site shares. A pilot that has joined reports by itself.
 _ASK_SLURM_EVERY_S = 30.0
+_ASK_SLURM_AFTER = 0.25
 _INVITE_AGAIN_AFTER_S = 1800.0  # invitations count for an hour
 _WAIT_AFTER_FAILURE_S = 60.0
+# The jobs that wait do not start on such a pilot, so the next one would end the same way.
+_WAIT_AFTER_IDLE_PILOT_S = 600.0
 _REQUEUED_WITHIN_S = 30.0
+# The GPUs of a pilot may have been a dead pilot's; jobs start there when the host of that one is forgotten.
+_TAKES_OVER_WITHIN_S = 120.0
 # A pilot ends by itself if this process does not end it for so long.
 _WITHOUT_US_S = 300.0
 _IDLE = "the pilot is idle"
@@ -47,154 +59,214 @@ _NOT_FOR_A_DEVICE = {
     *("Dependency", "Singleton", "BeginTime", "Backoff", "ArrayLimit", "DeviceQuota", "DeviceHoursQuota"),
     *("NeverFits", "Postponed", "WaitLimit"),
 }
+_LEFT_OF_OVERDUE = 0.1
+# What a shell, a loader and Python say of a program that is not on their machine.
+_NOT_THERE = re.compile(r"not found|No such file or directory|No module named|cannot execute")
+# Slurm's reasons why a job waits that time alone does not change: the association or the QOS has used up its minutes, or is gone.
+_NOTHING_LEFT = re.compile(r"(Assoc|QOS)\w*Minutes\w*|InvalidAccount|InvalidQOS")
+_OTHER_ACCOUNT = (
+    "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`."
+)
 _TIDY_EVERY_S = 3600.0
 _PAGE = 1000
 
 
+@dataclass(frozen=True)
+class _Site:
+    """The hosts by name and the devices at one look, as the API gives them."""
+
+    hosts: Mapping[str, dict[str, Any]]
+    devices: Sequence[dict[str, Any]]
+
+
 @dataclass
 class Pools:
-    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`; logs of pilots are kept for `keep_s` seconds."""
+    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`; logs of pilots are kept for `keep_s` seconds, and
+    so many `residents` share a device at most."""
 
     home: Home
     client: HttpClient
     slurm: Any = slurm
     clock: Callable[[], float] = time.time
     keep_s: float = 30 * 86_400.0
+    residents: int = 2
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
-    _idle_since: dict[str, float] = field(default_factory=dict)
-    _gone_since: dict[str, float] = field(default_factory=dict)
     _quiet_until: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._folders = PilotFolders(self.home)
 
     def turn(self) -> None:
         """One look at the queue, the hosts and, when it is time, Slurm; then what follows. Raises GpuqError."""
-        pools, pilots = pool.load(self.home), self._pilots()
+        pools, pilots = {one.name: one for one in pool.load(self.home)}, self._folders.read()
         if self.clock() > self._tidied_at + _TIDY_EVERY_S:
             self._tidied_at = self.clock()
-            _remove_old(self.home.pilots, self.clock() - self.keep_s)
+            self._folders.remove_logs(self.clock() - self.keep_s)
         if not pools and not pilots:
             return
         hosts = {host["name"]: host for host in self.client.get("/api/v1/hosts")}
         pilots = self._without_ended(pilots, hosts)
-        known = {one.name for one in pools}
-        self.slurm.cancel([pilot.slurm_job for pilot in pilots if pilot.pool not in known])
+        self._end([pilot for pilot in pilots if pilot.pool not in pools])
         if not pools:
             return
-        waiting = self._waiting()
-        devices = self.client.get("/api/v1/gpus")
-        for one in pools:
-            if self.clock() >= self._quiet_until.get(one.name, 0.0):
-                self._fill(one, waiting, [pilot for pilot in pilots if pilot.pool == one.name], hosts, devices)
+        site = _Site(hosts, self.client.get("/api/v1/gpus"))
+        waiting: Sequence[Waiting] = self._waiting()
+        for one in pools.values():
+            # What is left for the next pool is what this one cannot run.
+            waiting = self._serve(one, [pilot for pilot in pilots if pilot.pool == one.name], site, waiting)
 
-    def _fill(
-        self,
-        one: Pool,
-        waiting: list[plan.Waiting],
-        pilots: list[Pilot],
-        hosts: dict[str, dict[str, Any]],
-        devices: list[dict[str, Any]],
-    ) -> None:
-        """Request and take back pilots of one pool."""
-        seen = []
+    def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
+        """Request, take back and end pilots of one pool. Returns the jobs that need another pool."""
+        pilots = [self._seen(one, pilot, site.hosts.get(pilot.name)) for pilot in pilots]
+        decided = self._plan(one, pilots, site, waiting)
         for pilot in pilots:
-            joined = pilot.name in hosts
-            if joined and pilot.joined_at is None:
-                self._save(msgspec.structs.replace(pilot, joined_at=self.clock()))
-            own = [device for device in devices if device["host"] == pilot.name]
-            idle = sum(not device["residents"] for device in own) if joined else None
-            seen.append(plan.Allocation(pilot.slurm_job, pilot.name, idle))
-            if joined:
-                self._end_if_idle(
-                    one, pilot, hosts[pilot.name], wanted=any(job.devices <= max(1, one.gpus) for job in waiting)
-                )
-        decided = plan.plan(one, waiting, seen, self._hours_used(one))
-        self.slurm.cancel(decided.cancel)
-        for _ in range(decided.request):
+            if pilot.name in site.hosts:
+                self._end_if_idle(one, pilot, site.hosts[pilot.name], wanted=pilot.slurm_job in decided.wanted)
+        # Slurm may have started one since the hosts were looked at, and a job may run there already.
+        self._end([pilot for pilot in pilots if pilot.slurm_job in decided.cancel], by=self.slurm.take_back)
+        if self.clock() < self._quiet_until.get(one.name, 0.0):
+            return decided.left
+        for size in decided.request:
             try:
-                self._request(one)
+                self._request(one, size if one.gpus else 0)
             except GpuqError as error:
                 # Slurm's answer will be the same in three seconds.
-                self._quiet_until[one.name] = self.clock() + _WAIT_AFTER_FAILURE_S
-                log.warning("pool %s: %s %s", one.name, error.message, error.fix)
-                return
+                self._note(one.name, error.message, error.fix)
+                break
+        return decided.left
+
+    def _seen(self, one: Pool, pilot: Pilot, host: dict[str, Any] | None) -> Pilot:
+        """The pilot, with what this look shows of it. One that has waited in Slurm's queue for long is invited again."""
+        now = self.clock()
+        if host is None:
+            if now < pilot.invited_at + _INVITE_AGAIN_AFTER_S or pilot.joined_at is not None:
+                return pilot
+            self._invite(pilot.name, one, pilot.gpus)
+            return self._folders.save(replace(pilot, invited_at=now))
+        busy = bool(host["jobs"])
+        seen = replace(
+            pilot,
+            joined_at=now if pilot.joined_at is None else pilot.joined_at,
+            idle_since=None if busy else now if pilot.idle_since is None else pilot.idle_since,
+        )
+        if pilot.joined_at is None:
+            self._folders.note(pilot.pool, None)
+            seen = replace(seen, ended_by_us=False)  # Slurm had started it before it was taken back
+        return pilot if seen == pilot else self._folders.save(seen)
+
+    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Waiting]) -> Requests:
+        taken = self._folders.hours(one.name) + sum(max(1, pilot.gpus) * one.time_limit_s / 3600 for pilot in pilots)
+        limits = PoolLimits(
+            devices=max(1, one.gpus),
+            most=one.most,
+            time_s=one.time_limit_s - NOTICE_S,
+            charged_s=one.time_limit_s,
+            device_hours=None if one.most_hours is None else max(0.0, one.most_hours - taken),
+            residents=self.residents,
+        )
+        waits = [pilot.joined_at - pilot.requested_at for pilot in pilots if pilot.joined_at is not None]
+        horizon_s = SCALING[one.scaling](one.idle_s, median(waits) if waits else 0.0)
+        there = [self._allocation(pilot, limits, site) for pilot in pilots if not pilot.ended_by_us]
+        return plan(limits, waiting, there, horizon_s)
+
+    def _allocation(self, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
+        if pilot.name not in site.hosts:
+            return Allocation(pilot.slurm_job, (0.0,) * max(1, pilot.gpus), limits.time_s, started=False)
+        now, own = self.clock(), [device for device in site.devices if device["host"] == pilot.name]
+        left_s = min(
+            (device["until_at_unix"] - now for device in own if device["until_at_unix"]), default=limits.time_s
+        )
+        return Allocation(pilot.slurm_job, tuple(_free_in_s(device, now) for device in own), left_s, started=True)
 
     def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
-        """End a pilot that has had no job for the pool's `idle_s`, while none waited that it could run: its GPUs may have been a
-        dead pilot's, and are its own only when that one's host is forgotten.
-
-        Its host is drained first, and looked at again: a job that was just sent there runs.
-        """
-        if host["jobs"] or wanted:
-            self._idle_since.pop(pilot.name, None)
+        """End a pilot that has had no job for `--idle`; `wanted`: one waits that could run there. Its host is drained first, and
+        looked at again: a job that was just sent there runs."""
+        if pilot.ended_by_us:
+            return
+        idle_s = max(one.idle_s, _TAKES_OVER_WITHIN_S) if wanted else one.idle_s
+        if pilot.idle_since is None:
             if host["drained"] == _IDLE:
                 self.client.post(f"/api/v1/hosts/{pilot.name}/resume")
         elif host["drained"] == _IDLE:
-            log.info("pilot %s had no job for %.0f s and ends", pilot.name, one.idle_s)
-            self.slurm.cancel([pilot.slurm_job])
-        elif self.clock() >= self._idle_since.setdefault(pilot.name, self.clock()) + one.idle_s:
+            log.info("pilot %s had no job for %.0f s and ends", pilot.name, idle_s)
+            self._end([pilot])
+            if wanted and not self._folders.has_worked(pilot.name):
+                self._quiet_until[one.name] = self.clock() + _WAIT_AFTER_IDLE_PILOT_S
+        elif self.clock() >= pilot.idle_since + idle_s:
             self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
 
-    def _request(self, one: Pool) -> None:
+    def _end(self, pilots: Sequence[Pilot], by: Callable[[Sequence[int]], None] | None = None) -> None:
+        """Cancel pilots, once; no job counts on them any more."""
+        ending = [pilot for pilot in pilots if not pilot.ended_by_us]
+        (by or self.slurm.cancel)([pilot.slurm_job for pilot in ending])
+        for pilot in ending:
+            self._folders.save(replace(pilot, ended_by_us=True))
+
+    def _request(self, one: Pool, gpus: int) -> None:
         name = f"{one.name}-{secrets.token_hex(3)}"
-        folder = self.home.pilots / name
-        folder.mkdir(mode=0o700, parents=True)
-        self._invite(name, one)
+        folder = self._folders.make(name)
         try:
-            number = self.slurm.submit(script(folder), options(one, folder))
+            self._invite(name, one, gpus)
+            number = self.slurm.submit(script(folder), options(one, gpus, folder))
         except GpuqError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._save(Pilot(name, one.name, number, self.clock()))
+        now = self.clock()
+        self._folders.save(
+            Pilot(name=name, pool=one.name, slurm_job=number, gpus=gpus, requested_at=now, invited_at=now)
+        )
         log.info("pool %s requested pilot %s, Slurm job %d", one.name, name, number, extra={"action": "request"})
 
-    def _invite(self, name: str, one: Pool) -> None:
+    def _invite(self, name: str, one: Pool, gpus: int) -> None:
         invited = self.client.post(f"/api/v1/hosts/{name}/add")
-        order = PilotOrder(
-            main=invited["main"],
-            fingerprint=invited["fingerprint"],
-            host=name,
-            secret=invited["secret"],
-            idle_s=one.idle_s + _WITHOUT_US_S,
-            gpus=one.gpus,
+        self._folders.order(
+            PilotOrder(
+                main=invited["main"],
+                fingerprint=invited["fingerprint"],
+                host=name,
+                secret=invited["secret"],
+                idle_s=one.idle_s + _WITHOUT_US_S,
+                gpus=gpus,
+                version=__version__,
+                at=self.clock(),
+            )
         )
-        write_private(self.home.pilots / name / "order.json", msgspec.json.encode(order))
 
-    def _without_ended(self, pilots: list[Pilot], hosts: dict[str, dict[str, Any]]) -> list[Pilot]:
+    def _without_ended(self, pilots: list[Pilot], hosts: Mapping[str, dict[str, Any]]) -> list[Pilot]:
         """The pilots that wait or run; what remains of the others is removed.
 
         Slurm is asked rarely: a pilot that reports runs. One that has stopped reporting, or has not yet begun, is looked up.
         """
-        silent = [pilot for pilot in pilots if hosts.get(pilot.name, {}).get("state") != "ok"]
+        silent = [pilot for pilot in pilots if hosts.get(pilot.name, {}).get("state") not in {"ok", "drained"}]
         now = self.clock()
-        if not silent or now < self._asked_at + _ASK_SLURM_EVERY_S:
+        if not silent or now < self._asked_at + min(_asked_every_s(pilot, now) for pilot in silent):
             return pilots
         self._asked_at = now
         there = self.slurm.jobs({pilot.slurm_job for pilot in silent})
         for pilot in silent:
             if pilot.slurm_job not in there:
                 self._bury(pilot, hosts.get(pilot.name))
-            elif pilot.name not in hosts and now > pilot.invited_at + _INVITE_AGAIN_AFTER_S:
-                self._renew(pilot)
+            elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
+                self._folders.save(replace(pilot, slurm_says=says))
+                if _NOTHING_LEFT.fullmatch(says):
+                    self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
         return [pilot for pilot in pilots if pilot not in silent or pilot.slurm_job in there]
-
-    def _renew(self, pilot: Pilot) -> None:
-        """Another invitation for a pilot that waits in Slurm's queue for long."""
-        for one in pool.load(self.home):
-            if one.name == pilot.pool:
-                self._invite(pilot.name, one)
-                self._save(msgspec.structs.replace(pilot, invited_at=self.clock()))
 
     def _bury(self, pilot: Pilot, host: dict[str, Any] | None) -> None:
         """Its Slurm job has ended: end what gpuq still takes for running there, and remove its host and folder."""
-        folder = self.home.pilots / pilot.name
+        now = self.clock()
+        if pilot.gone_since is None:
+            pilot = self._folders.save(replace(pilot, gone_since=now))
         try:
             if host is None:
-                self._note_failure(pilot, _tail(folder / "slurm.out"))
+                if pilot.joined_at is None and not pilot.ended_by_us:
+                    self._note_failure(pilot)
             elif host["jobs"]:
+                self._report_ends(pilot)
                 # A job that was sent there and never started goes back to the queue by itself within this time.
-                if self.clock() < self._gone_since.setdefault(pilot.name, self.clock()) + _REQUEUED_WITHIN_S:
-                    return
-                self.client.post(f"/api/v1/hosts/{pilot.name}/lost")
+                if now >= (pilot.gone_since or now) + _REQUEUED_WITHIN_S:
+                    self.client.post(f"/api/v1/hosts/{pilot.name}/lost")
                 return  # the host is forgotten at a later look, when its jobs have ended
             self.client.post(f"/api/v1/hosts/{pilot.name}/forget")
         except Conflict:
@@ -202,80 +274,79 @@ class Pools:
         except NotFound:
             pass  # it was forgotten before this process was started again
         if pilot.joined_at is not None:
-            self._charge(pilot.pool, self.clock() - pilot.joined_at)
-        _remove_but_logs(folder, self.home.attempts_of_pilot(pilot.name))
+            self._folders.charge(pilot.pool, max(1, pilot.gpus) * ((pilot.gone_since or now) - pilot.joined_at) / 3600)
+        self._folders.remove(pilot.name)
 
-    def _charge(self, name: str, lasted_s: float) -> None:
-        """Add the time of a pilot to what its pool has taken."""
-        for one in pool.load(self.home):
-            if one.name == name:
-                hours = self._hours_used(one) + max(1, one.gpus) * lasted_s / 3600
-                write_private(self.home.pilots / f"{name}.hours", repr(hours).encode())
-
-    def _save(self, pilot: Pilot) -> None:
-        write_private(self.home.pilots / pilot.name / "pilot.json", msgspec.json.encode(pilot))
-
-    def _note_failure(self, pilot: Pilot, said: str) -> None:
-        """A pilot ended before it joined, which the next one would do too."""
-        self._quiet_until[pilot.pool] = self.clock() + _WAIT_AFTER_FAILURE_S
-        log.warning(
-            "pilot %s, Slurm job %d, ended before it joined: %s", pilot.name, pilot.slurm_job, said or "no output"
-        )
-
-    def _waiting(self) -> list[plan.Waiting]:
-        page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
-        found = []
-        for job in page["jobs"]:
-            if job["verdict"] is not None and job["verdict"]["rule"] in _NOT_FOR_A_DEVICE:
-                continue
-            forecast = job["forecast"] if job["share"] == "auto" else None
-            found.append(plan.Waiting(job["gpus"], forecast["peak_utilization_pct"] if forecast else None))
-        return found
-
-    def _pilots(self) -> list[Pilot]:
-        found = []
-        for file in sorted(self.home.pilots.glob("*/pilot.json")):
-            try:
-                found.append(msgspec.json.decode(file.read_bytes(), type=Pilot))
-            except (OSError, msgspec.MsgspecError) as error:
-                log.warning("%s cannot be read: %s", file, error)
-        return found
-
-    def _hours_used(self, one: Pool) -> float:
-        file = self.home.pilots / f"{one.name}.hours"
+    def _report_ends(self, pilot: Pilot) -> None:
+        """Report, for a pilot that was killed before it could, which of its jobs had come to their ends."""
         try:
-            return float(file.read_text())
-        except (OSError, ValueError):
-            return 0.0
+            last_events.send(Home(self.home.attempts_of_pilot(pilot.name).parent))
+        except (GpuqError, OSError) as error:
+            log.warning("the last ends of pilot %s were not reported: %s", pilot.name, error)
+
+    def _note_failure(self, pilot: Pilot) -> None:
+        """A pilot ended before it joined, which the next one would do too."""
+        said, fix = self._folders.said(pilot.name)
+        try:
+            how = self.slurm.ended(pilot.slurm_job)
+        except GpuqError:
+            how = "Slurm has forgotten how"
+        if fix is None and _NOT_THERE.search(said):
+            fix = "The nodes do not see this gpuq: install it in a folder that they share."
+        elif fix is None:
+            fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
+        problem = f"Slurm job {pilot.slurm_job} ended before it joined ({how}). {said}"
+        self._note(pilot.pool, problem, fix)
+
+    def _note(self, name: str, problem: str, fix: str) -> None:
+        """Say why a pool gets no pilot, and request none for a minute."""
+        self._quiet_until[name] = self.clock() + _WAIT_AFTER_FAILURE_S
+        self._folders.note(name, PilotProblem(self.clock(), problem, fix))
+        log.warning("pool %s: %s %s", name, problem, fix)
+
+    def _waiting(self) -> list[Waiting]:
+        page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
+        return [
+            part
+            for job in page["jobs"]
+            if job["verdict"] is None or job["verdict"]["rule"] not in _NOT_FOR_A_DEVICE
+            for part in _demands(job)
+        ]
 
 
-def _remove_but_logs(folder: Path, attempts: Path) -> None:
-    """Remove the folder of a pilot, but for those of its attempts: the logs are still to be read."""
-    (folder / "pilot.json").unlink(missing_ok=True)  # from here on it counts as ended
-    if not attempts.is_dir() or not any(attempts.iterdir()):
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for path in [*folder.iterdir(), *attempts.parent.iterdir()]:
-        if path.is_dir() and path not in {attempts, attempts.parent}:
-            shutil.rmtree(path, ignore_errors=True)
-        elif not path.is_dir():
-            path.unlink(missing_ok=True)
+def _asked_every_s(pilot: Pilot, now: float) -> float:
+    """How often Slurm is asked about a pilot that does not report. The longer one has waited in its queue, the less often."""
+    waits_s = 0.0 if pilot.joined_at is not None or pilot.ended_by_us else now - pilot.requested_at
+    return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * waits_s)
 
 
-def _remove_old(pilots: Path, older_than: float) -> None:
-    """Remove the logs of pilots that ended before this time (Unix seconds)."""
-    for folder in pilots.glob("*/"):
-        if not (folder / "pilot.json").exists() and folder.stat().st_mtime < older_than:
-            shutil.rmtree(folder, ignore_errors=True)
+def _demands(job: dict[str, Any]) -> list[Waiting]:
+    """What a waiting job asks for on each of its hosts, as the API shows it."""
+    forecast, limit_s = job["forecast"] or {}, job["time_limit_s"]
+    usual_s = forecast.get("duration_p50_s")
+    longest_s = forecast.get("duration_p90_s") if limit_s is None else limit_s
+    hosts = job["wanted_hosts"]
+    part = Waiting(
+        devices=job["gpus"] // hosts,
+        utilization_pct=forecast.get("peak_utilization_pct") if job["share"] == "auto" else None,
+        lasts_s=min((one for one in (usual_s, limit_s) if one is not None), default=None),
+        longest_s=None if job["preemptible"] else longest_s,
+        gang=job["id"] if hosts > 1 else None,
+    )
+    return [part] * hosts
 
 
-def _tail(file: Path) -> str:
-    """The last line that the pilot printed."""
-    try:
-        lines = file.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1][:300] if lines else ""
+def _free_in_s(device: dict[str, Any], now: float) -> float:
+    """Seconds until the device is expected to have no job."""
+    left_s = 0.0
+    for resident in device["residents"]:
+        usual_s = (resident["forecast"] or {}).get("duration_p50_s")
+        if usual_s is None or resident["started_at"] is None:
+            return inf
+        began = datetime.fromisoformat(resident["started_at"]).timestamp()
+        # One that takes longer than usual may take a while yet.
+        left_s = max(left_s, began + usual_s - now, _LEFT_OF_OVERDUE * usual_s)
+    return left_s
 
 
 def main() -> int:
@@ -287,8 +358,9 @@ def main() -> int:
     home = Home.from_environment()
     try:
         with only_one(home.run / "pools.lock", "`gpuq.pools`"):
-            keep_s = load().worker.keep_attempts_days * 86_400
-            pools = Pools(home, HttpClient(None, away_s=0), keep_s=keep_s)
+            settings = load()
+            keep_s, residents = settings.worker.keep_attempts_days * 86_400, settings.admission.residents_per_device
+            pools = Pools(home, HttpClient(None, away_s=0), keep_s=keep_s, residents=residents)
             while not stop.wait(_LOOK_EVERY_S):
                 try:
                     pools.turn()

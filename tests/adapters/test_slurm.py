@@ -48,6 +48,21 @@ def test_jobs_that_have_ended_and_those_of_others_are_left_out(commands: Path) -
     assert slurm.jobs({1, 2, 3}) == {1: SlurmJob(1, "RUNNING", "None"), 2: SlurmJob(2, "PENDING", "Resources")}
 
 
+@pytest.mark.parametrize(("said", "ends_at"), [("1795447000\n", 1795447000.0), ("N/A\n", None), ("", None)])
+def test_a_running_job_ends_when_squeue_says_so(commands: Path, said: str, ends_at: float | None) -> None:
+    prints(commands, "squeue", out=said)
+    assert slurm.ends_at(7) == ends_at
+
+
+def test_how_a_job_ended_is_said_in_slurms_words(commands: Path) -> None:
+    prints(
+        commands,
+        "scontrol",
+        out="JobId=7 JobName=a JobState=NODE_FAIL Reason=NodeDown ExitCode=0:1 NodeList=n3 BatchHost=n3\n",
+    )
+    assert slurm.ended(7) == "NODE_FAIL, NodeDown, exit code 0:1, on n3"
+
+
 def test_without_slurm_the_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="`sbatch` is not on your PATH"):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers import last_events
 
 from gpuq.adapters.slurm import SlurmJob
 from gpuq.errors import BadInput, Conflict
 from gpuq.home import Home
 from gpuq.pools import pool
+from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pool import Pool
 from gpuq.pools.serve import Pools
 
@@ -21,21 +24,32 @@ class FakeSlurm:
         self.there: dict[int, str] = {}
         self.submitted = 0
         self.refuses: str | None = None
+        self.reason = "Resources"
         self.asked = 0
+        self.cancelled: list[int] = []
+        self.options: list[list[str]] = []
 
     def submit(self, script: str, options: list[str]) -> int:
         if self.refuses:
             raise BadInput(self.refuses)
         assert "gpuq_workers.pilot" in script
         self.submitted += 1
+        self.options.append(options)
         self.there[self.submitted] = "PENDING"
         return self.submitted
 
     def jobs(self, ids: set[int]) -> dict[int, SlurmJob]:
         self.asked += 1
-        return {number: SlurmJob(number, self.there[number], "") for number in ids if number in self.there}
+        return {number: SlurmJob(number, self.there[number], self.reason) for number in ids if number in self.there}
+
+    def ended(self, job: int) -> str:
+        return "FAILED, NonZeroExitCode, exit code 127:0, on n7"
+
+    def take_back(self, ids: list[int]) -> None:
+        self.cancel([number for number in ids if self.there.get(number) == "PENDING"])
 
     def cancel(self, ids: list[int]) -> None:
+        self.cancelled += ids
         for number in ids:
             self.there.pop(number, None)
 
@@ -48,19 +62,33 @@ class FakeApi:
         self.invited: list[str] = []
         self.waiting = 0
         self.rule: str | None = None
+        self.limit_s: float | None = None
+        self.hosts_wanted = 1
 
     def get(self, path: str, **_: object) -> Any:
         if path == "/api/v1/hosts":
             return list(self.hosts.values())
         if path == "/api/v1/gpus":
             return [
-                {"host": host["name"], "residents": host["jobs"][n : n + 1]}
+                {
+                    "host": host["name"],
+                    "until_at_unix": host["until_at"],
+                    "residents": [{"forecast": None, "started_at": None} for _ in host["jobs"][n : n + 1]],
+                }
                 for host in self.hosts.values()
                 for n in range(host["devices"])
             ]
         assert path == "/api/v1/jobs"
         verdict = None if self.rule is None else {"rule": self.rule}
-        return {"jobs": [{"share": "auto", "gpus": 1, "forecast": None, "verdict": verdict}] * self.waiting}
+        job = {
+            "share": "auto",
+            "gpus": self.hosts_wanted,
+            "wanted_hosts": self.hosts_wanted,
+            "time_limit_s": self.limit_s,
+            "preemptible": False,
+            "forecast": None,
+        }
+        return {"jobs": [{**job, "id": number, "verdict": verdict} for number in range(self.waiting)]}
 
     def post(self, path: str, body: dict[str, str] | None = None) -> Any:
         *_, name, verb = path.split("/")
@@ -80,8 +108,9 @@ class FakeApi:
                 self.hosts.pop(name, None)
         return {}
 
-    def join(self, name: str, *jobs: int) -> None:
-        self.hosts[name] = {"name": name, "state": "ok", "devices": 1, "jobs": list(jobs), "drained": None}
+    def join(self, name: str, *jobs: int, until_at: float | None = None) -> None:
+        host = {"name": name, "state": "ok", "devices": 1, "jobs": list(jobs), "drained": None, "until_at": until_at}
+        self.hosts[name] = host
 
 
 class Site:
@@ -96,6 +125,18 @@ class Site:
     def look(self, after_s: float = 60.0) -> None:
         self.now += after_s
         self.pools.turn()
+
+    def look_idle(self) -> None:
+        """Look after a pilot was idle for longer than its limit, and again when it has ended."""
+        self.look(after_s=601)
+        self.look(after_s=3)
+
+    def requested(self) -> str:
+        """The name of the only pilot, requested for a job that waits."""
+        self.api.waiting = 1
+        self.look()
+        (name,) = self.pilots
+        return name
 
     @property
     def pilots(self) -> list[str]:
@@ -119,12 +160,40 @@ def test_pilots_are_requested_while_jobs_wait_and_taken_back_when_none_does(site
     assert site.pilots == []
 
 
+def test_a_pilot_that_slurm_started_just_before_it_was_taken_back_runs_on(site: Site) -> None:
+    name = site.requested()
+    site.slurm.there[1] = "RUNNING"
+    site.api.waiting = 0  # the job has started there, and the hosts do not show it yet
+    site.look(after_s=3)
+    assert site.slurm.there == {1: "RUNNING"}
+    site.api.join(name, 7)
+    site.look(after_s=3)
+    site.api.hosts[name]["jobs"] = []
+    site.look(after_s=3)
+    site.look_idle()
+    assert site.slurm.cancelled == [1], "it ends when it is idle, as others do"
+
+
+def test_jobs_that_come_do_not_count_on_a_pilot_that_was_taken_back(site: Site) -> None:
+    site.api.waiting = 1
+    site.look()
+    site.api.waiting = 0
+    site.look(after_s=3)
+    assert site.slurm.there == {}
+    site.api.waiting = 1
+    site.look(after_s=3)
+    assert site.slurm.submitted == 2
+    assert not (site.home.pilots / "slurm.problem").exists()
+
+
 def test_a_restart_of_the_process_loses_no_pilot_and_requests_none_twice(site: Site) -> None:
     site.api.waiting = 1
     site.look()
     site.restart()
     site.look()
     assert site.slurm.submitted == 1
+    (record,) = PilotFolders(site.home).read()
+    assert record.slurm_says == "Resources"
 
 
 def test_slurm_is_not_asked_about_pilots_that_report(site: Site) -> None:
@@ -137,10 +206,29 @@ def test_slurm_is_not_asked_about_pilots_that_report(site: Site) -> None:
     assert site.slurm.asked == 0
 
 
-def test_the_jobs_of_a_pilot_that_ended_without_notice_are_ended_and_its_host_is_forgotten(site: Site) -> None:
+def test_slurm_is_asked_the_less_often_the_longer_a_pilot_has_waited(site: Site) -> None:
     site.api.waiting = 1
+    for _ in range(8 * 120):
+        site.look(after_s=30)
+    assert site.slurm.submitted == 1
+    assert 15 < site.slurm.asked < 35, "in eight hours"
+
+
+def test_a_pilot_is_cancelled_once(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.api.waiting = 0
+    for _ in range(300):
+        site.look(after_s=3)
+    assert site.slurm.cancelled == [1]
+    site.api.hosts.pop(name)
+    pool.remove(site.home, "slurm")
     site.look()
-    (name,) = site.pilots
+    assert site.slurm.cancelled == [1]
+
+
+def test_the_jobs_of_a_pilot_that_ended_without_notice_are_ended_and_its_host_is_forgotten(site: Site) -> None:
+    name = site.requested()
     site.api.join(name, 7)
     site.api.waiting = 0
     site.slurm.there.clear()
@@ -156,10 +244,24 @@ def test_the_jobs_of_a_pilot_that_ended_without_notice_are_ended_and_its_host_is
     assert site.pilots == []
 
 
-def test_a_pilot_that_waits_in_slurms_queue_for_an_hour_still_has_a_valid_invitation(site: Site) -> None:
-    site.api.waiting = 1
+def test_a_pilot_that_slurm_ended_is_asked_for_its_last_ends_before_its_jobs_count_as_lost(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.waiting = 0
+    read: list[tuple[Home, list[int]]] = []
+    monkeypatch.setattr(last_events, "send", lambda home: read.append((home, site.api.hosts[name]["jobs"])))
+    site.api.hosts[name]["state"] = "silent"
     site.look()
-    (name,) = site.pilots
+    assert read == [], "Slurm has the job"
+    site.slurm.there.clear()
+    site.look()
+    assert read == [(Home(site.home.pilots / name / "gpuq"), [7])]
+
+
+def test_a_pilot_that_waits_in_slurms_queue_for_an_hour_still_has_a_valid_invitation(site: Site) -> None:
+    name = site.requested()
     for _ in range(45):
         site.look(after_s=90)
     assert set(site.api.invited) == {name}
@@ -181,18 +283,38 @@ def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
     assert site.slurm.submitted == 1
 
 
-def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Site) -> None:
+def test_an_account_without_hours_is_said_in_slurms_word_with_the_fix_until_the_pilot_starts(site: Site) -> None:
     site.api.waiting = 1
+    site.slurm.reason = "AssocGrpGRESMinutes"
     site.look()
-    (name,) = site.pilots
-    (site.home.pilots / name / "slurm.out").write_text("gpuq: no such file\n")
+    site.look()
+    said = json.loads((site.home.pilots / "slurm.problem").read_text())
+    assert said["problem"] == "Slurm does not start job 1: AssocGrpGRESMinutes."
+    assert "--account=" in said["fix"]
+    site.api.join(site.pilots[0], 7)
+    site.look()
+    assert not (site.home.pilots / "slurm.problem").exists()
+
+
+def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Site) -> None:
+    name = site.requested()
+    (site.home.pilots / name / "slurm.out").write_text("/opt/gpuq/bin/python: not found\n")
     site.slurm.there.clear()
     site.look()
     assert site.pilots == []
+    assert json.loads((site.home.pilots / "slurm.problem").read_text()) == {
+        "at": site.now,
+        "problem": "Slurm job 1 ended before it joined (FAILED, NonZeroExitCode, exit code 127:0, on n7). "
+        "/opt/gpuq/bin/python: not found",
+        "fix": "The nodes do not see this gpuq: install it in a folder that they share.",
+    }
     site.look(after_s=3)
     assert site.slurm.submitted == 1
     site.look()
     assert site.slurm.submitted == 2
+    site.api.join(site.pilots[0], 7)
+    site.look()
+    assert not (site.home.pilots / "slurm.problem").exists()
 
 
 def test_the_pilots_of_a_pool_that_was_removed_end(site: Site) -> None:
@@ -208,9 +330,7 @@ def test_the_pilots_of_a_pool_that_was_removed_end(site: Site) -> None:
 def test_what_pilots_took_counts_for_the_hours_of_their_pool(site: Site) -> None:
     pool.remove(site.home, "slurm")
     pool.add(site.home, Pool(name="slurm", most=3, time_limit_s=3600, most_hours=2))
-    site.api.waiting = 1
-    site.look()
-    (name,) = site.pilots
+    name = site.requested()
     site.api.join(name, 7)
     site.api.waiting = 0
     site.look()
@@ -224,15 +344,13 @@ def test_what_pilots_took_counts_for_the_hours_of_their_pool(site: Site) -> None
 
 
 def test_the_logs_of_a_pilot_are_kept_for_a_month_and_nothing_else_of_it(site: Site) -> None:
-    site.api.waiting = 1
-    site.look()
-    (name,) = site.pilots
+    name = site.requested()
     attempts = site.home.attempts_of_pilot(name)
     (attempts / "7-1").mkdir(parents=True)
     (attempts / "7-1" / "output.log").write_text("hello")
     (attempts.parent / "spool").mkdir()
     site.api.waiting = 0
-    site.slurm.there.clear()
+    site.look()
     site.look()
     left = sorted(str(path.relative_to(site.home.pilots)) for path in site.home.pilots.glob("**/*") if path.is_file())
     assert left == [f"{name}/gpuq/attempts/7-1/output.log"]
@@ -242,9 +360,7 @@ def test_the_logs_of_a_pilot_are_kept_for_a_month_and_nothing_else_of_it(site: S
 
 
 def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Site) -> None:
-    site.api.waiting = 1
-    site.look()
-    (name,) = site.pilots
+    name = site.requested()
     site.api.join(name)
     site.api.waiting = 0
     site.look()
@@ -258,8 +374,7 @@ def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Sit
     assert site.slurm.there
     site.api.hosts[name]["jobs"] = []
     site.look(after_s=3)
-    site.look(after_s=601)
-    site.look(after_s=3)
+    site.look_idle()
     assert site.slurm.there == {}
 
 
@@ -272,12 +387,85 @@ def test_jobs_that_wait_for_no_device_request_none(site: Site) -> None:
     assert site.slurm.submitted == 3
 
 
-def test_a_pilot_does_not_end_while_a_job_waits_that_it_could_run(site: Site) -> None:
+def test_a_pilot_that_ends_idle_though_jobs_wait_is_not_replaced_for_ten_minutes(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.look()
+    site.look_idle()
+    assert site.slurm.there == {}, "jobs that wait do not start there"
+    site.api.hosts.pop(name)
+    site.look()
+    assert (site.pilots, site.slurm.submitted) == ([], 1)
+    site.look(after_s=600)
+    assert site.slurm.submitted == 2
+
+
+def test_a_pilot_that_ends_idle_because_no_job_waits_says_nothing_about_the_next_one(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.api.waiting = 0
+    site.look()
+    site.look_idle()
+    site.api.hosts.pop(name)
     site.api.waiting = 1
     site.look()
-    (name,) = site.pilots
+    assert site.slurm.submitted == 2
+
+
+def test_a_pilot_whose_jobs_were_shorter_than_a_look_has_worked(site: Site) -> None:
+    name = site.requested()
     site.api.join(name)
-    for _ in range(20):
-        site.look()
-    assert site.slurm.there
-    assert site.api.hosts[name]["drained"] is None
+    (site.home.attempts_of_pilot(name) / "7-1").mkdir(parents=True)
+    site.look()
+    site.look_idle()
+    site.api.hosts.pop(name)
+    site.look()
+    site.look(after_s=3)
+    assert site.slurm.submitted == 2, "the next one is requested at once"
+
+
+def test_a_pilot_has_as_many_gpus_as_the_waiting_jobs_need(site: Site) -> None:
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="slurm", gpus=4, most=3))
+    site.api.waiting = 6
+    site.look()
+    assert [option for options in site.slurm.options for option in options if "gres" in option] == [
+        "--gres=gpu:4",
+        "--gres=gpu:2",
+    ]
+
+
+def test_a_second_pool_requests_pilots_only_for_what_the_first_cannot_run(site: Site) -> None:
+    pool.add(site.home, Pool(name="other", most=3))
+    site.api.waiting = 4
+    site.look()
+    assert sorted(name.rpartition("-")[0] for name in site.pilots) == ["other", "slurm", "slurm", "slurm"]
+
+
+def test_a_job_over_two_hosts_gets_two_pilots(site: Site) -> None:
+    site.api.waiting, site.api.hosts_wanted = 1, 2
+    site.look()
+    assert site.slurm.submitted == 2
+
+
+def test_a_pilot_on_which_a_waiting_job_would_not_end_in_time_does_not_count_for_it(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, until_at=site.now + 1800)
+    site.api.limit_s = 1700.0
+    site.look()
+    assert site.slurm.submitted == 1
+    site.api.limit_s = 3000.0
+    site.look()
+    assert site.slurm.submitted == 2
+
+
+def test_a_restart_of_the_process_does_not_give_an_idle_pilot_more_time(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.api.waiting = 0
+    site.look()
+    site.look(after_s=400)
+    site.restart()
+    site.look(after_s=210)
+    site.look(after_s=3)
+    assert site.slurm.there == {}

@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.support import slurm_cluster
-from tests.support.mock_gpus import MockGpus
+from tests.slurm.user import User, user_of_cluster
 from tests.support.site import wait_for
-from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = pytest.mark.slurm
-JOB = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
-print("runs in", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
-time.sleep(float(sys.argv[1]))
-"""
-
-
-class User:
-    """Someone with a home that the nodes share, who has gpuq installed."""
-
-    def __init__(self, cluster: SlurmCluster, gpus: MockGpus) -> None:
-        # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
-        self.home = Path(tempfile.mkdtemp(prefix="gq-"))
-        self.cluster = cluster
-        self.env = {**os.environ, **cluster.environment, "GPUQ_HOME": str(self.home / "h"), "HOME": str(self.home)}
-        self.emulated = ",".join(["HOME", "PATH", *(f"{name}={value}" for name, value in gpus.environ.items())])
-        (self.home / "job.py").write_text(JOB)
-
-    def gpuq(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-P", "-c", "import sys; from gpuq.cli.main import main; sys.exit(main())", *words]
-        return subprocess.run(command, env=self.env, cwd=self.home, capture_output=True, text=True, check=False)
-
-    def json(self, *words: str) -> object:
-        return json.loads(self.gpuq(*words, "--json").stdout)
-
-    def submit(self, seconds: float, *options: str) -> str:
-        return self.gpuq("submit", "--parsable", *options, "job.py", str(seconds)).stdout.strip()
-
-    def state(self, job: str) -> str:
-        return str(self.json("show", job)["state"])  # type: ignore[index]
-
-    def pilots(self) -> list[str]:
-        return self.cluster.run("squeue", "--noheader", "--format=%i").split()
-
-    def close(self) -> None:
-        self.gpuq("down", "--stop-jobs")
-        shutil.rmtree(self.home, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[User]:
-    why = slurm_cluster.missing()
-    if why is not None:
-        pytest.skip(why)
-    folder = Path(tempfile.mkdtemp(prefix="gq-slurm-"))
-    cluster = SlurmCluster(folder, nodes=1, gpus=8)
-    with MockGpus() as gpus:
-        try:
-            cluster.start()
-            user = User(cluster, gpus)
-            try:
-                yield user
-            finally:
-                user.close()
-        finally:
-            cluster.stop()
-            shutil.rmtree(folder)
+    with user_of_cluster(nodes=1, gpus=8) as user:
+        yield user
 
 
 def test_a_pool_that_slurm_would_refuse_is_refused_in_slurms_words(user: User) -> None:
@@ -94,9 +38,25 @@ def test_two_commands_run_a_job_in_an_allocation_that_ends_when_it_is_idle(user:
     assert user.gpuq("wait", job).returncode == 0
     assert len(user.pilots()) == 1
     assert "runs in GPU-" in user.gpuq("logs", job).stdout
+    longer = user.submit(1, "--time", "20m")
+    wait_for(lambda: "TimeLeft" in user.gpuq("explain", longer).stdout, 30)
+    user.gpuq("cancel", longer)
     wait_for(lambda: not user.pilots(), 60)
     wait_for(lambda: user.json("host") == [], 60)
     assert "runs in GPU-" in user.gpuq("logs", job).stdout, "the log outlives the pilot"
+
+
+def test_a_job_over_two_hosts_gets_two_pilots(user: User) -> None:
+    job = user.submit(1, "--hosts", "2")
+    assert user.gpuq("wait", job).returncode == 0
+    hosts = {attempt["host"] for attempt in user.json("show", job)["attempts"]}  # type: ignore[index]
+    assert len(hosts) == 2
+
+
+def test_an_array_runs_in_few_pilots(user: User) -> None:
+    array = user.submit(1, "--array", "1-12")
+    assert user.gpuq("wait", array).returncode == 0
+    assert len(user.pilots()) <= 2
 
 
 def test_a_job_that_may_start_again_does_so_when_its_allocation_is_cancelled(user: User) -> None:
@@ -110,9 +70,34 @@ def test_a_job_that_may_start_again_does_so_when_its_allocation_is_cancelled(use
 
 def test_a_pilot_that_dies_without_notice_loses_no_job(user: User) -> None:
     job = user.submit(600, "--requeue")
-    wait_for(lambda: user.state(job) == "RUNNING", 90)
+    wait_for(lambda: user.state(job) == "RUNNING", 300)
     user.cluster.run("scancel", "--signal=KILL", "--full", *user.pilots())
     wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 300)  # type: ignore[index]
+    assert user.gpuq("cancel", job).returncode == 0
+
+
+def test_a_job_that_ended_before_its_pilot_was_killed_has_ended_though_it_did_not_report_that(user: User) -> None:
+    job = user.submit(15, "--requeue")
+    wait_for(lambda: user.state(job) == "RUNNING", 300)
+    attempt = user.json("show", job)["attempts"][0]  # type: ignore[index]
+    folder = user.home / "h" / "pilots" / attempt["host"]
+    for service in services_of(folder):
+        os.kill(service, signal.SIGSTOP)
+    wait_for((folder / "gpuq" / "attempts" / f"{job}-1" / "exit.json").exists, 30)
+    user.cluster.run("scancel", "--signal=KILL", "--full", *user.pilots())
+    wait_for(lambda: user.state(job) != "RUNNING", 120)
+    assert user.state(job) == "COMPLETED"
+    assert len(user.json("show", job)["attempts"]) == 1  # type: ignore[index]
+
+
+def services_of(folder: Path) -> list[int]:
+    """The worker services of the pilot with this folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        with suppress(psutil.Error):
+            if (process.info["cmdline"] or [])[-2:] == ["-m", "gpuq_workers"]:
+                found += [process.pid] if process.environ().get("GPUQ_HOME") == str(folder / "gpuq") else []
+    return found
 
 
 def test_the_pilots_of_a_pool_that_is_removed_end(user: User) -> None:

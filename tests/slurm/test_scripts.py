@@ -119,7 +119,7 @@ def slurm(work: Path) -> Iterator[Slurm]:
     reason = slurm_cluster.missing()
     if reason:
         pytest.skip(reason)
-    cluster = SlurmCluster(Path(tempfile.mkdtemp(prefix="gq-slurm-")), port=27317)
+    cluster = SlurmCluster(Path(tempfile.mkdtemp(prefix="gq-slurm-")))
     cluster.start(60)
     try:
         yield Slurm(cluster, work)
@@ -161,10 +161,11 @@ def test_a_job_waits_for_the_one_before_in_both(slurm: Slurm, gpuq: Gpuq, work: 
     assert said[0] == said[1]
 
 
-def test_the_scripts_are_clean_for_shellcheck() -> None:
-    if shutil.which("shellcheck") is None:
-        pytest.skip("shellcheck not found: apt-get install shellcheck")
-    # The kinds of scripts that people write split words on purpose, and set variables for programs.
-    words = ["shellcheck", "--exclude=SC2207,SC1090,SC1091,SC2016", *map(str, sorted(SCRIPTS.iterdir()))]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+def test_tasks_wait_for_those_of_their_number_in_both(slurm: Slurm, gpuq: Gpuq) -> None:
+    jobs = []
+    for queue in (slurm, gpuq):
+        _, first, _ = queue.sbatch("array.sh")
+        code, second, said = queue.sbatch("--wait", f"--dependency=aftercorr:{first},after:{first}", "array.sh")
+        assert code == 0, said
+        jobs.append((first, second))
+    assert [slurm.output(job) for job in jobs[0]] == [gpuq.output(job, tasks=4) for job in jobs[1]]

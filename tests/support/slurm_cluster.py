@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
 import stat
 import subprocess
 import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,21 +34,41 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
+def _claimed() -> socket.socket:
+    """A bound socket, behind whose port a hundred are one cluster's as long as it is open."""
+    for port in range(28016, 32000, 100):
+        claim = socket.socket()
+        with suppress(OSError):
+            claim.bind(("127.0.0.1", port))
+            return claim
+        claim.close()
+    raise AssertionError("there are forty clusters here")
+
+
 @dataclass
 class SlurmCluster:
-    """`nodes` have the names n0, n1, ...; each has `cpus` and `gpus`. Ports are chosen from `port` on."""
+    """`nodes` have the names n0, n1, ...; each has `cpus` and `gpus`, each of which is `shards` for jobs that ask for a part.
+
+    Slurm writes ended jobs to jobcomp.log, and the GPUs of each job to gpus.log.
+    """
 
     folder: Path
     nodes: int = 2
     cpus: int = 8
     gpus: int = 4
-    port: int = 26817
-    _daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    shards: int = 0
+    _claim: socket.socket = field(default_factory=_claimed)
+    _daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """What a command of Slurm needs to reach this cluster."""
         return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": os.environ["PATH"] + ":/usr/sbin"}
+
+    @property
+    def port(self) -> int:
+        """The controller's; those of the nodes follow."""
+        return int(self._claim.getsockname()[1]) + 1
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +85,7 @@ class SlurmCluster:
         self._daemon("slurmctld", "slurmctld", "-D")
         for name in self.names:
             (self.folder / "spool" / name).mkdir(exist_ok=True)
-            self._daemon(f"slurmd-{name}", "slurmd", "-D", "-N", name)
+            self._start_slurmd(name)
         self._wait_for_nodes(within_s)
 
     def run(self, *command: str, check: bool = True, **options: object) -> str:
@@ -77,24 +101,48 @@ class SlurmCluster:
         assert not check or done.returncode == 0, f"{command}: {done.stderr}"
         return str(done.stdout)
 
-    def kill_node(self, name: str) -> None:
-        """End the daemon of a node at once, as if the node had lost its power: its steps are killed too."""
-        daemon = self._daemons[2 + self.names.index(name)]
-        children = subprocess.run(["pgrep", "-f", f"slurmstepd: .*{name}"], stdout=subprocess.PIPE, check=False)
-        for pid in [daemon.pid, *map(int, children.stdout.split())]:
-            subprocess.run(["kill", "-9", str(pid)], check=False)
+    def kill_node(self, name: str, also: Collection[str] = ()) -> None:
+        """End a node at once, as if it had lost its power: its daemon and steps, and all processes whose environment or command
+        names one of `also`, such as the folder of a pilot that runs there."""
+        daemon = self._daemons.pop(f"slurmd-{name}")
+        pids = [daemon.pid, *_naming([self._mark(name), *also])]
+        # All stop before the first ends: none of them sees another one end.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
         daemon.wait()
+
+    def start_node(self, name: str, within_s: float = 60.0) -> None:
+        """Start the daemon of a node, and wait until Slurm gives it jobs again."""
+        self._start_slurmd(name)
+
+        def up() -> bool:
+            state = self.run("sinfo", "--noheader", f"--nodes={name}", "--format=%T", check=False).strip()
+            return state in {"idle", "mixed", "allocated"}
+
+        _until(up, within_s, f"Slurm does not give node {name} jobs; see {self.folder / 'log'}")
+
+    def restart_controller(self, away_s: float) -> None:
+        """Kill the controller, and start it again after a while."""
+        daemon = self._daemons.pop("slurmctld")
+        daemon.kill()
+        daemon.wait()
+        time.sleep(away_s)
+        self._daemon("slurmctld", "slurmctld", "-D")
+        _until(lambda: self.run("scontrol", "ping", check=False).count(" UP"), 60, "the controller did not come back")
 
     def stop(self) -> None:
         """End all jobs and daemons."""
         self.run("scancel", "--state=RUNNING,PENDING", "--quiet", check=False)
-        for daemon in reversed(self._daemons):
+        for daemon in reversed(self._daemons.values()):
             daemon.terminate()
-        for daemon in self._daemons:
+        for daemon in self._daemons.values():
             try:
                 daemon.wait(10)
             except subprocess.TimeoutExpired:
                 daemon.kill()
+        self._claim.close()
 
     def _start_munge(self) -> None:
         folder = self.folder / "munge"
@@ -116,12 +164,25 @@ class SlurmCluster:
                 if not device.exists():  # the major number of NVIDIA's driver, which is not here: nothing can open it
                     os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(195, number))
                 gres.append(f"NodeName={name} Name=gpu Type=h100 File={device}\n")
+            if self.shards:
+                gres.append(f"NodeName={name} Name=shard Count={self.gpus * self.shards}\n")
+        shards = f",shard:{self.gpus * self.shards}" if self.shards else ""
         nodes = "".join(
             f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={self.port + 1 + number} CPUs={self.cpus} "
-            f"RealMemory=4000 Gres=gpu:h100:{self.gpus} State=UNKNOWN\n"
+            f"RealMemory=4000 Gres=gpu:h100:{self.gpus}{shards} State=UNKNOWN\n"
             for number, name in enumerate(self.names)
         )
         (self.folder / "gres.conf").write_text("".join(gres))
+        # Slurm numbers the GPUs of each node from 0 on. Here all nodes are one machine, whose emulated GPUs have one number each.
+        shift = f"awk -v RS=, -v ORS=, -v first=$((${{SLURMD_NODENAME#n}} * {self.gpus})) '{{ print $1 + first }}' | sed 's/,$//'"
+        scripts = {
+            "prolog": f'echo "$SLURM_JOB_ID $SLURM_JOB_GPUS" >> {self.folder}/gpus.log',
+            "task_prolog": 'test -z "$CUDA_VISIBLE_DEVICES" || '
+            f'echo "export CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | {shift})"',
+        }
+        for name, text in scripts.items():
+            (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (self.folder / name).chmod(0o755)
         (self.folder / "slurm.conf").write_text(
             f"""ClusterName=test
 SlurmctldHost=localhost
@@ -143,7 +204,11 @@ SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
-GresTypes=gpu
+GresTypes=gpu,shard
+JobCompType=jobcomp/filetxt
+JobCompLoc={self.folder}/jobcomp.log
+Prolog={self.folder}/prolog
+TaskProlog={self.folder}/task_prolog
 SlurmdTimeout=20
 KillWait=5
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
@@ -151,18 +216,24 @@ SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
 """
         )
 
-    def _daemon(self, log: str, program: str, *arguments: str) -> None:
+    def _start_slurmd(self, name: str) -> None:
+        mark, _, value = self._mark(name).partition("=")
+        self._daemon(f"slurmd-{name}", "slurmd", "-D", "-N", name, **{mark: value.rstrip("\0")})
+
+    def _mark(self, name: str) -> str:
+        """What the daemon of a node and its steps, which leave its process group, have in their environment."""
+        return f"NODE_OF_TEST={self.folder}/{name}\0"
+
+    def _daemon(self, log: str, program: str, *arguments: str, **environment: str) -> None:
         path = _program(program)
         assert path is not None
-        with (self.folder / "log" / log).open("wb") as out:
-            self._daemons.append(
-                subprocess.Popen(
-                    [path, *arguments],
-                    env={**os.environ, **self.environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                )
+        with (self.folder / "log" / log).open("ab") as out:
+            self._daemons[log] = subprocess.Popen(
+                [path, *arguments],
+                env={**os.environ, **self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
 
     def _wait_for_nodes(self, within_s: float) -> None:
@@ -171,6 +242,16 @@ SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
             return len(states) == self.nodes and set(states) == {"idle"}
 
         _until(idle, within_s, f"the nodes of Slurm did not become idle; see {self.folder / 'log'}")
+
+
+def _naming(words: Collection[str]) -> Iterator[int]:
+    """The processes whose environment or command contains one of these words."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                if any(word.encode() in text for word in words):
+                    yield int(entry.name)
 
 
 def _until(condition: object, within_s: float, problem: str) -> None:

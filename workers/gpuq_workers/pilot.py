@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,11 +20,13 @@ from pathlib import Path
 
 import msgspec
 
+from gpuq import __version__
+from gpuq.adapters import slurm
 from gpuq.adapters.supervise import python_module
 from gpuq.errors import BadSettings, GpuqError
 from gpuq.home import Home, write_private
 from gpuq.logs import report, start_log
-from gpuq.messages.pilot import PilotOrder
+from gpuq.messages.pilot import NOTICE_S, PilotOrder
 from gpuq.settings import Settings, load
 from gpuq_workers.attempts import AttemptFolder, UnreadableFile, folders_in
 from gpuq_workers.join import Invitation, join
@@ -34,6 +37,7 @@ log = logging.getLogger("gpuq.pilot")
 
 _LOOK_EVERY_S = 1.0
 _DELIVER_WITHIN_S = 10.0
+_CLOCKS_DIFFER_S = 60.0
 
 
 def main() -> int:
@@ -50,11 +54,11 @@ def main() -> int:
 
 def run(folder: Path, stop: threading.Event) -> int:
     """Serve until `stop` is set, the worker service ends, or nothing has run for the time in the order. Raises GpuqError."""
-    order = _order(folder)
+    order = read_order(folder)
     home = Home(folder / "gpuq")
     os.environ["GPUQ_HOME"] = str(home.root)
     home.create()
-    write_private(home.settings_file, _settings_of(order).encode())
+    write_private(home.settings_file, settings_of(order, _until_at()).encode())
     join(home, Invitation(order.main, order.fingerprint, order.host, order.secret))
     settings = load()
     worker = subprocess.Popen(python_module("gpuq_workers"), stdin=subprocess.DEVNULL)
@@ -78,22 +82,50 @@ def run(folder: Path, stop: threading.Event) -> int:
         worker.kill()
 
 
-def _order(folder: Path) -> PilotOrder:
+def read_order(folder: Path) -> PilotOrder:
+    """The order in a pilot's folder. Raises BadSettings where this node cannot carry it out."""
     try:
-        return msgspec.json.decode((folder / "order.json").read_bytes(), type=PilotOrder)
+        order = msgspec.json.decode((folder / "order.json").read_bytes(), type=PilotOrder)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadSettings(
             f"{folder} cannot be read on this node: {error}.",
             fix="gpuq's home must be in a folder that the nodes of Slurm share: set GPUQ_HOME to one.",
         ) from error
+    if order.version != __version__:
+        raise BadSettings(
+            f"This node has gpuq {__version__}, and the login node {order.version}.",
+            fix="Install gpuq in one folder that both see, and add the pool from there.",
+        )
+    behind_s = order.at - time.time()
+    if behind_s > _CLOCKS_DIFFER_S:
+        node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+        raise BadSettings(
+            f"The clock of node {node} is {behind_s:.0f} s behind the login node's.",
+            fix=f"Tell your site; until then keep pilots off it: `gpuq pool add slurm ... -- --exclude={node}`.",
+        )
+    return order
 
 
-def _settings_of(order: PilotOrder) -> str:
+def _until_at() -> float | None:
+    """When Slurm asks this allocation to end (Unix seconds); None where it has no limit, or Slurm does not say."""
+    try:
+        ends_at = slurm.ends_at(int(os.environ["SLURM_JOB_ID"]))
+    except GpuqError as error:
+        log.warning("when this allocation ends is not known: %s", error.message)
+        return None
+    return None if ends_at is None else ends_at - NOTICE_S
+
+
+def settings_of(order: PilotOrder, until_at: float | None) -> str:
     """The settings of the pilot's home: it offers the GPUs that Slurm gave it, and no others of its node."""
-    lines = ["[worker]", f'host = "{order.host}"', 'run_as = "service"', "[devices]"]
+    # Jobs over several pilots meet at the node: the host's name is the pilot's, which no name server knows.
+    worker = [f'host = "{order.host}"', f'address = "{socket.gethostname()}"', 'run_as = "service"']
+    lines = ["[worker]", *worker, "[devices]"]
     visible = [index for index in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if index]
     if order.gpus and visible:
         lines.append(f"only = {json.dumps(visible)}")
+    if until_at is not None:
+        lines.append(f"until_at = {until_at}")
     if not order.gpus:
         lines.append('backend = "cpu"')
     return "\n".join([*lines, ""])

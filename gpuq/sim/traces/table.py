@@ -14,7 +14,7 @@ from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
 _MOST_PRIORITY = 1000
 # The owner of jobs that name none. Kinds and reports contain this name.
-_DEFAULT_USER = "somebody"
+DEFAULT_USER = "somebody"
 
 
 def read(path: Path) -> ImportedTrace:
@@ -40,7 +40,7 @@ def _trace_job(row: CsvRow) -> TraceJob | None:
             f"deadline_s is {deadline:g}, before submit_s {submit:g}", "Write it on the same clock, not as a time span."
         )
     devices, share = _devices(row)
-    user = row.text("user") or _DEFAULT_USER
+    user = row.text("user") or DEFAULT_USER
     if duration is None:
         return None
     return TraceJob(

@@ -1,0 +1,282 @@
+"""`python -m benchmarks.slurm`: the same jobs by `sbatch` one by one, an array, shards, HyperQueue, and gpuq's pilots.
+
+Two nodes with four emulated GPUs each, on a real Slurm of this machine's own. It needs root, Debian's slurm-wlm and the emulated
+GPUs of `make demo-gpu`; HyperQueue is left out where it is not installed. GPU-hours are those that Slurm's log of ended jobs
+(jobcomp) says were allocated. Written to build/bench-slurm.json. Ratios of one run can be compared, seconds of two cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.slurm.work import JOB, Work, drawn
+from benchmarks.table import BUILD
+from gpuq.states import JobState
+from tests.support import slurm_cluster
+from tests.support.mock_gpus import MockGpus
+from tests.support.slurm_cluster import SlurmCluster
+
+# What a user must say of memory and cores so that two jobs of his fit on one GPU's part of a node; the same for all.
+SMALL = ["--mem=100", "--cpus-per-task=1", "--time=60"]
+SHARDS = 2
+RPCS = ("REQUEST_SUBMIT_BATCH_JOB", "REQUEST_JOB_INFO", "REQUEST_JOB_INFO_SINGLE", "REQUEST_KILL_JOB", "REQUEST_CANCEL_JOB_STEP",
+        "REQUEST_JOB_USER_INFO", "REQUEST_JOB_WILL_RUN")  # fmt: skip
+
+
+@dataclass
+class Result:
+    """Of one way to run the jobs. `rpcs`: calls of Slurm's controller by commands of the user."""
+
+    name: str
+    gpu_hours: float
+    makespan_s: float
+    mean_completion_s: float
+    failed: int
+    rpcs: int | None
+
+
+class Bench:
+    """A cluster, its emulated GPUs, and the jobs."""
+
+    def __init__(self, cluster: SlurmCluster, gpus: MockGpus, work: Sequence[Work]) -> None:
+        self.cluster, self.gpus, self.work = cluster, gpus, work
+        self.env = {**os.environ, **cluster.environment, "EMULATE": str(gpus.folder)}
+        self.started, self.ended = cluster.folder / "gpus.log", cluster.folder / "jobcomp.log"
+
+    def sbatch(self, *options: str) -> list[float]:
+        """Submit each job by itself; seconds until each had ended."""
+        began = time.time()
+        for number, one in enumerate(self.work):
+            words = ["sbatch", "--parsable", *SMALL, f"--job-name=j{number}", *options, "--output=/dev/null"]
+            variables = ",".join(
+                ["ALL", *(f"{key}='{value}'" for key, value in one.environment.items() if "," not in value)]
+            )
+            script = f"#!/bin/sh\nexport EMULATED_GPU={one.percent:g},{one.mib}\nexec {sys.executable} -S {JOB} {one.seconds}\n"
+            subprocess.run(
+                [*words, f"--export={variables}"],
+                input=script,
+                env=self.env,
+                text=True,
+                check=True,
+                capture_output=True,
+            )
+        return self._until_slurm_is_empty(began, len(self.work))
+
+    def array(self) -> list[float]:
+        """One array."""
+        table = self.cluster.folder / "tasks"
+        table.write_text("".join(f"{one.percent:g},{one.mib} {one.seconds}\n" for one in self.work))
+        script = (
+            f'#!/bin/sh\nset -- $(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {table})\nexport EMULATED_GPU=$1 EMULATED_ANY=1\n'
+            f"exec {sys.executable} -S {JOB} $2\n"
+        )
+        began = time.time()
+        words = [
+            "sbatch",
+            "--parsable",
+            *SMALL,
+            "--gres=gpu:1",
+            f"--array=0-{len(self.work) - 1}",
+            "--output=/dev/null",
+        ]
+        subprocess.run(words, input=script, env=self.env, text=True, check=True, capture_output=True)
+        return self._until_slurm_is_empty(began, len(self.work))
+
+    def pilots(self, *, known: bool) -> list[float]:
+        """gpuq, from nothing: it knows no kind, or it has run one job of each kind in pilots that have ended."""
+        home = Path(tempfile.mkdtemp(prefix="gq-"))
+        env = {**self.env, "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
+        # GPU-hours and the last job count here, and no job by itself, as with shards: the longest first, and as many as pay.
+        env |= {
+            "GPUQ_ADMISSION_RESIDENTS_PER_DEVICE": "8",
+            "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.5",
+            "GPUQ_SCHEDULING_ORDER": "longest",
+        }
+        command = [sys.executable, "-P", "-c", "import sys; from gpuq.cli.main import main; sys.exit(main())"]
+        emulated = ",".join(["HOME", "PATH", *(f"{key}={value}" for key, value in self.gpus.environ.items())])
+        add = ["pool", "add", "slurm", "--gpus=1", "--max=8", "--idle=20s", "--time=60m", "--", f"--export={emulated}"]
+        try:
+            began = time.time()
+            subprocess.run([*command, *add], env=env, cwd=home, check=True)
+            if known:
+                self._in_gpuq(list({one.kind: one for one in self.work}.values()), env, home)
+                self._until_slurm_is_empty(began, 1)
+                self.hours(shards=False)
+                self.cluster.run("sdiag", "--reset")
+                began = time.time()
+            took = [ended - began for ended in self._in_gpuq(self.work, env, home)]
+            self._until_slurm_is_empty(began, 1)
+            return took
+        finally:
+            subprocess.run([*command, "down", "--stop-jobs"], env=env, cwd=home, check=False)
+            shutil.copytree(home / "h" / "logs", BUILD / "bench-slurm-logs", dirs_exist_ok=True)
+            shutil.rmtree(home, ignore_errors=True)
+
+    @staticmethod
+    def _in_gpuq(work: Sequence[Work], env: dict[str, str], home: Path) -> list[float]:
+        """Run the jobs in the gpuq of this environment; when each had ended that completed (Unix seconds)."""
+        here = f"import sys; sys.path[:0] = {[str(Path.cwd())]!r}"
+        program = f"{here}; from benchmarks.slurm.__main__ import in_gpuq; in_gpuq()"
+        text = json.dumps([asdict(one) for one in work])
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=env,
+            cwd=home,
+            input=text,
+            text=True,
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        found: list[float] = json.loads(done.stdout)
+        return found
+
+    def hyperqueue(self) -> list[float]:
+        """HyperQueue on the whole of both nodes, one GPU for each job: its allocation lasts as long as it does."""
+        from hyperqueue import Job, LocalCluster  # type: ignore[import-not-found]
+        from hyperqueue.cluster import WorkerConfig  # type: ignore[import-not-found]
+        from hyperqueue.ffi.protocol import ResourceRequest  # type: ignore[import-not-found]
+        from hyperqueue.task.function import PythonEnv  # type: ignore[import-not-found]  # noqa: F401
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(8)))
+        began = time.time()
+        with LocalCluster() as cluster:
+            cluster.start_worker(WorkerConfig(cores=8))
+            client = cluster.client()
+            job = Job(default_workdir=self.cluster.folder)
+            for one in self.work:
+                env = {**one.environment, "EMULATE": str(self.gpus.folder)}
+                wants = ResourceRequest(cpus=1, resources={"gpus/nvidia": 1})
+                job.program([sys.executable, "-S", str(JOB), str(one.seconds)], env=env, resources=wants)
+            client.wait_for_jobs([client.submit(job)])
+        return [time.time() - began] * len(self.work)
+
+    def hours(self, *, shards: bool) -> float:
+        """GPU-hours of the Slurm jobs that ended since the last look; a shard is its part of a GPU."""
+        seconds = 0.0
+        allocated = self.started.read_text().splitlines()
+        gpus = {job: len(which.split(",")) for job, _, which in (line.partition(" ") for line in allocated) if which}
+        for line in self.ended.read_text().splitlines():
+            job, began, over = re.findall(r"(?:^JobId| StartTime| EndTime)=(\S+)", line)
+            took_s = (datetime.fromisoformat(over) - datetime.fromisoformat(began)).total_seconds()
+            seconds += (1 / SHARDS if shards else gpus[job]) * took_s
+        for log in (self.started, self.ended):
+            log.write_text("")
+        return seconds / 3600
+
+    def rpcs(self) -> int:
+        """Calls by commands of users since the last reset."""
+        said = self.cluster.run("sdiag")
+        return sum(int(count) for name, count in re.findall(r"(\w+)\s*\(\s*\d+\) count:(\d+)", said) if name in RPCS)
+
+    def _until_slurm_is_empty(self, began: float, least: int) -> list[float]:
+        """Wait until all jobs that Slurm started, and so many at least, have ended; seconds until each had. From Slurm's logs:
+        to ask it would count as calls."""
+        while not self.ended.exists() or self._count(self.ended) < max(least, self._count(self.started)):
+            time.sleep(1)
+        ends = re.findall(r"JobState=COMPLETED.*?EndTime=(\S+)", self.ended.read_text())
+        return [datetime.fromisoformat(end).timestamp() - began for end in ends]
+
+    @staticmethod
+    def _count(log: Path) -> int:
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def in_gpuq() -> None:
+    """Submit the jobs on standard input to the gpuq of the environment, and print when each had ended that completed."""
+    from gpuq.client import Client, submission
+
+    with Client() as client:
+        ids = client.submit_all([
+            submission(
+                [sys.executable, "-S", str(Work(**one).script(Path.cwd())), str(one["seconds"])],
+                {"kind": one["kind"], "env": {**Work(**one).environment, "EMULATE": os.environ["EMULATE"]}},
+                None,
+            )
+            for one in json.loads(sys.stdin.read())
+        ])  # fmt: skip
+        ended = client.wait(ids)
+        print(json.dumps([job.record["ended_at_unix"] for job in ended if job.state is JobState.COMPLETED]))
+
+
+@contextmanager
+def bench(work: Sequence[Work]) -> Iterator[Bench]:
+    """The cluster and the GPUs, ended afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="gq-slurm-"))
+    cluster = SlurmCluster(folder, nodes=2, gpus=4, cpus=32, shards=SHARDS)
+    try:
+        with MockGpus() as gpus:
+            cluster.start(60)
+            yield Bench(cluster, gpus, work)
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.slurm")
+    parser.add_argument("instances", type=Path, help="pai_instances.csv")
+    parser.add_argument("--short", type=int, default=200)
+    parser.add_argument("--long", type=int, default=20)
+    parser.add_argument("--short-s", type=float, default=20.0)
+    parser.add_argument("--long-s", type=float, default=200.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append")
+    asked = parser.parse_args()
+    if why := slurm_cluster.missing():
+        print(why, file=sys.stderr)
+        return 1
+    work = drawn(asked.instances, asked.short, asked.long, asked.short_s, asked.long_s, asked.seed)
+    results: list[Result] = []
+    with bench(work) as at:
+        ways: dict[str, Callable[[], list[float]]] = {
+            "sbatch": lambda: at.sbatch("--gres=gpu:1"),
+            "array": at.array,
+            "shard": lambda: at.sbatch("--gres=shard:1"),
+            "gpuq, all new": lambda: at.pilots(known=False),
+            "gpuq, kinds known": lambda: at.pilots(known=True),
+        }
+        if find_spec("hyperqueue"):
+            ways["hyperqueue"] = at.hyperqueue
+        for name, way in ways.items():
+            if asked.only and name not in asked.only:
+                continue
+            at.cluster.run("sdiag", "--reset")
+            took = way()
+            rpcs, hours = at.rpcs(), at.hours(shards=name == "shard")
+            if name == "hyperqueue":
+                hours = 8 * max(took) / 3600
+            mean = sum(took) / max(1, len(took))
+            results.append(Result(name, hours, max(took, default=0.0), mean, len(work) - len(took), rpcs))
+            print(results[-1], flush=True)
+            BUILD.mkdir(exist_ok=True)
+            said: dict[str, Any] = {
+                "short": asked.short,
+                "long": asked.long,
+                "seed": asked.seed,
+                "short_s": asked.short_s,
+                "long_s": asked.long_s,
+            }
+            (BUILD / "bench-slurm.json").write_text(
+                json.dumps({**said, "results": [asdict(one) for one in results]}, indent=1)
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""What `sacct --parsable2` prints, as a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuq.errors import BadInput
+from gpuq.sim.scenario import open_scenario
+from gpuq.sim.traces.sacct import FIELDS, read
+
+Write = Callable[..., Path]
+HEADER = FIELDS.replace(",", "|")
+TRES = "billing=8,cpu=8,gres/gpu:h100={0},gres/gpu={0},mem=64G,node=1"
+
+
+def row(
+    job: str, *, name: str = "train", at: str = "10:00:00", seconds: str = "600", state: str = "COMPLETED", tres: str = "",
+    used: str = "",
+) -> str:  # fmt: skip
+    day = f"2026-11-02T{at}"
+    return f"{job}|{name}|ann|{day}|{day}|{seconds}|{state}|{tres or TRES.format(1)}|{used}"
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Write:
+    def write(*rows: str, header: str = HEADER) -> Path:
+        path = tmp_path / "jobs.txt"
+        path.write_text("\n".join([header, *rows]) + "\n")
+        return path
+
+    return write
+
+
+def test_each_job_that_had_gpus_counts_with_them_for_as_long_as_it_ran(written: Write) -> None:
+    trace, gpus = read(
+        written(
+            row("7"),
+            row("7.batch", name="batch"),
+            row("8_1", name="sweep", at="10:05:00", tres="cpu=4,gres/gpu:a100=2,node=1", state="TIMEOUT"),
+            row("9", tres="cpu=4,mem=1G,node=1"),
+            row("10", seconds="0", state="CANCELLED by 1000"),
+            row("11", state="RUNNING"),
+        )
+    )
+    assert [(job.devices, job.duration_s, job.kind) for job in trace.jobs] == [
+        (1, 600.0, "ann train x1"),
+        (2, 600.0, "ann sweep x2"),
+    ]
+    # 1,800 GPU-seconds in 900 seconds.
+    assert gpus == 2
+    assert "left out: 1 jobs that have not ended" in trace.notes
+
+
+def test_the_steps_say_how_busy_the_gpus_were_where_slurm_gathers_that(written: Write) -> None:
+    used = "cpu=00:10:00,gres/gpumem=2048M,gres/gpuutil={},mem=1G"
+    two = TRES.format(2)
+    trace, _ = read(
+        written(
+            *(row("7"), row("7.batch", used=used.format(40)), row("7.extern", used=used.format(0))),
+            *(row("8", tres=two), row("8.0", tres=two, used=used.format(90))),
+            row("9"),
+        )
+    )
+    assert [job.share_pct for job in trace.jobs] == [40.0, 45.0, None]
+    assert "1 jobs do not say how busy their GPUs were" in trace.notes
+
+
+def test_a_file_that_is_something_else_is_refused_with_the_command_that_writes_it(
+    written: Write, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="has no column ElapsedRaw, AllocTRES") as refused:
+        read(written("7|train|ann|x|y", header="JobID|JobName|User|Submit|Start"))
+    assert f"--format={FIELDS}" in refused.value.fix
+    with pytest.raises(BadInput, match="job 7 has the Submit time"):
+        read(written(row("7").replace("2026-11-02T10:00:00", "Unknown", 1)))
+    with pytest.raises(BadInput, match="cannot be read"):
+        read(tmp_path / "none")
+    with pytest.raises(BadInput, match="there is no job to play"):
+        read(written(row("9", tres="cpu=4")))
+
+
+def test_it_is_played_on_as_many_gpus_as_were_in_use_on_average(written: Write) -> None:
+    times = ["10:00:00", "10:10:00", "10:20:00"] * 2
+    path = written(*(row(str(number), at=at, used="gres/gpuutil=30") for number, at in enumerate(times)))
+    found = open_scenario(f"slurm:{path}", world="law")
+    assert (len(found.trace.arrivals), len(found.world.devices)) == (6, 2)
+    assert len(open_scenario(f"slurm:{path}", world="law", gpus=5).world.devices) == 5

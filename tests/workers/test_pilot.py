@@ -1,0 +1,55 @@
+"""What a pilot refuses before it joins: an order that its node cannot carry out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from gpuq_workers.pilot import read_order, settings_of
+from msgspec.structs import replace
+
+from gpuq import __version__
+from gpuq.errors import BadSettings
+from gpuq.messages.pilot import PilotOrder
+
+ORDER = PilotOrder(
+    main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, version=__version__, at=0.0
+)  # fmt: skip
+
+
+def written(folder: Path, order: PilotOrder) -> Path:
+    (folder / "order.json").write_bytes(msgspec.json.encode(order))
+    return folder
+
+
+def test_an_order_is_read_from_the_folder(tmp_path: Path) -> None:
+    assert read_order(written(tmp_path, ORDER)) == ORDER
+
+
+def test_a_home_that_the_node_does_not_see_is_named_with_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="cannot be read on this node") as refused:
+        read_order(tmp_path / "none")
+    assert "set GPUQ_HOME" in refused.value.fix
+
+
+def test_a_node_with_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=f"This node has gpuq {__version__}, and the login node 9.9"):
+        read_order(written(tmp_path, replace(ORDER, version="9.9")))
+
+
+def test_a_node_whose_clock_is_behind_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
+    with pytest.raises(BadSettings, match=r"The clock of node n7 is 3[56]\d\d s behind") as refused:
+        read_order(written(tmp_path, replace(ORDER, at=time.time() + 3600)))
+    assert "--exclude=n7" in refused.value.fix
+
+
+def test_a_pilot_offers_the_gpus_that_slurm_gave_it_until_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    said = settings_of(ORDER, 1000.5)
+    assert 'only = ["2", "3"]' in said
+    assert "until_at = 1000.5" in said
+    assert "until_at" not in settings_of(ORDER, None)
+    assert 'backend = "cpu"' in settings_of(replace(ORDER, gpus=0), None)
