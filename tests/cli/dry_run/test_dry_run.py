@@ -1,0 +1,81 @@
+"""The process that a dry run is made in: what is refused, and what it can do. With PyTorch: tests/frameworks/test_dry_run.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuq.cli import dry_run as module
+from gpuq.cli.dry_run import dry_run
+from gpuq.errors import BadInput
+
+TRACED = Path(module.__file__).with_name("traced")
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    "command", [["bash", "train.sh"], ["python3"], ["python3", "-c", "1"], ["torchrun", "train.py"]]
+)
+def test_only_a_python_script_or_module_is_run(command: list[str], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="runs a Python script"):
+        dry_run(command, tmp_path, os.environ, GIB)
+
+
+def test_a_script_that_does_not_train_is_refused_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no PyTorch here')")
+    (tmp_path / "train.py").write_text("")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with pytest.raises(BadInput, match=r"no training step on a GPU[\s\S]*no PyTorch here") as refused:
+        dry_run([sys.executable, "-u", "train.py"], tmp_path, env, GIB)
+    assert "--dry-run-memory" in (refused.value.fix or "")
+
+
+def test_a_script_that_goes_on_for_ever_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import time; time.sleep(600)")
+    (tmp_path / "train.py").write_text("")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with pytest.raises(BadInput, match="within 1 s"):
+        dry_run([sys.executable, "train.py"], tmp_path, env, GIB, limit_s=1)
+
+
+PROTECTED = """
+import sys; sys.path.insert(0, {traced!r})
+import main
+missing = list(main._protect({{"folder": {own!r}, "memory_bytes": 1 << 30, "limit_s": 60}}))
+def may(what):
+    try:
+        what()
+    except (OSError, MemoryError):
+        return False
+    return True
+import os, socket
+from pathlib import Path
+kept = Path({kept!r})
+print(missing)
+print([may(lambda: kept.write_text("lost")), may(kept.unlink), may(lambda: os.mkdir({kept!r} + "-new"))])
+print([may(kept.read_text), may(lambda: Path({own!r}, "own").write_text("mine"))])
+print(may(lambda: socket.create_connection(("127.0.0.1", {port}), 1).close()))
+print(may(lambda: bytearray(2 << 30)))
+"""
+
+
+def test_it_can_write_to_its_own_folder_only_and_has_no_network_as_far_as_this_kernel_lets_it(tmp_path: Path) -> None:
+    import socket
+
+    own, kept = tmp_path / "own", tmp_path / "kept.txt"
+    own.mkdir()
+    kept.write_text("results")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        program = PROTECTED.format(traced=str(TRACED), own=str(own), kept=str(kept), port=port)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    missing, changes, own_and_reading, network, memory = done.stdout.splitlines()
+    assert (own_and_reading, memory) == ("[True, True]", "False")
+    assert ("write" in missing) or changes == "[False, False, False]"
+    assert ("network" in missing) or network == "False"
+    if "write" not in missing:
+        assert kept.read_text() == "results"
