@@ -98,7 +98,7 @@ def test_dependencies_and_a_later_start_are_as_in_slurm(gpuq: Command, api: Fake
         ("#GPUQ --gpsu 2", "job.sh, line 2: `gpuq submit` has no option `--gpsu`. Did you mean `--gpus`?"),
         ("#SBATCH --nodes=2 --ntasks=3", "job.sh, line 2: `--ntasks=3` cannot be divided evenly among 2 hosts."),
         ("#GPUQ -n 'open", "job.sh, line 2: No closing quotation."),
-        ("#SBATCH -d after:3", "job.sh, line 2: `--dependency=after:3` is more than gpuq can do"),
+        ("#SBATCH -d after:3+5", "job.sh, line 2: `--dependency=after:3+5` is more than gpuq can do"),
         ("#SBATCH -d afterok:3?afterok:4", "job.sh, line 2: `--dependency` with `?` waits for any one of several jobs"),
         ("#SBATCH -N 2-4", "job.sh, line 2: `--nodes=2-4` leaves open on how many hosts it runs"),
         ("#SBATCH --nice=low", "job.sh, line 2: --nice: invalid int value: 'low'."),
