@@ -1,0 +1,125 @@
+"""`gpuq edit ID…`: change what waiting jobs ask for, and the name, time limit and notifications of running ones."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gpuq.cli import console, edits, job_ids
+from gpuq.cli.arguments import Parser, add_ids
+from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.verbs.control import forgive
+from gpuq.errors import Conflict, Failure, GpuqError
+
+# Up to this many jobs get a line each.
+_LINES = 10
+_EPILOG = """\
+A value `default` takes back what the job was given: --time default. Without an
+option of these the editor ($VISUAL, $EDITOR) opens on the values of one job.
+Of a running job the name, a shorter time limit and the notifications change.
+All of the jobs are changed, or none; of an array those that can be.
+"""
+
+
+def run(words: list[str]) -> int:
+    """Run the verb. Exit code 6: a job is too far to be changed so; 7: no device could run it then."""
+    parser = Parser("edit", "Change what jobs ask for.", epilog=_EPILOG)
+    add_ids(parser)
+    add = parser.group("new values")
+    others = {"name": ("-n", "-J"), "priority": ("-p",), "time": ("-t", "--time-limit")}
+    for one in edits.FIELDS:
+        repeated: dict[str, Any] = {"action": "append"} if one.option == "notify" else {}
+        add(f"--{one.option}", *others.get(one.option, ()), metavar="X", help=one.help, **repeated)
+    parser.add_argument("--dry-run", action="store_true", help="only say which jobs would be changed")
+    options = parser.parse_args(words)
+    if options.notify == [edits.DEFAULT]:
+        options.notify = edits.DEFAULT
+    edit = edits.fields(vars(options))
+    client = HttpClient.of(options)
+    jobs = job_ids.named(client, options.ids, only_one=True)
+    if edit:
+        return _change(client, options, jobs, edit)
+    return _in_editor(client, options, jobs)
+
+
+def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs) -> int:
+    """Change the values of one job in an editor. What was refused stays in its file."""
+    job = client.get(f"/api/v1/jobs/{jobs.only}")
+    if job["state"] not in ("PENDING", "HELD", "RUNNING"):
+        raise Conflict(f"Job {jobs.label(jobs.only)} cannot be edited: it is {job['state']}.")
+    values = edits.values_of(job)
+    title = f"Job {jobs.label(jobs.only)} is {job['state']}. It is changed when you save this and leave the editor."
+    with tempfile.NamedTemporaryFile("w", prefix="gpuq-edit-", suffix=".toml", delete=False, encoding="utf-8") as file:
+        file.write(edits.as_text(values, title))
+    path = Path(file.name)
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        status = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+    except OSError as error:
+        path.unlink()
+        raise Failure(f"The editor `{editor}` cannot be started: {error.strerror}.", fix="Set EDITOR.") from error
+    if status:
+        path.unlink()
+        raise Failure(f"The editor `{editor}` ended with {status}; nothing was changed.", fix="Run it again.")
+    try:
+        edit = edits.from_text(path.read_text(encoding="utf-8"), values)
+        code = _change(client, options, jobs, edit) if edit else 0
+    except GpuqError as error:
+        error.fix = f"{error.fix} Your text is in {path}."
+        raise
+    path.unlink()
+    if not edit:
+        console.note("Nothing was changed.")
+    return code
+
+
+def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs, edit: Record) -> int:
+    """Request the edit, and print what became of it."""
+    where: Record = {"ids": [first if first == last else [first, last] for first, last in jobs.ranges]}
+    body = {"where": where, "edit": edit}
+    if jobs.whole:
+        # An array means those of its tasks that can be changed.
+        look = client.post("/api/v1/jobs/edit", {**body, "dry_run": True})
+        forgive(look, jobs)
+        refused = [job for one in look["refused"] for job in one["ids"]]
+        meant = sorted([*refused, *(job for ids in look["jobs"].values() for job in ids)])
+        where["ids"] = [*map(list, _ranges(meant)), *look["missing"]]
+    answer: Record = client.post("/api/v1/jobs/edit", {**body, "dry_run": options.dry_run})
+    if options.json:
+        console.print_json(answer)
+    else:
+        _print(answer, options, jobs)
+    return Conflict.exit_code if answer["unchanged"] or answer["refused"] else 0
+
+
+def _print(answer: Record, options: argparse.Namespace, jobs: job_ids.Jobs) -> None:
+    changed = [job for ids in answer["jobs"].values() for job in ids if job not in set(answer["unchanged"])]
+    outcome = "would be changed" if answer["dry_run"] else "changed" if answer["done"] else "will change in a moment"
+    if len(changed) > _LINES:
+        console.note(f"{len(changed):,} jobs {outcome}.")
+    for job in changed if len(changed) <= _LINES else ():
+        console.note(f"Job {jobs.label(job)} {outcome}.")
+    for refused in answer["refused"]:
+        console.note(f"gpuq: Job {jobs.label(refused['ids'][0])} {refused['why']}.")
+    for job in answer["unchanged"][:_LINES]:
+        console.note(f"gpuq: Job {jobs.label(job)} had started or ended before, and stays as it was.")
+    if changed and not answer["dry_run"] and len(answer["undo"]) == 1:
+        back = ["gpuq", "edit", *options.ids, *edits.as_options(answer["undo"][0]["edit"])]
+        console.note(f"  To take it back: {shlex.join(back)}")
+
+
+def _ranges(ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending ids as (first, last) ranges."""
+    found: list[tuple[int, int]] = []
+    for job in ids:
+        if found and found[-1][1] == job - 1:
+            found[-1] = (found[-1][0], job)
+        else:
+            found.append((job, job))
+    return found

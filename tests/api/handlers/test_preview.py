@@ -1,0 +1,39 @@
+"""Whose expected start an edit would move: the queue is replayed without it and with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuq.core.state.job import JobId
+from tests.api.conftest import Endpoint
+from tests.api.support import afternoon
+
+PATH = "/api/v1/jobs/edit/preview"
+
+
+async def changes(endpoint: Endpoint, ids: list[int], **edit: Any) -> dict[int, tuple[float, float]]:
+    status, answer = await endpoint.post(PATH, {"where": {"ids": ids}, "edit": edit})
+    assert status == 200, answer
+    return {one["id"]: (one["before_s"], one["after_s"]) for one in answer["changes"]}
+
+
+async def test_who_is_put_first_starts_earlier_and_those_behind_later(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    found = await changes(endpoint, [53], priority=1)
+    before, after = found.pop(53)
+    assert after < before
+    assert found
+    assert all(after > before for before, after in found.values())
+    assert endpoint.store.job_rows[JobId(53)].record.submission.priority == 0, "nothing is changed"
+    assert endpoint.store.requests(9) == []
+
+
+async def test_an_edit_that_moves_no_start_gives_an_empty_list(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert await changes(endpoint, [53], priority=-1) == await changes(endpoint, [53], name="x") == {}
+
+
+async def test_a_preview_of_what_makes_no_sense_is_refused(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    status, problem = await endpoint.post(PATH, {"where": {"ids": [53]}, "edit": {"priority": 4000}})
+    assert (status, "priority" in problem["detail"]) == (422, True), problem
