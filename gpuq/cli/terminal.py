@@ -71,33 +71,35 @@ def work_in(connect: Callable[[], HttpClient], job_id: int, *, whole: bool) -> i
     client, retry = connect(), follow.Retry()
     while True:
         job = retry(partial(wait_until_it_runs, client, job_id))
-        attempt = job["attempt"]
+        attempt, rest = job["attempt"], 0 if whole else RECENT
+        has_left = partial(retry, partial(_has_left, client, job_id, attempt, _ENDS_WITHIN_S))
         if job["state"] == "RUNNING":
-            seat = _Seat(connect, job_id, 0 if whole else RECENT)
-            try:
-                with _raw_mode():
-                    detached = seat.sit()
-            except Conflict:
-                if not retry(partial(_has_left, client, job_id, attempt, _ENDS_WITHIN_S)):
-                    raise
-                detached = False  # it ended at the same moment
-            if detached:
+            seat = _Seat(connect, job_id, rest)
+            if _sit(seat, has_left):
                 console.note(
                     f"\ngpuq: job {job_id} goes on. `gpuq attach {job_id}` goes back to it, `gpuq cancel {job_id}` ends it."
                 )
                 return DETACHED
-            whole = True  # another attempt begins with nothing
-            rest = seat.offset
-        else:
-            rest = 0 if whole else RECENT
+            whole, rest = True, seat.offset  # another attempt begins with nothing
         if attempt and rest != RECENT:
             retry(partial(_print_log, client, job_id, attempt, rest))
-        while not retry(partial(_has_left, client, job_id, attempt, _ENDS_WITHIN_S)):
+        while not has_left():
             pass
         job = retry(partial(client.get, f"/api/v1/jobs/{job_id}"))
         if follow.settled(client, job):
             follow.note_end(job)
             return follow.exit_code(job)
+
+
+def _sit(seat: _Seat, has_left: Callable[[], bool]) -> bool:
+    """Whether the user has detached, with this terminal raw meanwhile; False if the job ended, perhaps while this connected."""
+    try:
+        with _raw_mode():
+            return seat.sit()
+    except Conflict:
+        if not has_left():
+            raise
+        return False
 
 
 def wait_until_it_runs(client: HttpClient, job_id: int) -> Record:
