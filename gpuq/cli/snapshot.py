@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from gpuq.cli.capture import Command
 from gpuq.cli.client import HttpClient
+from gpuq.cli.git import git, lines, nested
 from gpuq.errors import BadInput, GpuqError
 from gpuq.home import Home
 
@@ -33,8 +33,6 @@ _KEY_LETTERS = 16
 _FACTS = "snapshot.json"
 # A link would have Python write the compiled modules of the copy among those of the work tree.
 _NOT_LINKED = re.compile(r"(^|/)__pycache__/?$|\.pyc$")
-# A repository's configuration may name programs to run, which taking its state must not start.
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false")
 # The same files have to give the same commit whoever commits them, and whenever.
 _IDENTITY = {
     f"GIT_{who}_{what}": value
@@ -223,7 +221,7 @@ def _work_tree(here: Path) -> Path:
     if shutil.which("git") is None:
         raise BadInput("--snapshot needs git, which is not on PATH.", fix="Install git, or leave --snapshot out.")
     try:
-        top = Path(os.fsdecode(_git(here, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+        top = Path(os.fsdecode(git(here, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
     except BadInput as error:
         reason = "" if "not a git repository" in error.message else f" ({error.message})"
         raise BadInput(
@@ -231,7 +229,7 @@ def _work_tree(here: Path) -> Path:
             fix="cd to one, make one (git init, git add, git commit), or leave --snapshot out.",
         ) from None
     try:
-        _git(top, "rev-parse", "--verify", "HEAD")
+        git(top, "rev-parse", "--verify", "HEAD")
     except BadInput:
         fix = 'Make one: git commit --allow-empty -m "Start"'
         raise BadInput(f"the repository {top} has no commit yet.", fix=fix) from None
@@ -243,11 +241,11 @@ def _copied(top: Path, new: Path) -> dict[str, str]:
     folder, index = new / top.name, new / "index"
     git_dir, objects, form = (
         os.fsdecode(line)
-        for line in _git(
+        for line in git(
             top, "rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects", "--show-object-format"
         ).splitlines()
     )
-    _git(new, "init", "--quiet", "--template=", f"--object-format={form}", str(folder))
+    git(new, "init", "--quiet", "--template=", f"--object-format={form}", str(folder))
     (folder / ".git/objects/info").mkdir(exist_ok=True)
     (folder / ".git/objects/info/alternates").write_bytes(os.fsencode(objects) + b"\n")
     # The index, as a copy, spares git reading the files that have not changed. Its own time goes with it: git compares a file
@@ -257,20 +255,20 @@ def _copied(top: Path, new: Path) -> dict[str, str]:
     if (Path(git_dir) / "index").exists():
         shutil.copy2(Path(git_dir) / "index", index)
     else:
-        _git(top, "read-tree", "HEAD", env=env)
+        git(top, "read-tree", "HEAD", env=env)
     _check_whole(top, env)
-    _git(top, "add", "--all", env=env)
+    git(top, "add", "--all", env=env)
     _check_files(top, env)
-    tree = _git(top, "write-tree", env=env).decode().strip()
+    tree = git(top, "write-tree", env=env).decode().strip()
     message = b"Snapshot of " + os.fsencode(top)
-    commit = _git(top, "commit-tree", tree, "-p", "HEAD", env=env, stdin=message).decode().strip()
-    head, committed = _git(top, "rev-parse", "HEAD", "HEAD^{tree}").decode().split()
+    commit = git(top, "commit-tree", tree, "-p", "HEAD", env=env, stdin=message).decode().strip()
+    head, committed = git(top, "rev-parse", "HEAD", "HEAD^{tree}").decode().split()
     facts = {"key": commit[:_KEY_LETTERS], "commit": head, "tree": tree, "committed_tree": committed}
     if not (new.parent / facts["key"] / _FACTS).exists():
-        _git(folder, "checkout-index", "--all", "--quiet", env={**env, "GIT_WORK_TREE": str(folder)})
-        _git(folder, "update-ref", "refs/gpuq/snapshot", commit)
-        _git(folder, "update-ref", "--no-deref", "HEAD", head)
-        _git(folder, "reset", "--quiet")
+        git(folder, "checkout-index", "--all", "--quiet", env={**env, "GIT_WORK_TREE": str(folder)})
+        git(folder, "update-ref", "refs/gpuq/snapshot", commit)
+        git(folder, "update-ref", "--no-deref", "HEAD", head)
+        git(folder, "reset", "--quiet")
         _link_ignored(top, folder, env)
         index.unlink()
     return {**facts, "taken_from": str(top)}
@@ -278,7 +276,7 @@ def _copied(top: Path, new: Path) -> dict[str, str]:
 
 def _check_whole(top: Path, env: Mapping[str, str]) -> None:
     """Raises BadInput for files that git would leave out of the copy, or whose size is a mistake."""
-    hidden = [line[2:] for line in _lines(_git(top, "ls-files", "-v", "-z", env=env)) if line[:1].islower()]
+    hidden = [line[2:] for line in lines(git(top, "ls-files", "-v", "-z", env=env)) if line[:1].islower()]
     if hidden:
         name = hidden[0]
         raise BadInput(
@@ -286,9 +284,9 @@ def _check_whole(top: Path, env: Mapping[str, str]) -> None:
             fix=f"git update-index --no-assume-unchanged {name}",
         )
     size = 0
-    for name in _lines(_git(top, "ls-files", "--others", "--exclude-standard", "-z", env=env)):
+    for name in lines(git(top, "ls-files", "--others", "--exclude-standard", "-z", env=env)):
         if name.endswith("/"):
-            raise _nested(name)
+            raise nested(name)
         size += (top / name).lstat().st_size
     if size > MOST_UNTRACKED_BYTES:
         raise BadInput(
@@ -299,16 +297,16 @@ def _check_whole(top: Path, env: Mapping[str, str]) -> None:
 
 def _check_files(top: Path, env: Mapping[str, str]) -> None:
     """Raises BadInput for what the objects of the repository do not hold: other repositories, and files kept by a filter."""
-    listed = _lines(_git(top, "ls-files", "--stage", "-z", env=env))
+    listed = lines(git(top, "ls-files", "--stage", "-z", env=env))
     for line in listed:
         if line.startswith("160000 "):
-            raise _nested(line.partition("\t")[2])
-    configured = _git(top, "config", "--get-regexp", r"^filter\..*\.(smudge|process)$", no=b"")
+            raise nested(line.partition("\t")[2])
+    configured = git(top, "config", "--get-regexp", r"^filter\..*\.(smudge|process)$", no=b"")
     filters = {line.split(".")[1] for line in configured.decode().splitlines()}
     if not filters:
         return
     names = "".join(line.partition("\t")[2] + "\0" for line in listed)
-    attributes = _lines(_git(top, "check-attr", "--stdin", "-z", "filter", env=env, stdin=os.fsencode(names)))
+    attributes = lines(git(top, "check-attr", "--stdin", "-z", "filter", env=env, stdin=os.fsencode(names)))
     for name, value in zip(attributes[::3], attributes[2::3], strict=True):
         if value in filters:
             raise BadInput(
@@ -317,16 +315,9 @@ def _check_files(top: Path, env: Mapping[str, str]) -> None:
             )
 
 
-def _nested(name: str) -> BadInput:
-    return BadInput(
-        f"{name} is a repository of its own (a submodule, perhaps), whose files a snapshot would not have.",
-        fix="cd into it to copy that one, list it in .gitignore, or leave --snapshot out.",
-    )
-
-
 def _link_ignored(top: Path, folder: Path, env: Mapping[str, str]) -> None:
-    listed = _git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", env=env)
-    for name in _lines(listed):
+    listed = git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", env=env)
+    for name in lines(listed):
         link = folder / name.rstrip("/")
         if not _NOT_LINKED.search(name) and not link.is_symlink() and not link.exists():
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -350,39 +341,4 @@ def _editable(interpreter: str, top: Path) -> Iterator[Path]:
 
 
 def _said_no(folder: Path, *arguments: str) -> bool:
-    return _git(folder, *arguments, no=b"no") == b"no"
-
-
-def _git(
-    folder: Path,
-    *arguments: str,
-    env: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
-    no: bytes | None = None,
-) -> bytes:
-    """What git prints. Raises BadInput with git's own sentence; `no` is the answer where git ends with 1 instead."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    given: dict[str, object] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(  # type: ignore[call-overload]
-        ["git", *_SAFE, "-C", str(folder), *arguments],
-        **given,
-        capture_output=True,
-        env={**inherited, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(env or {})},
-        check=False,
-    )
-    if done.returncode == 1 and no is not None:
-        return no
-    if done.returncode:
-        said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-        fatal = next(
-            (line for line in said if line.startswith(("fatal:", "error:"))), said[-1] if said else "no reason"
-        )
-        raise BadInput(
-            f"git {arguments[0]} in {folder} failed: {fatal.partition(': ')[2] or fatal}.",
-            fix="Correct that, or leave --snapshot out.",
-        )
-    return done.stdout
-
-
-def _lines(output: bytes) -> Sequence[str]:
-    return [os.fsdecode(line) for line in output.split(b"\0") if line]
+    return git(folder, *arguments, no=b"no") == b"no"
