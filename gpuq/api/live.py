@@ -63,6 +63,8 @@ class LiveReader:
         self._monotonic = monotonic
         self._stale_after_s = stale_after_s
         self._last: Live | None = None
+        self._raw: bytes | None = None
+        self._view: LiveView | None = None
         self._read_at = float("-inf")
         self._seen: float | None = None
         self._written_at = 0.0
@@ -80,10 +82,9 @@ class LiveReader:
             raw = await self._source.view()
         except Unreachable:
             return Live(None, redis_up=False)
-        try:
-            view = None if raw is None else decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            view = None
+        if raw != self._raw:
+            self._raw, self._view = raw, _decoded(raw)
+        view = self._view
         if view is not None and view.at != self._seen:
             # From here on its age is counted by a clock that is never set.
             self._seen, self._written_at = view.at, self._monotonic() - max(0.0, now - view.at)
@@ -93,3 +94,10 @@ class LiveReader:
         age = self._monotonic() - self._written_at
         fresh = age <= self._stale_after_s
         return Live(view if fresh else None, redis_up=True, age_s=age, dispatcher="ok" if fresh else "stale")
+
+
+def _decoded(raw: bytes | None) -> LiveView | None:
+    try:
+        return None if raw is None else decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -7,11 +7,13 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Launch
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.events import ResidentNumbers, ResidentReport, Submitted
 from gpuq.core.state.job import JobId
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.daemon.view import View
 from gpuq.messages.live import DispatcherStatus, LiveNumbers, decode
@@ -23,7 +25,7 @@ ATTEMPT = AttemptId(JobId(1), 1)
 def any_numbers() -> dict[str, Any]:
     """A value for each of the numbers, by its type."""
     hints = get_type_hints(ResidentNumbers)
-    values = {int | None: 7, float | None: 0.5, str | None: "words"}
+    values = {int | None: 7, float | None: 0.5, str | None: "words", bool: True}
     return {field.name: values[hints[field.name]] for field in fields(ResidentNumbers)}
 
 
@@ -41,7 +43,7 @@ def test_every_number_of_a_report_is_in_the_live_numbers_of_the_api() -> None:
         shares=False,
         launched_at=1.0,
     )
-    view = View(10.0, lambda _kind, _type: None)
+    view = View(Limits(), lambda _kind, _type: None)
     for item in (report, Submitted(job), Launch(attempt, Verdict(True, Rule.IDLE)), report):
         apply(state, item, 1.0)
     view.note(report)

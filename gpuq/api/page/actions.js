@@ -8,7 +8,16 @@ const toast = document.getElementById("toast");
 
 const element = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
 
-const jobs = (ids) => (ids.length === 1 ? `job ${ids[0]}` : `${ids.length} jobs`);
+// Jobs are ids; an array, in whose row the node is, is a range of them.
+export const idOf = (node, id) => {
+  const count = Number(node.closest("tr")?.dataset.count ?? 1);
+  return count > 1 ? [id, id + count - 1] : id;
+};
+
+const jobs = (ids) => {
+  if (ids.length > 1) return `${ids.length} ${ids.some(Array.isArray) ? "jobs and arrays" : "jobs"}`;
+  return Array.isArray(ids[0]) ? `array ${ids[0][0]}` : `job ${ids[0]}`;
+};
 
 export const say = (text, undo) => {
   toast.replaceChildren(element("span", text));
@@ -18,7 +27,7 @@ export const say = (text, undo) => {
 
 const ask = (verb, ids) => new Promise((settle) => {
   const dialog = element("dialog", "");
-  const many = ids.length > 1;
+  const many = ids.length > 1 || Array.isArray(ids[0]);
   dialog.setAttribute("aria-labelledby", "question");
   const form = element("form", "", { method: "dialog" });
   form.append(
@@ -67,7 +76,9 @@ export const send = async (path, body, headers = {}) => {
 const act = async (verb, ids, undoing = false) => {
   if (!ids.length) return void say(`No chosen job can be ${verb === "cancel" ? "cancelled" : verb === "hold" ? "held" : "released"}.`);
   if (verb === "cancel" && !(await ask(verb, ids))) return;
-  const said = await send(`/api/v1/jobs/${verb}`, { where: { ids } });
+  // An array means those of its tasks for which it is possible.
+  const state = ids.some(Array.isArray) ? { state: POSSIBLE[verb] } : {};
+  const said = await send(`/api/v1/jobs/${verb}`, { where: { ids, ...state } });
   if (said) {
     const taken = Object.values(said.jobs).flat();
     const refused = said.refused.flatMap((one) => one.ids.map((id) => `Job ${id} ${one.why}.`));
@@ -89,8 +100,8 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button.act");
   if (!button) return;
   const { verb, job } = button.dataset;
-  if (job) return void act(verb, [Number(job)]);
-  act(verb, chosen().filter((box) => POSSIBLE[verb].includes(box.dataset.state)).map((box) => Number(box.value)));
+  if (job) return void act(verb, [idOf(button, Number(job))]);
+  act(verb, chosen().filter((box) => POSSIBLE[verb].includes(box.dataset.state)).map((box) => idOf(box, Number(box.value))));
 });
 
 document.addEventListener("change", (event) => {

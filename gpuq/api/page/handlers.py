@@ -17,8 +17,16 @@ from gpuq.api.page.overview import overview as first_page
 from gpuq.api.page.templates import welcome
 from gpuq.errors import NotFound
 
-_KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-FILES = ("page.js", "actions.js", "forms.js", "job.js", "timeline.js", "welcome.js", "page.css", "icon.svg")
+_KINDS = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FOLDER = Path(__file__).parent
+FILES = {
+    path.name: path
+    for path in (
+        *(_FOLDER / name for name in ("page.js", "actions.js", "forms.js", "job.js", "order.js", "terminal.js")),
+        *(_FOLDER / name for name in ("timeline.js", "welcome.js", "page.css", "icon.svg")),
+        *(_FOLDER / "xterm" / name for name in ("xterm.mjs", "xterm-fit.mjs", "xterm.css")),
+    )
+}
 _FORM_BYTES = 1024
 
 
@@ -40,7 +48,7 @@ async def static(request: web.Request) -> web.Response:
 
 @cache
 def _file(name: str) -> bytes:
-    return (Path(__file__).parent / name).read_bytes()
+    return FILES[name].read_bytes()
 
 
 async def login(request: web.Request) -> web.Response:

@@ -12,14 +12,13 @@ from gpuq.adapters.store.contract import AttemptRow, Store
 from gpuq.api import series, visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import AttemptView, ForecastView, JobView
+from gpuq.api.contract.schema import AttemptView, ForecastView, JobView, VerdictView
 from gpuq.api.handlers.jobs import find, view_of
 from gpuq.api.handlers.logs import JobLog
 from gpuq.api.handlers.system import device_list
 from gpuq.api.identity import caller_of
 from gpuq.api.page.charts import Chart, Period, charts
 from gpuq.api.page.frame import page, strength
-from gpuq.api.page.log_text import readable
 from gpuq.api.page.submit_command import submit_command
 from gpuq.api.page.templates import slowdown
 from gpuq.api.page.what_if import what_if
@@ -28,7 +27,10 @@ from gpuq.api.series import Point
 from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.errors import GpuqError
 from gpuq.format import duration, expected_start, gib, percent, when
+from gpuq.log_text import readable
+from gpuq.messages.live import LiveNumbers
 from gpuq.messages.outcome import AttemptOutcome
+from gpuq.messages.verdicts import calculation
 
 LOG_SHOWN = 64 * 1024
 _PARTNERS_SHOWN = 20
@@ -74,6 +76,7 @@ async def job(request: web.Request) -> web.Response:
         last=last,
         starts=about,
         left=time_left(view.started_at_unix, _usual(view.forecast), now) if view.state not in ENDED else "",
+        why_there=_why_there(view.verdict) if view.verdict else None,
         why=why(view.verdict, devices, names, owners, now) if view.verdict and view.state in WAITING else None,
         slowdown=slow,
         strength=strength(slow),
@@ -90,6 +93,10 @@ async def job(request: web.Request) -> web.Response:
         reproduce=submit_command(row.record.submission) if seen else None,
         what_if=await what_if(request, row, query, live.view) if seen and view.state is JobState.PENDING else None,
     )
+
+
+def _why_there(verdict: VerdictView) -> str:
+    return calculation(verdict.rule, verdict.admitted, verdict.numbers) or verdict.sentence
 
 
 @dataclass(frozen=True)
@@ -200,7 +207,19 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
         Compared("Peak memory", gib(believed.peak_memory_bytes) + at_most, memory),
         Compared("Peak load", percent(believed.peak_utilization_pct), load),
         Compared("Slowdown", slowdown(believed.expected_slowdown) + worst, slow),
+        Compared("May lose to others", *_account(view.live)),
         Compared("Time", duration(believed.duration_p50_s) + late, duration(lasted)),
         Compared("Energy", "-", energy or "-"),
     ]
     return [row for row in rows if (row.forecast, row.actual) != ("-", "-")]
+
+
+def _account(live: LiveNumbers | None) -> tuple[str, str]:
+    """What it has earned, and what is left of that, within its slowdown budget."""
+    account = live.slowdown_account if live else None
+    if account is None:
+        return "-", "-"
+    if account.left_s is None:
+        return f"budget of {slowdown(account.budget)}", "not known"
+    left = f"{duration(-account.left_s)} over" if account.left_s < 0 else f"{duration(account.left_s)} left"
+    return f"{duration(account.earned_s)}, budget of {slowdown(account.budget)}", left

@@ -12,7 +12,7 @@ from gpuq.adapters.store.contract import JobRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import DeviceView, JobLine, ResidentView
-from gpuq.api.handlers.jobs import device_names, start_of, waiting_order
+from gpuq.api.handlers.jobs import device_names, jobs_page, waiting_order
 from gpuq.api.handlers.system import device_list
 from gpuq.api.page.frame import page, shades, strength
 from gpuq.api.page.queue import waiting_row
@@ -90,10 +90,10 @@ def _rows(
     rank = {job: index for index, job in enumerate(order)}
     pending = store.jobs(states=[JobState.PENDING], **({"ids": order} if order else {"limit": _WAITING_SHOWN}))
     pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
-    ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
-    recent = [job_line(row, start_of(store, row), None, names) for row in ended]
-    ids = [attempt.job for attempt in store.live_attempts()]
-    owners = {int(row.id): row.record.owner for row in (store.jobs(ids=ids) if ids else [])}
+    ended, starts = jobs_page(store, {"states": sorted(ENDED), "limit": _RECENT_SHOWN, "newest_first": True})
+    recent = [job_line(row, starts.get(row.id, ()), None, names) for row in ended]
+    labels = store.labels([attempt.job for attempt in store.live_attempts()])
+    owners = {int(job): label.owner for job, label in labels.items()}
     return pending, recent, owners
 
 

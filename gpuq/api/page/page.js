@@ -3,7 +3,7 @@ const EVERY_MS = 2000;
 const ANSWER_WITHIN_MS = 5000;
 const AT_MOST_EVERY_MS = 400;
 const EVENTS = ["Submitted", "Launch", "Hold", "Started", "Stop", "Exited", "Requeue", "Archive",
-  "CancelRequested", "HoldRequested", "ReleaseRequested", "LaunchFailed"];
+  "CancelRequested", "HoldRequested", "ReleaseRequested", "JobEdited", "LaunchFailed"];
 let last = 0;
 let waiting = null;
 let busy = false;
@@ -38,7 +38,9 @@ const show = (next) => {
   shownAt = new Date();
   document.title = next.title;
   document.body.classList.remove("stale");
+  const focused = document.activeElement;
   for (const id of ["frame", "main"]) morph(document.getElementById(id), next.getElementById(id));
+  if (focused !== document.activeElement && focused.isConnected) focused.focus(); // a row that moves loses it
   document.dispatchEvent(new Event("gpuq:shown"));
 };
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Selection, Store
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Conditions, JobRow, Selection, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import context_of
 from gpuq.api.contract import params
@@ -19,24 +21,28 @@ from gpuq.api.page.why import deciding_numbers
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.format import expected_start
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.live import LiveView
 from gpuq.messages.verdicts import RULES
 
 PAGE = 100
 SORTED_UP_TO = 2000
 """Sorting by what only a job's row says takes all rows; beyond this number the place decides."""
+_BY_ROW = ("name", "owner", "priority")
 _STATES = {"waiting": WAITING, "running": ACTIVE, "ended": ENDED}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A job in a list: `why` is the rule in words, `numbers` its calculation, `starts` when it will probably start."""
+    """A job in a list: `why` is the rule in words, `numbers` its calculation, `starts` when it will probably start. `array`: the
+    array that it stands for, as the first of its tasks in the order of the list."""
 
     line: JobLine
     place: int | None
     why: str
     numbers: str | None
     starts: str | None
+    array: ArrayRow | None = None
 
 
 async def queue(request: web.Request) -> web.Response:
@@ -45,7 +51,8 @@ async def queue(request: web.Request) -> web.Response:
     query = params.query(request, params.QueuePageQuery)
     live = await context.live.read()
     names = await device_names(context, live.view)
-    places = {job: place for place, job in enumerate(await waiting_order(context), 1)}
+    order = await waiting_order(context)
+    places = {job: place for place, job in enumerate(order, 1)}
     selection = _selection(query, caller_of(request), sees_all=visibility.sees_all(request))
     found = await context.read(_look, context.store, query, selection, places)
     starts = live.view.starts if live.view else {}
@@ -53,11 +60,14 @@ async def queue(request: web.Request) -> web.Response:
         lines = [waiting_row(request, row, names, places.get(row.id), starts) for row in found.rows]
     else:
         lines = [_row(request, row, found.last.get(row.id, ()), live.view, names) for row in found.rows]
+    lines = [replace(line, array=_array_of(row, found.arrays)) for line, row in zip(lines, found.rows, strict=True)]
+    first = await context.read(context.store.jobs, ids=[JobId(job) for job in order[:1]])
     return await page(
         request,
         "queue",
         live,
         query=query,
+        head=first[0].record.submission.priority if first else None,
         rows=lines,
         found=found,
         first=(query.page - 1) * PAGE + 1,
@@ -99,8 +109,9 @@ def _selection(query: params.QueuePageQuery, caller: Caller, *, sees_all: bool) 
 
 @dataclass(frozen=True)
 class _Found:
-    """The jobs of a page and their last attempts. `total` is how many there are, None where they are not counted; `after` the
-    cursor of the next page, where pages have cursors; `by_place` whether there are too many to be sorted as wanted."""
+    """The jobs of a page and their last attempts. `total` is how many there are, None where they are not counted, and `lines` the
+    number of lines for them, in which an array of `arrays` is one; `after` the cursor of the next page, where pages have cursors;
+    `by_place` whether there are too many to be sorted as wanted."""
 
     total: int | None
     rows: list[JobRow]
@@ -108,43 +119,95 @@ class _Found:
     more: bool
     after: JobId | None = None
     by_place: bool = False
+    lines: int = 0
+    arrays: dict[JobId, ArrayRow] = field(default_factory=dict)
+
+
+def _array_of(row: JobRow, arrays: Mapping[JobId, ArrayRow]) -> ArrayRow | None:
+    return None if row.record.task is None else arrays.get(row.record.task.array)
 
 
 def _look(store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]) -> _Found:
-    if query.show == "ended" and not query.name and query.sort in ("place", "newest", "oldest"):
+    array = params.given(query.array)
+    if query.show == "ended" and not query.name and array is None:
         return _look_at_ended(store, query, selection)
-    found = store.select(selection)
+    of_array = store.arrays(ids=[JobId(array)]) if array is not None else []
+    ranges = [(one.id, one.id + one.record.job_count - 1) for one in of_array]
+    found = store.select(selection if array is None else msgspec.structs.replace(selection, ids=tuple(ranges)))
+    arrays = [] if array is not None else store.arrays(states=selection.states, owner=selection.owner)
     ids = sorted(found, key=lambda job: (found[job] is JobState.HELD, places.get(job, len(places) + 1), job))
     if query.sort in ("newest", "oldest") or (query.show == "ended" and query.sort == "place"):
         ids = sorted(found, reverse=query.sort != "oldest")
-    by_row = query.sort in ("name", "owner", "priority")
+    ids = _one_of_each(ids, arrays)
+    by_row = query.sort in _BY_ROW
     if by_row and 0 < len(ids) <= SORTED_UP_TO:
-        ids = [row.id for row in sorted(store.jobs(ids=ids), key=lambda row: _key(row, query.sort))]
+        ids = [row.id for row in sorted(store.jobs(ids=ids), key=lambda row: _key(row.id, row.record, query.sort))]
     shown = ids[(query.page - 1) * PAGE : query.page * PAGE]
     if not shown:
-        return _Found(len(ids), [], {}, more=False)
+        return _Found(len(found), [], {}, more=False)
     rows, last = jobs_page(store, {"ids": shown})
     rank = {job: index for index, job in enumerate(shown)}
     rows.sort(key=lambda row: rank[row.id])
-    return _Found(len(ids), rows, last, more=len(ids) > query.page * PAGE, by_place=by_row and len(ids) > SORTED_UP_TO)
+    return _Found(
+        len(found),
+        rows,
+        last,
+        more=len(ids) > query.page * PAGE,
+        by_place=by_row and len(ids) > SORTED_UP_TO,
+        lines=len(ids),
+        arrays={one.id: one for one in arrays},
+    )
+
+
+def _one_of_each(ids: Sequence[JobId], arrays: Sequence[ArrayRow]) -> list[JobId]:
+    """Of the tasks of each array only the first."""
+    begins = sorted(one.id for one in arrays)
+    counts = {one.id: one.record.job_count for one in arrays}
+    found: dict[JobId, JobId] = {}
+    for job in ids:
+        array = begins[bisect_right(begins, job) - 1] if begins and job >= begins[0] else job
+        found.setdefault(array if job - array < counts.get(array, 1) else job, job)
+    return list(found.values())
 
 
 def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Selection) -> _Found:
     """They may be many: they are read page by page, and not counted."""
-    conditions = {
+    after, by_row, newest_first = params.given(query.after), query.sort in _BY_ROW, query.sort != "oldest"
+    conditions: Conditions = {
         "states": selection.states,
         "owner": selection.owner,
-        "after": params.given(query.after),
-        "limit": PAGE + 1,
-        "newest_first": query.sort != "oldest",
+        "after": None if after is None else JobId(after),
+        "limit": 1 + (SORTED_UP_TO if by_row and after is None else PAGE),
+        "newest_first": newest_first,
     }
-    rows, last = jobs_page(store, conditions)
-    more = len(rows) > PAGE
-    return _Found(None, rows[:PAGE], last, more, rows[PAGE - 1].id if more else None)
+    singles, arrays = store.jobs(tasks=False, **conditions), store.arrays(**conditions)
+    ids = sorted([*(row.id for row in singles), *(array.id for array in arrays)], reverse=newest_first)
+    if is_sorted := by_row and after is None and len(ids) <= SORTED_UP_TO:
+        records = {row.id: row.record for row in singles} | {array.id: array.record for array in arrays}
+        keys = {job: _key(job, record, query.sort) for job, record in records.items()}
+        ids.sort(key=keys.__getitem__)
+    # A sorted page has no cursor.
+    start = (query.page - 1) * PAGE if is_sorted else 0
+    shown = ids[start : start + PAGE]
+    first = {one.id: min(job for state, job in one.first.items() if state in ENDED) for one in arrays}
+    rank = {first.get(job, job): place for place, job in enumerate(shown)}
+    rows, last = jobs_page(store, {"ids": list(rank)})
+    rows.sort(key=lambda row: rank[row.id])
+    more = len(ids) > start + PAGE
+    return _Found(
+        len(ids) if is_sorted else None,
+        rows,
+        last,
+        more,
+        after=shown[-1] if more and not is_sorted else None,
+        by_place=by_row and not is_sorted,
+        lines=len(ids),
+        arrays={one.id: one for one in arrays},
+    )
 
 
-def _key(row: JobRow, sort: str) -> tuple[object, ...]:
-    asked = row.record.submission
+def _key(job: JobId, record: JobRecord, sort: str) -> tuple[object, ...]:
+    asked = record.submission
     if sort == "priority":
-        return (-asked.priority, row.id)
-    return ((row.record.owner if sort == "owner" else asked.name or "").casefold(), row.id)
+        return (-asked.priority, job)
+    return ((record.owner if sort == "owner" else asked.name or "").casefold(), job)

@@ -21,5 +21,12 @@ def submit_command(asked: Submission) -> str:
     if asked.share is not Sharing.AUTO:
         options += ["--share", asked.share.value]
     if asked.max_slowdown is not None:
-        options += ["--max-slowdown", f"{100 * (asked.max_slowdown - 1):.4g}%"]
+        options += ["--max-slowdown", percent_of(asked.max_slowdown)]
+    if asked.constraints is not None and asked.constraints.types:
+        options += ["--gpu-type", "|".join(asked.constraints.types)]
     return f"cd {shlex.quote(asked.cwd)} && " + shlex.join(["gpuq", "submit", *options, "--", *asked.command])
+
+
+def percent_of(slowdown: float | None) -> str:
+    """A slowdown budget as the options take it: `15%` for 1.15, `default` for None."""
+    return "default" if slowdown is None else f"{100 * (slowdown - 1):.4g}%"

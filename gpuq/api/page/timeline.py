@@ -25,6 +25,7 @@ from gpuq.api.identity import caller_of
 from gpuq.api.page.frame import STRENGTHS, page, strength
 from gpuq.api.page.templates import slowdown
 from gpuq.api.usage import end_state
+from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import natural_order
 from gpuq.core.state.job import JobState
@@ -51,6 +52,13 @@ _GAP, _JOINED = 0.1, 0.45
 _TICKS_S = (5, 10, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400, 91 * 86400)
 _TICKS = 8
 _CELLS = 300
+# What the record has the time of: the end of an attempt. Of blinks it has the number, of lowered clocks nothing.
+_MARKS: dict[str | None, str] = {
+    Ending.OUT_OF_MEMORY: "M",
+    Ending.HOST_OUT_OF_MEMORY: "M",
+    Ending.DEVICE_FAILED: "X",
+    Ending.LOST: "L",
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ class Bar:
     end: float | None
     slowdown: str
     remark: str
+    mark: str = ""
+    """A letter at its end; the legend of the page says what it means."""
     fades: list[tuple[str, float, float]] = field(default_factory=list)
 
 
@@ -271,6 +281,7 @@ def _bar(run: Run, live: LiveView | None, period: Period, now: float, *, sees: b
         run.ended_at,
         text,
         remark,
+        "P" if state is JobState.PREEMPTED else _MARKS.get(run.ending, ""),
         []
         if run.ended_at is not None
         else _fades(run.started_at, (run.duration_p50_s, run.duration_p90_s), period, now),

@@ -5,6 +5,7 @@ The forecasts and verdicts are those of `POST /api/v1/predict`, on the live view
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,11 +16,12 @@ from gpuq.api.context import context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, Prediction
 from gpuq.api.handlers.predict import prediction
-from gpuq.api.page.submit_command import submit_command
-from gpuq.core.state.job import Sharing
+from gpuq.api.page.submit_command import percent_of, submit_command
+from gpuq.core.state.job import JobId, Sharing
 from gpuq.errors import GpuqError
 from gpuq.format import expected_start
 from gpuq.messages.live import LiveView
+from gpuq.messages.submission import Constraints, Submission
 
 _DEVICES_SHOWN = 6
 _BUDGETS_PCT = (0.0, 5.0, 10.0, 15.0, 25.0, 50.0, 100.0)
@@ -39,8 +41,10 @@ class WhatIf:
     start: str | None = None
     beside: list[BesideView] | None = None
     fault: str | None = None
+    edit: str | None = None
+    """The command that changes the job so; None where nothing would change, or what cannot be changed."""
     submit: str | None = None
-    """The command that submits it so."""
+    """The command that submits it so, where it cannot be changed."""
 
 
 async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery, live: LiveView | None) -> WhatIf:
@@ -66,20 +70,35 @@ async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery,
         share=Sharing(form.share),
         gpus=form.gpus,
         most_gpus=None,
-        max_slowdown=1 + budget / 100,
+        max_slowdown=was.max_slowdown if budget == round(100 * (usual - 1), 1) else 1 + budget / 100,
     )
     record = msgspec.structs.replace(row.record, submission=changed)
     try:
         found = await prediction(request, record, live, None, form.device_type or None)
     except GpuqError as error:
         return replace(form, fault=error.message)
+    edit, submit = _commands(row.id, was, changed, form.device_type)
     return replace(
         form,
         start=start_in_words(found, context.now()),
         beside=sorted(found.beside, key=lambda one: not one.verdict.admitted)[:_DEVICES_SHOWN],
         fault=found.never_fits,
-        submit=submit_command(changed),
+        edit=edit,
+        submit=submit,
     )
+
+
+def _commands(job: JobId, was: Submission, changed: Submission, device_type: str) -> tuple[str | None, str | None]:
+    """What to type to have it so: (the change of the job, or None; the submission where it cannot be changed, or None)."""
+    if device_type:
+        typed = msgspec.structs.replace(was.constraints or Constraints(), types=(device_type,))
+        changed = msgspec.structs.replace(changed, constraints=typed)
+    if device_type or changed.gpus != was.gpus:
+        return None, submit_command(changed)
+    options = ["--share", changed.share.value] if changed.share is not was.share else []
+    if changed.max_slowdown != was.max_slowdown:
+        options += ["--max-slowdown", percent_of(changed.max_slowdown)]
+    return (shlex.join(["gpuq", "edit", str(job), *options]) if options else None), None
 
 
 def start_in_words(found: Prediction, now: float) -> str:

@@ -35,9 +35,10 @@ OF_A_SHARED_DEVICE = (
     Rule.SLOWDOWN_BUDGET,
     Rule.PACKING_SAVING,
     Rule.SLOWDOWN_RISK,
+    Rule.SLOWDOWN_ACCOUNT,
 )
 # Asked last, because it depends on the time.
-OF_A_BOOKED_DEVICE = (Rule.BOOKED,)
+OF_THE_TIME = (Rule.BOOKED, Rule.TIME_LEFT)
 OF_THE_POLICY = (Rule.POSTPONED, Rule.WAIT_LIMIT)
 
 # What a rule asks; the answer yes lets the next rule be tried.
@@ -66,7 +67,9 @@ QUESTIONS: dict[Rule, str] = {
     Rule.SLOWDOWN_BUDGET: "Is the slowdown within each budget?",
     Rule.PACKING_SAVING: "Does sharing save enough time?",
     Rule.SLOWDOWN_RISK: "Is the risk small that a job is slowed beyond its budget?",
+    Rule.SLOWDOWN_ACCOUNT: "Or may the jobs there stand still until it ends?",
     Rule.BOOKED: "Is it free of reservations until the job has ended?",
+    Rule.TIME_LEFT: "Does the job end before its host gives the device back?",
     Rule.POSTPONED: "Is now better than a later start?",
     Rule.WAIT_LIMIT: "Is the queue short enough?",
 }
@@ -141,7 +144,7 @@ def _rules(deciding: str, *, shared: bool) -> list[Rule | str]:
     if deciding in OF_THE_POLICY or deciding not in [str(rule) for rule in Rule]:
         return [deciding]
     of_device = OF_A_SHARED_DEVICE if shared or deciding not in OF_AN_IDLE_DEVICE else OF_AN_IDLE_DEVICE
-    return [*OF_THE_JOB, *OF_ANY_DEVICE, *of_device, *OF_A_BOOKED_DEVICE]
+    return [*OF_THE_JOB, *OF_ANY_DEVICE, *of_device, *OF_THE_TIME]
 
 
 def deciding_numbers(verdict: VerdictView) -> str | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from gpuq.adapters.store.contract import Commit
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.codec import noun
 from tests.api.conftest import TOKEN, Endpoint
 from tests.api.support import afternoon, record, row
 from tests.support.browser import Browser
@@ -31,8 +35,11 @@ def carry_out(endpoint: Endpoint) -> None:
     """Requests are carried out at once, as a dispatcher would."""
     after = {"hold": JobState.HELD, "release": JobState.PENDING, "cancel": JobState.CANCELLED}
 
-    def add_requests(verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
-        for job in jobs:
+    def add_requests(verb: str, jobs: Sequence[JobId], by: str, at: float, body: Mapping[str, Any]) -> None:
+        if verb == "edit":
+            edit = noun(body["edit"], JobEdit)
+            endpoint.store.commit(Commit(edited=[(job, edit) for job in jobs]))
+        for job in jobs if verb in after else ():
             endpoint.store.set_state(job, after[verb])
 
     endpoint.store.add_requests = add_requests  # type: ignore[method-assign]
@@ -67,6 +74,82 @@ async def test_the_token_leaves_the_address_and_the_page_may_act(endpoint: Endpo
     await asyncio.to_thread(hold_and_undo)
     assert endpoint.store.job_rows[JobId(51)].state is JobState.PENDING
     assert await asyncio.to_thread(browser.complaints) == []
+
+
+async def test_a_job_is_dragged_to_the_head_of_the_queue_and_back(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+    store = endpoint.store
+
+    def drag() -> None:
+        first, last = browser.find("#job-51 .move"), browser.find("#job-53 .move")
+        browser.actions().click_and_hold(last).move_to_element(first).release().perform()
+        browser.wait_for_text("Give job 53 priority 1?", "dialog")
+        browser.wait_for_text("#53 new-idea:", "dialog")
+        browser.wait_for_text("earlier", "dialog")
+        browser.wait_for_text("later", "dialog")
+        assert not browser.violations()
+        assert store.job_rows[JobId(53)].record.submission.priority == 0, "nothing has changed yet"
+        browser.press("dialog button[value=yes]")
+        browser.wait_for_text("Job 53 has priority 1.", "#toast")
+
+    await asyncio.to_thread(drag)
+    assert store.job_rows[JobId(53)].record.submission.priority == 1
+    await asyncio.to_thread(browser.press, "#toast button")
+    await asyncio.to_thread(browser.wait_for_text, "Undone: job 53.", "#toast")
+    assert store.job_rows[JobId(53)].record.submission.priority == 0
+    assert await asyncio.to_thread(browser.complaints) == []
+
+
+async def test_an_array_is_held_and_moved_as_one(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    array = record(time.time(), name="sweep", array={"tasks": "0-39"})
+    (first,) = endpoint.store.add_jobs([array])
+    endpoint.store.set_state(first, JobState.RUNNING, attempt=1)
+    endpoint.stream.order += range(first + 1, first + 40)
+    tasks = [JobId(first + number) for number in range(1, 40)]
+
+    def hold_and_undo() -> None:
+        browser.open(address(endpoint, "/queue"))
+        browser.wait_for_text("array of 40:", f"#job-{first}")
+        assert not browser.violations()
+        browser.press(f"button[data-verb=hold][data-job='{first}']")
+        browser.wait_for_text("Held 39 jobs.", "#toast")
+        browser.press("#toast button")
+        browser.wait_for_text("Undone: Released 39 jobs.", "#toast")
+        browser.wait(lambda: browser.driver.find_elements("css selector", f"#job-{first} .move"))
+        browser.driver.execute_script(f"document.querySelector('#job-{first} .move').focus()")
+        browser.driver.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ENTER)
+        browser.wait_for_text("priority 1?", "dialog")
+        browser.press("dialog button[value=yes]")
+        browser.wait_for_text("has priority 1.", "#toast")
+
+    await asyncio.to_thread(hold_and_undo)
+    rows = endpoint.store.job_rows
+    assert {rows[job].record.submission.priority for job in tasks} == {1}
+    assert rows[first].record.submission.priority == 0, "the task that runs stays as it is"
+
+
+async def test_the_arrow_keys_move_a_job_and_escape_leaves_it(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+
+    def order() -> list[str]:
+        return [row.get_attribute("id") for row in browser.driver.find_elements("css selector", "tr[id]")]
+
+    def move() -> None:
+        before = order()
+        browser.driver.execute_script("document.querySelector('#job-51 .move').focus()")
+        keys = browser.driver.switch_to.active_element
+        keys.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+        assert order().index("job-51") == 2
+        browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        browser.wait(lambda: order() == before)
+        browser.driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN, Keys.ENTER)
+        browser.wait_for_text("Give job 51 priority -1?", "dialog")
+        browser.press("dialog button[value='']")
+        browser.wait(lambda: order() == before)
+
+    await asyncio.to_thread(move)
+    assert endpoint.store.job_rows[JobId(51)].record.submission.priority == 0
 
 
 async def test_cancelling_many_asks_once_and_keeps_them_on_no(endpoint: Endpoint, browser: Browser) -> None:
@@ -123,6 +206,31 @@ async def test_axe_finds_nothing_wrong_with_any_view(
             wide = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{path} is wider than {width} pixels"
         return {view: wrong for view, wrong in found.items() if wrong}
+
+    assert await asyncio.to_thread(look) == {}
+
+
+async def test_text_of_twice_the_size_fits_every_view(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    size = "return parseFloat(getComputedStyle(document.querySelector('main p, main td')).fontSize)"
+
+    def look() -> dict[str, float]:
+        browser.size(1280, 900)
+        usual = browser.driver.execute_script(size)
+        too_wide = {}
+        try:
+            browser.driver.execute_cdp_cmd("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
+            for path in VIEWS:
+                browser.open(address(endpoint, path))
+                browser.find("html.scripts #frame")
+                wide = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+                if wide > 0:
+                    too_wide[path] = wide
+            browser.open(address(endpoint))
+            assert browser.driver.execute_script(size) == pytest.approx(2 * usual, rel=0.05)
+        finally:
+            browser.driver.execute_cdp_cmd("Page.setFontSizes", {"fontSizes": {"standard": 16, "fixed": 13}})
+        return too_wide
 
     assert await asyncio.to_thread(look) == {}
 
@@ -217,6 +325,75 @@ async def test_what_is_old_says_so(endpoint: Endpoint, browser: Browser) -> None
     await asyncio.to_thread(browser.wait, lambda: browser.text(".health") == "live")
 
 
+async def test_a_browser_with_a_wrong_clock_shows_the_same(endpoint: Endpoint, browser: Browser) -> None:
+    """Times are calculated on the server; the browser's clock says only since when an old page is old."""
+    of_views = ("/", "/queue", "/timeline?hours=2", "/jobs/42", "/jobs/51")
+    wrong = "{ const now = Date.now; Date.now = () => now() - 40 * 86_400_000; }"
+    await opened(endpoint, browser)
+
+    def shown() -> dict[str, str]:
+        found = {}
+        for path in of_views:
+            browser.open(address(endpoint, path))
+            browser.find("html.scripts #frame")
+            found[path] = re.sub(r"[0-9]+", "", browser.text("main"))
+        return found
+
+    def look() -> None:
+        before = shown()
+        script = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": wrong})
+        try:
+            assert shown() == before
+            endpoint.store.set_state(51, JobState.HELD)
+            browser.wait_for_text("HELD", ".title")
+            assert browser.complaints() == []
+        finally:
+            browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+    await asyncio.to_thread(look)
+
+
+TASKS = {
+    "why does my job wait": (["a[href='/jobs/51']"], "sum 131%, limit 100%", "#why"),
+    "who slows me": (["a[href='/jobs/42']"], "#43", "#partners"),
+    "stop my idle notebook": (
+        ["a[href='/jobs/44']", "[data-verb=cancel]", "dialog button[value=yes]"],
+        "CANCELLED",
+        ".title",
+    ),
+    "let another user's job go next": (
+        ["nav a[href='/queue']", "#job-53 .next", "dialog button[value=yes]"],
+        "Job 53 has priority 1.",
+        "#toast",
+    ),
+    "let it go before mine, as a user": (
+        ["nav a[href='/queue']", "[data-verb=hold][data-job='51']"],
+        "Held job 51.",
+        "#toast",
+    ),
+    "how much did sharing save last week": (["nav a[href='/week']"], "Saved by sharing\n0.", "main"),
+}
+
+
+async def test_what_people_come_for_is_three_clicks_from_the_first_page(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    waiting = endpoint.store.job_rows[JobId(53)]
+    of_another = msgspec.structs.replace(waiting, record=msgspec.structs.replace(waiting.record, owner="chi"))
+    endpoint.store.job_rows[JobId(53)] = of_another
+
+    def walk() -> None:
+        for clicks, words, place in TASKS.values():
+            assert len(clicks) <= 3
+            browser.open(address(endpoint))
+            browser.find("html.scripts #frame")
+            for selector in clicks:
+                browser.press(selector)
+            browser.wait_for_text(words, place)
+
+    await asyncio.to_thread(walk)
+    assert endpoint.store.job_rows[JobId(53)].record.submission.priority == 1
+
+
 async def test_a_job_is_submitted_with_the_token_after_its_forecast(endpoint: Endpoint, browser: Browser) -> None:
     await opened(endpoint, browser, "/submit")
 
@@ -263,7 +440,7 @@ async def test_the_timeline_is_dragged_and_zoomed_and_opens_no_job_by_that(
         window = browser.find(".window")
         before = float(str(browser.find(".pan").get_attribute("data-end")))
         bar = browser.find("a[href='/jobs/44']")
-        ActionChains(browser.driver).click_and_hold(bar).move_by_offset(60, 0).move_by_offset(60, 0).release().perform()
+        browser.actions().click_and_hold(bar).move_by_offset(60, 0).move_by_offset(60, 0).release().perform()
         browser.wait(lambda: "until=" in browser.driver.current_url)
         moved = 7200 * 120 / window.size["width"]
         browser.wait(lambda: abs(float(str(browser.find(".pan").get_attribute("data-end"))) - before + moved) < 60)

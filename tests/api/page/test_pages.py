@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
@@ -173,6 +174,77 @@ async def test_the_queue_is_filtered_and_sorted(endpoint: Endpoint) -> None:
     assert await order("show=ended") == [41, 40, 39, 38, 37]
 
 
+async def test_an_array_is_one_row_that_leads_to_its_tasks(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    array = {"tasks": "0-9999", "params": {"lr": list(map(str, range(10_000)))}}
+    (first,) = endpoint.store.add_jobs([record(time.time(), name="sweep {lr}", array=array)])
+    for job in range(first, first + 120):
+        endpoint.store.set_state(job, JobState.RUNNING if job < first + 20 else JobState.HELD, attempt=1)
+
+    async def shown(query: str) -> tuple[list[int], str]:
+        async with endpoint.socket.get(f"/queue?{query}") as answer:
+            text = await answer.text()
+            assert answer.status == 200, text
+            return [int(job) for job in re.findall(r'<tr id="job-([0-9]+)"', text)], re.sub(r"\s+", " ", text)
+
+    rows, text = await shown("")
+    assert rows == [51, 49, 50, 53, first, 52]
+    for words in ("array of 10,000:", "9,880 pending", "100 held", "20 running"):
+        assert words in text, words
+    assert "9,985 jobs" in text
+    assert f"Hold array {first}" in text
+    assert (await shown("show=running"))[0].count(first) == 1
+    assert (await shown("name=sweep+9876"))[0] == [first], "the whole queue is searched, by the names of tasks"
+    rows, text = await shown(f"array={first}&page=2&sort=oldest")
+    assert rows[:2] == [first + 120, first + 121]
+    assert f"array={first}" in text.split('rel="next"')[0].rsplit("href=", 1)[1], "its next page is of the array"
+    assert (await shown("array=51"))[0] == (await shown("array=4711"))[0] == []
+
+
+async def test_ended_tasks_of_an_array_are_one_row_that_leads_to_them(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    (first,) = endpoint.store.add_jobs([record(time.time(), name="sweep", array={"tasks": "0-299"})])
+    for job in range(first, first + 250):
+        endpoint.store.set_state(job, JobState.FAILED if job == first + 3 else JobState.COMPLETED, attempt=1)
+
+    async def shown(query: str) -> tuple[list[int], str]:
+        text = await raw(endpoint, f"/queue?show=ended&{query}")
+        return [int(job) for job in re.findall(r'<tr id="job-([0-9]+)"', text)], re.sub(r"\s+", " ", text)
+
+    rows, text = await shown("")
+    assert rows == [first, 41, 40, 39, 38, 37]
+    for words in ("array of 300:", "249 completed", "1 failed", "50 pending", f"show=ended&amp;array={first}"):
+        assert words in text, words
+    assert (await shown("sort=oldest"))[0] == [37, 38, 39, 40, 41, first]
+    assert (await shown("sort=name"))[0] == [38, 39, 41, 37, 40, first]
+    assert (await shown("name=sweep"))[0] == [first]
+    tasks, text = await shown(f"array={first}")
+    assert tasks == [first + number for number in range(249, 149, -1)]
+    assert "1 to 100 of 250" in text
+
+
+async def test_many_ended_jobs_are_listed_page_by_page(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.api.page.queue.PAGE", 2)
+    afternoon(endpoint.store, endpoint.stream)
+
+    async def pages(query: str) -> list[list[int]]:
+        found, path = [], f"/queue?show=ended&{query}"
+        while path:
+            text = await raw(endpoint, path)
+            found.append([int(job) for job in re.findall(r'<tr id="job-([0-9]+)"', text)])
+            more = re.search(r'href="([^"]+)" rel="next"', text)
+            path = html.unescape(more[1]) if more else ""
+        return found
+
+    assert await pages("") == [[41, 40], [39, 38], [37]]
+    assert await pages("sort=oldest") == [[37, 38], [39, 40], [41]]
+    by_name = await pages("sort=name")
+    assert sorted(job for page in by_name for job in page) == [37, 38, 39, 40, 41]
+    assert [len(page) for page in by_name] == [2, 2, 1]
+    monkeypatch.setattr("gpuq.api.page.queue.SORTED_UP_TO", 4)
+    assert await pages("sort=name") == await pages("")
+
+
 async def test_the_buttons_follow_the_role(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     async with endpoint.tcp.get("/queue", headers=endpoint.bearer) as answer:
@@ -233,9 +305,12 @@ async def test_a_waiting_job_is_asked_what_would_be_if_it_asked_for_something_el
         "With thisat once, on gpu",
         "Every device is taken",
         "+30%",
-        "gpuq submit --name vit-large --max-slowdown 100% --",
+        "gpuq submit --name vit-large --max-slowdown 100% --gpu-type 'NVIDIA H200' --",
     ):
         assert words in text, words
+    text = await page(endpoint, "/jobs/51?share=never&max_slowdown=100&gpus=1")
+    assert "gpuq edit 51 --share never --max-slowdown 100%" in text
+    assert "gpuq edit" not in await page(endpoint, "/jobs/51?share=auto&gpus=1"), "nothing would change"
     text = await page(endpoint, "/jobs/51?share=never&gpus=5")
     assert "the host with the most has 4, so 1 is missing" in text
     assert "There is no device of type" in await page(endpoint, "/jobs/51?share=auto&type=abacus")

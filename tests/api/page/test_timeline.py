@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuq.api.page.timeline import Bar, Period, _fades, _joined, _lanes
+from gpuq.adapters.store.contract import Run
+from gpuq.api.page.timeline import Bar, Period, _bar, _fades, _joined, _lanes
+from gpuq.core.state.attempt import StopReason
+from gpuq.core.state.job import JobId, JobState
 
 
 def bar(job: int, x: float, width: float) -> Bar:
@@ -34,6 +37,30 @@ def test_bars_that_look_like_one_are_one_with_the_strongest_slowdown() -> None:
     assert [(x, round(right, 3)) for x, right, *_ in found] == [(0, 0.35), (5, 5.15)]
     worse = replace(bar(2, 0.2, 0.15), strength="clear", remark="failed")
     assert next(iter(_joined([bar(1, 0, 0.15), worse])))[2:] == ("clear", True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason", "mark"),
+    [
+        ("out of memory", None, "M"),
+        ("host out of memory", None, "M"),
+        ("device failed", None, "X"),
+        ("lost", None, "L"),
+        ("stopped", StopReason.PREEMPTED, "P"),
+        ("stopped", StopReason.CANCELLED, ""),
+        ("exited", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_an_end_that_was_not_the_jobs_own_has_a_letter(
+    ending: str | None, reason: StopReason | None, mark: str
+) -> None:
+    run = Run(
+        job=JobId(1), number=1, name="a", owner="ann", project=None, kind="k", job_state=JobState.PENDING, last=False,
+        devices=("gpu",), started_at=10.0, ended_at=None if ending is None else 20.0, ending=ending, exit_code=0,
+        stop_reason=reason, time_limit_s=None, max_slowdown=None, promised_bytes=None,
+    )  # fmt: skip
+    assert _bar(run, None, Period(0, 100), 50.0, sees=True).mark == mark
 
 
 def test_what_is_to_come_fades_from_the_median_to_nine_in_ten() -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from gpuq.api.contract.schema import VerdictView
 from gpuq.api.page.why import (
-    OF_A_BOOKED_DEVICE,
     OF_A_SHARED_DEVICE,
     OF_AN_IDLE_DEVICE,
     OF_ANY_DEVICE,
     OF_THE_JOB,
     OF_THE_POLICY,
+    OF_THE_TIME,
     QUESTIONS,
     why,
 )
 from gpuq.core.state.verdict import Rule
 
-YES = {Rule.IDLE, Rule.FITS, Rule.KNOWN_PAIR}
+YES = {Rule.IDLE, Rule.FITS, Rule.KNOWN_PAIR, Rule.PAUSE}
 
 
 def answers(rule: str) -> dict[str, str]:
@@ -24,7 +24,7 @@ def answers(rule: str) -> dict[str, str]:
 
 
 def test_every_rule_that_can_say_no_has_a_question_and_a_place() -> None:
-    placed = {*OF_THE_JOB, *OF_ANY_DEVICE, *OF_AN_IDLE_DEVICE, *OF_A_SHARED_DEVICE, *OF_A_BOOKED_DEVICE, *OF_THE_POLICY}
+    placed = {*OF_THE_JOB, *OF_ANY_DEVICE, *OF_AN_IDLE_DEVICE, *OF_A_SHARED_DEVICE, *OF_THE_TIME, *OF_THE_POLICY}
     assert placed == set(Rule) - YES == set(QUESTIONS)
 
 
