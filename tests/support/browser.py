@@ -1,4 +1,7 @@
-"""A real browser: Debian's Chromium, driven by Selenium, without a screen. Tests that need it skip where there is none."""
+"""A real browser: Debian's Chromium, driven by Selenium, without a screen. Tests that need it skip where there is none.
+
+Selenium is imported when a browser is used: every process of the suite collects these tests, and it takes half a second.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import axe_core_python
 import pytest
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
+
+if TYPE_CHECKING:
+    from selenium.webdriver import ActionChains, Chrome
+    from selenium.webdriver.remote.webelement import WebElement
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 PATIENCE_S = 15
@@ -31,10 +34,10 @@ class Browser:
         self.driver.get(address)
 
     def find(self, selector: str) -> WebElement:
-        return self.wait(lambda: self.driver.find_element(By.CSS_SELECTOR, selector))
+        return self.wait(lambda: self.driver.find_element("css selector", selector))
 
     def all(self, selector: str) -> list[WebElement]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return self.driver.find_elements("css selector", selector)
 
     def text(self, selector: str = "body") -> str:
         return str(self.driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
@@ -43,8 +46,15 @@ class Browser:
         self.find(selector)
         self.driver.execute_script("document.querySelector(arguments[0]).click()", selector)
 
+    def actions(self) -> ActionChains:
+        """Movements of the mouse."""
+        from selenium.webdriver import ActionChains
+
+        return ActionChains(self.driver)
+
     def wait(self, condition: Callable[[], Any]) -> Any:
         from selenium.common.exceptions import WebDriverException
+        from selenium.webdriver.support.ui import WebDriverWait
 
         return WebDriverWait(self.driver, PATIENCE_S, 0.05, (WebDriverException,)).until(lambda _: condition())
 
@@ -84,6 +94,8 @@ def chromium() -> Iterator[Chrome]:
 @contextmanager
 def started_chromium() -> Iterator[Chrome]:
     """Skips the test where there is no Chromium."""
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
         pytest.skip("there is no `chromium` with `chromedriver`; Debian's packages are chromium and chromium-driver")
