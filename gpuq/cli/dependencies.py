@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from gpuq.cli import job_ids
 from gpuq.cli.client import HttpClient
 from gpuq.errors import BadInput
 
-_TYPES = ("ok", "any", "fail")
-_OF_SLURM = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
+_TYPES = {"ok", "any", "fail", "start", "corr"}
+_OF_SLURM = {"afterok": "ok", "afterany": "any", "afternotok": "fail", "after": "start", "aftercorr": "corr"}
+# What stands before the first colon is a type only if it is a word: `ok:12_0-8:2`.
+_PART = re.compile(r"(?:([a-z]*):)?(?![a-z]*:)(.+)")
 _MOST = 100
-_FIX = "gpuq has afterok, afterany, afternotok and singleton, all of which have to hold; or submit with Slurm."
+_FIX = (
+    "gpuq has after (without minutes), afterok, afterany, afternotok, aftercorr and singleton, all of which have to hold; or "
+    "submit with Slurm."
+)
 
 
 def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
-    """The dependencies that these values of --after name, as the API takes them: `ok:12`, `any:14-17`.
+    """The dependencies that these values of --after name, as the API takes them: `ok:12`, `any:14-17`, `start:12`.
 
     The id of an array means all its tasks. Raises BadInput and NotFound.
     """
     found: dict[str, None] = {}
-    for part in (part.strip() for word in words for part in word.split(",")):
-        type_, _, jobs = part.rpartition(":")
-        if type_ not in {"", *_TYPES} or not jobs:
+    for part in (part.strip() for word in words for part in job_ids.split(word)):
+        match = _PART.fullmatch(part)
+        if match is None or match[1] not in {None, *_TYPES}:
             raise BadInput(
                 f"--after `{part}` does not say which end of which job is waited for.",
-                fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended) or fail:12 (it did not succeed).",
+                fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended), fail:12 (it did not succeed), "
+                "start:12 (it began), or for an array corr:12 (each task after the one of its number).",
             )
-        for first, last in job_ids.named(client(), [jobs]).ranges:
-            found[f"{type_ or 'ok'}:{first}" + (f"-{last}" if last != first else "")] = None
+        jobs = job_ids.named(client(), [match[2]])
+        for first, last in jobs.ranges:
+            # The id of an array is that of its first task, too, which `40-40` means alone.
+            is_range = last != first or first in jobs.arrays
+            found[f"{match[1] or 'ok'}:{first}" + (f"-{last}" if is_range else "")] = None
     if len(found) > _MOST:
         raise BadInput(f"--after names {len(found)} dependencies; {_MOST} is the limit.", fix="Name ranges: ok:12-300.")
     return list(found)
@@ -44,7 +54,7 @@ def of_slurm(text: str) -> list[str]:
             words.append("--singleton")
             continue
         type_, *jobs = part.split(":")
-        if type_ not in _OF_SLURM or not all(jobs) or not jobs:
+        if type_ not in _OF_SLURM or not all(jobs) or not jobs or "+" in part:
             raise BadInput(f"`--dependency={part}` is more than gpuq can do.", fix=_FIX)
         words += [f"--after={_OF_SLURM[type_]}:{job}" for job in jobs]
     return words

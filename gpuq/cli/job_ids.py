@@ -92,13 +92,13 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
     verbs that change jobs.
     """
     parts: list[Record | re.Match[str] | tuple[int, int]] = []
-    for part in (part.strip() for word in words for part in _COMMA.split(word)):
-        if re.fullmatch(r"[0-9-]*", part):
-            parts += parse_ranges([part])
-        elif tasks := _TASKS.fullmatch(part):
+    for text in (part.strip() for word in words for part in split(word)):
+        if re.fullmatch(r"[0-9-]*", text):
+            parts += parse_ranges([text])
+        elif tasks := _TASKS.fullmatch(text):
             parts.append(tasks)
         else:
-            parts.append(_nth(client, part) if part.startswith("@") else _named(client, part, only_one=only_one))
+            parts.append(_nth(client, text) if text.startswith("@") else _named(client, text, only_one=only_one))
     arrays = {part["id"]: part for part in parts if isinstance(part, dict) and "count" in part}
     arrays |= _arrays(client, {int(part[1]) for part in parts if isinstance(part, re.Match)} | _singles(parts))
     found: list[tuple[int, int]] = []
@@ -113,6 +113,11 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
             last = first + arrays[first]["count"] - 1
         found.append((first, last))
     return Jobs(found, arrays, frozenset(whole))
+
+
+def split(word: str) -> list[str]:
+    """The parts between commas; those in the brackets of `42_[3,5-7]` divide nothing."""
+    return _COMMA.split(word)
 
 
 def _singles(parts: Iterable[object]) -> set[int]:
