@@ -12,7 +12,7 @@ from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import record_of
 from gpuq.adapters.store.schema import arrays, jobs
 from gpuq.core.state.job import JobId, JobState
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 
 # The record of an array is some megabytes at most.
 _KEPT = 16

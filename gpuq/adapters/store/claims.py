@@ -13,7 +13,7 @@ from gpuq.adapters.store.schema import attempts, host_leases, job_records, jobs
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.job import JobState
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 
 
 def claim(  # noqa: PLR0913 - a claim says who makes it, where and when

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
 
 import msgspec
 
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota
+from gpuq.messages.job_record import JobRecord, QueuedRecord
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord, QueuedRecord
 
 LEASE_S = 30.0
 """An instance that has not renewed the lease of its host's name for so many seconds may be replaced by another one."""
@@ -51,7 +52,7 @@ NO_WAITS = Waits()
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted."""
+    """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted, with what was changed since."""
 
     id: JobId
     record: JobRecord
@@ -63,6 +64,13 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     verdict: dict[str, Any] | None
     reason: str | None
     waits: Waits = NO_WAITS
+
+
+class JobLabel(NamedTuple):
+    """Whose a job is, and what it is called."""
+
+    owner: str
+    name: str | None
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +123,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: float | None = None
     """When the dispatcher took back the order to start it. It cannot be claimed from then on."""
     opened_memory: int | None = None
-    """Bytes promised to it on each device since it was opened to partners because it was idle; None: it was not."""
+    """Bytes promised to it on each device since others may join it though it was launched alone; None: they may not."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
@@ -264,13 +272,27 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in pairs)
 
 
+class Conditions(TypedDict, total=False):
+    """The conditions of a list of jobs or arrays, all of which a row must meet. One that is left out or None is no condition.
+
+    `after` is the last id of the page before; with `newest_first` the next page has lower ids."""
+
+    ids: Sequence[JobId] | None
+    states: Sequence[JobState] | None
+    owner: str | None
+    project: str | None
+    after: JobId | None
+    limit: int | None
+    newest_first: bool
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request that the API accepted. The dispatcher handles it once, however many wake-ups come."""
 
     id: int
     verb: str
-    """`submit`, `submit_array` (of which `job` is the first), `cancel`, `hold`, `release` (job set), `model` (version in `body`)
-    or `pause` (until the dispatcher restarts)."""
+    """`submit`, `submit_array` (of which `job` is the first), `cancel`, `hold`, `release` (job set), `edit` (job set, and the
+    `JobEdit` as `edit` in `body`), `model` (version in `body`) or `pause` (until the dispatcher restarts)."""
     job: JobId | None
     by: str
     at: float
@@ -332,13 +354,15 @@ class Commit(msgspec.Struct, kw_only=True):
     """The epoch in which the dispatcher leads; 0 for a record that no dispatcher has led yet."""
     entries: list[Entry] = []
     jobs: list[JobChange] = []
+    edited: list[tuple[JobId, JobEdit]] = []
+    """What was changed of jobs, in the order of the changes."""
     held: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
     """(jobs, verdict): only the verdict of these jobs changes."""
     launched: list[AttemptRow] = []
     started: list[tuple[AttemptId, float, str]] = []
     """(attempt, started_at, log_path)."""
     stopped: list[tuple[AttemptId, StopReason]] = []
-    opened: list[tuple[AttemptId, int]] = []
+    opened: list[tuple[AttemptId, int | None]] = []
     """(attempt, its `opened_memory`)."""
     ended: list[tuple[AttemptId, dict[str, Any]]] = []
     """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
@@ -395,7 +419,7 @@ class Store(Claims, Protocol):
         """Commit a request; its id. Raises NotFound if there is no such job."""
         ...
 
-    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float, body: Mapping[str, Any]) -> None:
         """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
         ...
 
@@ -420,35 +444,13 @@ class Store(Claims, Protocol):
         """One job, or None."""
         ...
 
-    def jobs(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-        tasks: bool = True,
-        array: JobId | None = None,
-    ) -> list[JobRow]:
-        """Jobs that meet every condition given, by id. `after` is the last id of the page before; with `newest_first` the next
-        page has lower ids. Without `tasks` those of arrays are left out; with `array` there are only those of this one."""
+    def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
+        """Jobs that meet the conditions, by id. Without `tasks` those of arrays are left out; with `array` only those of this one
+        are given."""
         ...
 
-    def arrays(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> list[ArrayRow]:
-        """Arrays that meet every condition given, by id; `states`: at least one of its tasks is in one of these."""
+    def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
+        """Arrays that meet the conditions, by id; `states`: at least one of its tasks is in one of these."""
         ...
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
@@ -459,8 +461,12 @@ class Store(Claims, Protocol):
         """How many jobs are in each state; states without a job are left out."""
         ...
 
-    def attempts(self, job: JobId) -> list[AttemptRow]:
-        """All attempts of a job, first one first."""
+    def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
+        """What each of these jobs is called, without the rest of its record."""
+        ...
+
+    def attempts(self, *of: JobId) -> list[AttemptRow]:
+        """All attempts of these jobs, by job and number."""
         ...
 
     def devices(self, *, forgotten: bool = True) -> list[Device]:

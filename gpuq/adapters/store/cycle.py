@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
+from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import journal, leadership
@@ -22,6 +22,7 @@ from gpuq.adapters.store.rows import (
     change_values,
     clean,
     device_values,
+    edit_of_row,
     quota_values,
     to_json,
     to_optional_json,
@@ -39,6 +40,7 @@ from gpuq.adapters.store.schema import (
     requests,
 )
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
 
@@ -52,6 +54,7 @@ T = TypeVar("T")
 _CHANGE_JOB = (
     update(jobs).where(jobs.c.id == bindparam("changed")).values({name: bindparam(name) for name in JOB_STATE})
 )
+_EDIT_JOB = update(jobs).where(jobs.c.id == bindparam("changed")).values(edits=bindparam("edits"))
 _ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
 _START_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
 _STOP_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(stop_reason=bindparam("why"))
@@ -70,6 +73,7 @@ def write(connection: Connection, commit: Commit) -> None:
     if not journal.append(connection, commit.entries):
         return
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
+    _edit(connection, commit.edited)
     _hold(connection, commit.held)
     if commit.launched:
         try:
@@ -111,6 +115,17 @@ def _forget(connection: Connection, forgotten: Sequence[str]) -> None:
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """Slices of at most CHUNK values, for one statement each."""
     return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+
+
+def _edit(connection: Connection, edited: Sequence[tuple[JobId, JobEdit]]) -> None:
+    """Add edits to those that the jobs had before."""
+    edits: dict[JobId, JobEdit] = {}
+    for ids in chunks(sorted({job for job, _ in edited})):
+        rows = connection.execute(select(jobs.c.id, jobs.c.edits).where(jobs.c.id.in_(ids)))
+        edits |= {job: edit_of_row(text) for job, text in rows}
+    for job, edit in edited:
+        edits[job] = edits.get(job, edit).then(edit)
+    _update(connection, _EDIT_JOB, [{"changed": job, "edits": to_json(edit)} for job, edit in edits.items()])
 
 
 def _hold(connection: Connection, held: Sequence[tuple[Sequence[JobId], Mapping[str, Any]]]) -> None:

@@ -12,7 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from msgspec import structs
@@ -25,7 +25,9 @@ from gpuq.adapters.store.contract import (
     Chance,
     Claim,
     Commit,
+    Conditions,
     Entry,
+    JobLabel,
     JobRow,
     JoinedHost,
     Leader,
@@ -45,12 +47,13 @@ from gpuq.adapters.store.submit import verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, accounts
 from gpuq.errors import Conflict, Failure, NotFound
 from gpuq.messages.codec import noun
+from gpuq.messages.job_record import JobRecord, edited, task_record, to_core
 from gpuq.messages.outcome import outcome_from_json
-from gpuq.messages.submission import JobRecord, task_record, to_core
 
 
 class MemoryStore(Store):
@@ -129,12 +132,12 @@ class MemoryStore(Store):
             self.request_rows[number] = Request(id=number, verb=verb, job=job, by=by, at=at, body=plain)
             return number
 
-    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float, body: Mapping[str, Any]) -> None:
         with self._lock:
             if missing := [job for job in jobs if job not in self.job_rows]:
                 raise NotFound(f"There is no job {missing[0]}.")
             for job in jobs:
-                self.add_request(verb, job, by, at, {})
+                self.add_request(verb, job, by, at, body)
 
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         with self._lock:
@@ -161,20 +164,11 @@ class MemoryStore(Store):
         with self._lock:
             return self.job_rows.get(job)
 
-    def jobs(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-        tasks: bool = True,
-        array: JobId | None = None,
-    ) -> list[JobRow]:
+    def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
         with self._lock:
+            ids, states, after = conditions.get("ids"), conditions.get("states"), conditions.get("after")
+            owner, project = conditions.get("owner"), conditions.get("project")
+            newest_first = conditions.get("newest_first", False)
             rows = self.job_rows
             wanted = rows.keys() if ids is None else rows.keys() & set(ids)
             found = [
@@ -187,25 +181,16 @@ class MemoryStore(Store):
                 and (tasks or rows[job].record.task is None)
                 and (array is None or ((task := rows[job].record.task) is not None and task.array == array))
             ]
-            return found[:limit]
+            return found[: conditions.get("limit")]
 
-    def arrays(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> list[ArrayRow]:
+    def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         with self._lock:
-            of_whom = self.jobs(
-                ids=list(self.array_rows), owner=owner, project=project, after=after, newest_first=newest_first
-            )
-            found = [self._array(row.id) for row in of_whom if ids is None or row.id in ids]
-            return [one for one in found if states is None or not one.states.keys().isdisjoint(states)][:limit]
+            ids, states = conditions.get("ids"), conditions.get("states")
+            arrays = [array for array in self.array_rows if ids is None or array in ids]
+            of_first_jobs: Conditions = {**conditions, "ids": arrays, "states": None, "limit": None}
+            found = [self._array(row.id) for row in self.jobs(**of_first_jobs)]
+            wanted = [one for one in found if states is None or not one.states.keys().isdisjoint(states)]
+            return wanted[: conditions.get("limit")]
 
     def _array(self, array: JobId) -> ArrayRow:
         record = self.array_rows[array]
@@ -224,9 +209,13 @@ class MemoryStore(Store):
         with self._lock:
             return dict(Counter(row.state for row in self.job_rows.values()))
 
-    def attempts(self, job: JobId) -> list[AttemptRow]:
+    def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
+        return {row.id: JobLabel(row.record.owner, row.record.submission.name) for row in self.jobs(ids=ids)}
+
+    def attempts(self, *of: JobId) -> list[AttemptRow]:
         with self._lock:
-            return sorted((row for id_, row in self.attempt_rows.items() if id_.job == job), key=lambda row: row.number)
+            found = (row for id_, row in self.attempt_rows.items() if id_.job in of)
+            return sorted(found, key=lambda row: (row.job, row.number))
 
     def devices(self, *, forgotten: bool = True) -> list[Device]:
         with self._lock:
@@ -478,6 +467,7 @@ class MemoryStore(Store):
         changed += [id_ for id_, _ in commit.stopped] + [id_ for id_, _ in commit.opened]
         changed += [id_ for id_, _ in commit.ended]
         missing = [str(change.job.id) for change in commit.jobs if change.job.id not in self.job_rows]
+        missing += [str(job) for job, _ in commit.edited if job not in self.job_rows]
         missing += [f"{id_.job}-{id_.number}" for id_ in changed if id_ not in self.attempt_rows and id_ not in new]
         missing += [str(chance.job) for chance in commit.chances if chance.job not in self.job_rows]
         if missing:
@@ -485,17 +475,7 @@ class MemoryStore(Store):
 
     def _write(self, commit: Commit) -> None:
         self.entries += map(_as_kept, sorted(commit.entries, key=lambda entry: entry.seq))
-        for change in commit.jobs:
-            record = self.job_rows[change.job.id].record
-            plain, reason = _through_json(change.verdict), clean(change.reason)
-            self.job_rows[change.job.id] = _job_row(change.job, record, plain, reason)
-        # After the changes: a job that the same commit took out of the queue gets no verdict.
-        for jobs, verdict in commit.held:
-            plain = _through_json(verdict)
-            for waiting in jobs:
-                row = self.job_rows.get(waiting)
-                if row is not None and row.state is JobState.PENDING:
-                    self.job_rows[waiting] = msgspec.structs.replace(row, verdict=plain)
+        self._write_jobs(commit)
         for attempt in commit.launched:
             id_ = AttemptId(attempt.job, attempt.number)
             kept = msgspec.json.decode(msgspec.json.encode(attempt), type=AttemptRow)
@@ -533,6 +513,22 @@ class MemoryStore(Store):
             self.chance_rows.setdefault(chance.job, chance)
         for number in commit.handled:
             self.request_rows.pop(number, None)
+
+    def _write_jobs(self, commit: Commit) -> None:
+        for change in commit.jobs:
+            record = self.job_rows[change.job.id].record
+            plain, reason = _through_json(change.verdict), clean(change.reason)
+            self.job_rows[change.job.id] = _job_row(change.job, record, plain, reason)
+        for job, edit in commit.edited:
+            record = edited(self.job_rows[job].record, noun(_through_json(edit), JobEdit))
+            self.job_rows[job] = msgspec.structs.replace(self.job_rows[job], record=record)
+        # After the changes: a job that the same commit took out of the queue gets no verdict.
+        for jobs, verdict in commit.held:
+            plain = _through_json(verdict)
+            for waiting in jobs:
+                row = self.job_rows.get(waiting)
+                if row is not None and row.state is JobState.PENDING:
+                    self.job_rows[waiting] = msgspec.structs.replace(row, verdict=plain)
 
     def _forget(self, hosts: Sequence[str]) -> None:
         self.forgotten_rows |= {device.id for device in self.device_rows.values() if device.host in hosts}

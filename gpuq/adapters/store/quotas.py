@@ -15,7 +15,7 @@ from gpuq.adapters.store.rows import quota_row
 from gpuq.adapters.store.schema import WAITS, jobs, quotas
 from gpuq.core.state.quota import Account, Quota, Quotas, QuotaScope, accounts, quota_of
 from gpuq.errors import OverQuota
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 
 
 def read(connection: Connection) -> list[Quota]:

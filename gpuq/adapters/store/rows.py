@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from sys import intern
 from typing import Any, TypeVar
 
@@ -24,23 +25,19 @@ from gpuq.adapters.store.contract import (
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
+from gpuq.messages.job_record import JobRecord, QueuedRecord, Record, edited, edited_fields, queued_task, task_record
 from gpuq.messages.outcome import outcome_from_json
-from gpuq.messages.submission import (
-    MAX_BYTES,
-    MAX_DURATION_S,
-    MAX_MOMENT,
-    JobRecord,
-    QueuedRecord,
-    queued_task,
-    task_record,
-)
+from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _QUEUED = msgspec.json.Decoder(QueuedRecord)
+_KEPT_LENGTH = 16_384
 _WAITS = msgspec.json.Decoder(Waits)
+_EDIT = msgspec.json.Decoder(JobEdit)
 _DEVICES = msgspec.json.Decoder(tuple[str, ...])
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
@@ -49,7 +46,8 @@ _MOST = {"deadline_at": MAX_MOMENT, "begin_at": MAX_MOMENT, "time_limit_s": MAX_
 # The dispatcher owns these of a job's columns. `verdict` and `waits` are JSON as text.
 JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "verdict", "reason", "waits")
 # A task of an array has no record of its own: it is made from that of its array.
-JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, job_records.c.record)
+_OF_RECORD = (jobs.c.of_array, jobs.c.edits, job_records.c.record)
+JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), *_OF_RECORD)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
 # The columns of a chance and of an attempt are named like the fields, but for an attempt's id and what is JSON as text.
 _PLAIN_CHANCE = tuple(name for name in Chance.__struct_fields__ if name != "beside")
@@ -61,7 +59,7 @@ ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, *_JSON_AT
 _RUN_FIELDS = ("job", "number", "started_at", "ended_at", "ending", "exit_code", "stop_reason")
 RUN_COLUMNS = (
     *(attempts.c[name] for name in (*_RUN_FIELDS, "devices", "launch", "actual")),
-    *(jobs.c.owner, jobs.c.state, jobs.c.attempt, jobs.c.of_array, job_records.c.record),
+    *(jobs.c.owner, jobs.c.state, jobs.c.attempt, *_OF_RECORD),
 )
 
 
@@ -128,6 +126,12 @@ def clean(text: str | None) -> str | None:
 
 def record_of(job: JobId, text: str) -> JobRecord:
     """What was submitted. Raises Failure if it cannot be read."""
+    return _kept(job, text) if len(text) <= _KEPT_LENGTH else _decoded(job, text, _RECORD)
+
+
+@lru_cache(maxsize=512)
+def _kept(job: JobId, text: str) -> JobRecord:
+    """Those on a screen are read each second, and stay the same. Long ones are left out, so that all take few megabytes."""
     return _decoded(job, text, _RECORD)
 
 
@@ -155,10 +159,11 @@ def arrays_of(rows: Iterable[Row[Any]]) -> set[JobId]:
 
 def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
     """A job from its JOB_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, record = row
+    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, edits, record = row
+    submitted = record_of(job, record) if array is None else task_record(arrays[array], array, job - array)
     return JobRow(
         id=job,
-        record=record_of(job, record) if array is None else task_record(arrays[array], array, job - array),
+        record=_edited(submitted, edits),
         state=JobState(state),
         state_since=since,
         attempt=attempt,
@@ -172,10 +177,11 @@ def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
 
 def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJob:
     """A job that has not ended from its JOB_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, _, waits, array, record = row
+    job, state, since, attempt, alone, cancel_requested, verdict, _, waits, array, edits, record = row
+    submitted = _decoded(job, record, _QUEUED) if array is None else queued_task(arrays[array], array, job - array)
     return QueuedJob(
         id=job,
-        record=_decoded(job, record, _QUEUED) if array is None else queued_task(arrays[array], array, job - array),
+        record=_edited(submitted, edits),
         state=JobState(state),
         state_since=since,
         attempt=attempt,
@@ -197,6 +203,18 @@ def _waits_of(text: str | None) -> Waits:
         return NO_WAITS if text is None else _WAITS.decode(text)
     except msgspec.DecodeError as error:
         raise Failure(f"The record holds text that is not JSON: {error}.") from error
+
+
+def edit_of_row(text: str | None) -> JobEdit:
+    """What was changed of a job since its submission, from its column `edits`."""
+    try:
+        return JobEdit() if text is None else _EDIT.decode(text)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record holds text that is not JSON: {error}.") from error
+
+
+def _edited(record: Record, edits: str | None) -> Record:
+    return record if edits is None else edited(record, edit_of_row(edits))
 
 
 def change_values(change: JobChange) -> dict[str, Any]:
@@ -237,7 +255,7 @@ def attempt_row(row: Sequence[Any]) -> AttemptRow:
 def run_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> Run:
     """An attempt as reports count it, from its RUN_COLUMNS; `arrays` has the record of its job's array. Raises Failure for text
     that is not JSON of its shape."""
-    *values, devices, launch, actual, owner, state, last, array, record = row
+    *values, devices, launch, actual, owner, state, last, array, edits, record = row
     plain = dict(zip(_RUN_FIELDS, values, strict=True))
     try:
         of: _RunRecord | JobRecord = (
@@ -245,7 +263,7 @@ def run_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> Run:
         )
         launched = _RUN_LAUNCH.decode(launch).attempt or _RunAttempt()
         outcome = None if actual is None else outcome_from_json(actual)
-        forecast, asked = launched.forecast or _RunForecast(), of.submission
+        forecast, asked = launched.forecast or _RunForecast(), edited_fields(of.submission, edit_of_row(edits))
         return Run(
             **plain,
             name=asked.name,
@@ -297,7 +315,8 @@ def device_row(row: Mapping[str, Any]) -> Device:
 
 def device_values(device: Device) -> dict[str, Any]:
     """A device's columns."""
-    return {**asdict(device), "features": to_json(device.features) if device.features else None}
+    known = {name: value for name, value in asdict(device).items() if name != "until_at"}
+    return {**known, "features": to_json(device.features) if device.features else None}
 
 
 def quota_row(row: Sequence[Any]) -> Quota:

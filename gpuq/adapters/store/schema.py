@@ -1,12 +1,14 @@
 """The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-A value that is filtered or sorted by has a column; the rest is JSON as text. Five tables need an explanation:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Some need an explanation:
 
 - `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
   and the look-up of an idempotency key sees every earlier submission, on both databases.
 - `leadership` has one row, too: the dispatcher that leads, when it last renewed its lease, and what all dispatchers share.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
+- `jobs.name` is the name as it was submitted, empty for a job without one, so that a search reads no `job_records`. It is null
+  where an earlier gpuq wrote the row; then the name is in the record alone.
 - `arrays` has what all tasks of an array have in common, and their parameters, in one record. The tasks are `count` jobs that are
   numbered from `id` on; they have no row in `job_records`.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
@@ -21,7 +23,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0022"
+HEAD = "0024"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -80,6 +82,8 @@ jobs = Table(
     Column("project", Text),
     Column("of_array", Number),
     Column("waits", Text),
+    Column("edits", Text),
+    Column("name", Text),
     Index("ix_jobs_state_id", "state", "id"),
     Index("ix_jobs_owner_id", "owner", "id"),
     Index(

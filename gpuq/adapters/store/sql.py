@@ -6,13 +6,14 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Select, between, func, insert, or_, select, union_all, update
+from sqlalchemy import ColumnElement, Select, between, case, func, insert, or_, select, union_all, update
 
 from gpuq.adapters.store import array_records, bookings, claims, cycle, joined, journal, leadership, quotas, submit
 from gpuq.adapters.store.array_records import ArrayRecords
@@ -22,7 +23,9 @@ from gpuq.adapters.store.contract import (
     Chance,
     Claim,
     Commit,
+    Conditions,
     Entry,
+    JobLabel,
     JobRow,
     JoinedHost,
     Leader,
@@ -46,6 +49,7 @@ from gpuq.adapters.store.rows import (
     attempt_row,
     chance_row,
     device_row,
+    edit_of_row,
     from_json,
     job_row,
     queued_job,
@@ -71,7 +75,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.core.state.quota import Quota
 from gpuq.errors import NotFound
-from gpuq.messages.submission import JobRecord, task_record
+from gpuq.messages.job_record import JobRecord, task_record
 
 _JOBS = select(*JOB_COLUMNS).outerjoin(job_records, job_records.c.job == jobs.c.id)
 _TASKS = jobs.alias()
@@ -97,7 +101,6 @@ _RANGES = 400
 
 class _Submitted(msgspec.Struct):
     name: str | None = None
-    project: str | None = None
 
 
 class _Names(msgspec.Struct):
@@ -108,6 +111,10 @@ class _Names(msgspec.Struct):
 
 
 _NAMES = msgspec.json.Decoder(_Names)
+_ITS_RECORD = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
+# A record is long: it is read for what the row does not say.
+_WHERE_UNNAMED = case((jobs.c.name.is_(None), _ITS_RECORD)).label("record")
+_PLAIN_RUN = re.compile(r"[^*?\[\]]+")
 
 
 class SqlStore(Store):
@@ -132,12 +139,11 @@ class SqlStore(Store):
             request = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
             return submit.add_requests(connection, [request])
 
-    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float, body: Mapping[str, Any]) -> None:
         if jobs:
+            request = {"verb": verb, "by": by, "at": at, "body": to_json(dict(body))}
             with self._database.writing() as connection:
-                submit.add_requests(
-                    connection, [{"verb": verb, "job": job, "by": by, "at": at, "body": "{}"} for job in jobs]
-                )
+                submit.add_requests(connection, [{**request, "job": job} for job in jobs])
 
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         with self._database.writing() as connection:
@@ -151,8 +157,10 @@ class SqlStore(Store):
         by_names = not (selection.name is None and selection.kind is None and selection.project is None)
         query: Select[Any] = select(jobs.c.id, jobs.c.state)
         if by_names:
-            query = query.add_columns(jobs.c.of_array, job_records.c.record)
-            query = query.outerjoin(job_records, job_records.c.job == jobs.c.id)
+            record = _ITS_RECORD.label("record") if selection.kind is not None else _WHERE_UNNAMED
+            query = query.add_columns(jobs.c.of_array, jobs.c.edits, jobs.c.name, jobs.c.project, record)
+        if selection.name is not None:
+            query = query.where(_may_match(selection.name))
         if selection.owner is not None:
             query = query.where(jobs.c.owner == selection.owner)
         if selection.states is not None:
@@ -164,63 +172,46 @@ class SqlStore(Store):
                 for row in connection.execute(query.where(*condition)).all()
             ]
             if by_names:
-                # Not matched by SQL: the names stand in the record's JSON, which the two databases read differently.
-                records = self._arrays.read(connection, arrays_of(rows))
-                rows = [row for row in rows if selection.matches(*_names_of(row, records))]
+                # Not by SQL alone: the two databases have different patterns, and kinds stand in the record's JSON.
+                by_kind = selection.kind is not None
+                of_records = [row for row in rows if by_kind or row.name is None]
+                records = self._arrays.read(connection, arrays_of(of_records))
+                rows = [
+                    row
+                    for row in rows
+                    if selection.matches(*_name_and_kind(row, records, by_kind=by_kind), row.project)
+                ]
         return {JobId(row.id): JobState(row.state) for row in sorted(rows, key=attrgetter("id"))}
 
     def job(self, job: JobId) -> JobRow | None:
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
-    def jobs(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-        tasks: bool = True,
-        array: JobId | None = None,
-    ) -> list[JobRow]:
-        order = jobs.c.id.desc() if newest_first else jobs.c.id
-        conditions = _conditions(owner, project, after, newest_first=newest_first)
+    def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
+        ids, states, limit = conditions.get("ids"), conditions.get("states"), conditions.get("limit")
+        where, order = _where(conditions)
         if not tasks:
-            conditions.append(jobs.c.of_array.is_(None))
+            where.append(jobs.c.of_array.is_(None))
         if array is not None:
-            conditions.append(jobs.c.of_array == array)
+            where.append(jobs.c.of_array == array)
         if states is not None:
-            conditions.append(_in_states(states, conditions, order, limit))
-        query = _JOBS.where(*conditions).order_by(order)
+            where.append(_in_states(states, where, order, limit))
+        query = _JOBS.where(*where).order_by(order)
         if ids is None:
             return self._jobs(query.limit(limit))
-        wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
+        wanted = sorted({job for job in ids if _is_id(job)}, reverse=conditions.get("newest_first", False))
         return self._jobs(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))[:limit]
 
-    def arrays(  # noqa: PLR0913 - the conditions of a list
-        self,
-        *,
-        ids: Sequence[JobId] | None = None,
-        states: Sequence[JobState] | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        after: JobId | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> list[ArrayRow]:
-        order = jobs.c.id.desc() if newest_first else jobs.c.id
-        conditions = _conditions(owner, project, after, newest_first=newest_first)
-        if ids is not None:
-            conditions.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
-        if states is not None:
+    def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
+        where, order = _where(conditions)
+        if (ids := conditions.get("ids")) is not None:
+            where.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
+        if (states := conditions.get("states")) is not None:
             some = select(_TASKS.c.of_array).where(_TASKS.c.of_array.is_not(None), _TASKS.c.state.in_(states))
-            conditions.append(arrays.c.id.in_(some))
-        query = select(arrays.c.id).join(jobs, jobs.c.id == arrays.c.id).where(*conditions)
+            where.append(arrays.c.id.in_(some))
+        query = select(arrays.c.id).join(jobs, jobs.c.id == arrays.c.id).where(*where)
         with self._database.reading() as connection:
-            found = [row.id for row in connection.execute(query.order_by(order).limit(limit))]
+            found = [row.id for row in connection.execute(query.order_by(order).limit(conditions.get("limit")))]
             records = self._arrays.read(connection, found)
             counts = array_records.count(connection, found)
         return [
@@ -243,10 +234,20 @@ class SqlStore(Store):
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         return {JobState(state): count for state, count in self._rows(query)}
 
-    def attempts(self, job: JobId) -> list[AttemptRow]:
-        if not _is_id(job):
-            return []
-        return [attempt_row(row) for row in self._rows(_ATTEMPTS.where(attempts.c.job == job))]
+    def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
+        query = select(jobs.c.id, jobs.c.owner, jobs.c.of_array, jobs.c.edits, jobs.c.name, _WHERE_UNNAMED)
+        wanted = sorted({job for job in ids if _is_id(job)})
+        with self._database.reading() as connection:
+            chunks = (query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted))
+            rows: list[Any] = [row for chunk in chunks for row in connection.execute(chunk)]
+            records = self._arrays.read(connection, arrays_of(row for row in rows if row.name is None))
+        names = (_name_and_kind(row, records, by_kind=False)[0] for row in rows)
+        return {row.id: JobLabel(row.owner, name or None) for row, name in zip(rows, names, strict=True)}
+
+    def attempts(self, *of: JobId) -> list[AttemptRow]:
+        wanted = sorted({job for job in of if _is_id(job)})
+        queries = (_ATTEMPTS.where(attempts.c.job.in_(chunk)) for chunk in cycle.chunks(wanted))
+        return [attempt_row(row) for row in self._rows(*queries)]
 
     def devices(self, *, forgotten: bool = True) -> list[Device]:
         query = select(devices).order_by(devices.c.host, devices.c.id)
@@ -423,26 +424,38 @@ def _is_id(job: int) -> bool:
     return 0 < job <= _MAX_ID
 
 
-def _conditions(
-    owner: str | None, project: str | None, after: JobId | None, *, newest_first: bool
-) -> list[ColumnElement[bool]]:
-    """What a list of jobs or arrays was limited to."""
-    conditions = [jobs.c.owner == owner] if owner is not None else []
-    if project is not None:
-        conditions.append(jobs.c.project == project)
-    if after is not None:
-        conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
-    return conditions
+def _where(conditions: Conditions) -> tuple[list[ColumnElement[bool]], ColumnElement[Any]]:
+    """In SQL, the conditions that jobs and arrays meet in the same way, and the order of the list."""
+    newest_first = conditions.get("newest_first", False)
+    where = []
+    if (owner := conditions.get("owner")) is not None:
+        where.append(jobs.c.owner == owner)
+    if (project := conditions.get("project")) is not None:
+        where.append(jobs.c.project == project)
+    if (after := conditions.get("after")) is not None:
+        where.append(jobs.c.id < after if newest_first else jobs.c.id > after)
+    return where, jobs.c.id.desc() if newest_first else jobs.c.id
 
 
-def _names_of(row: Any, arrays: Mapping[JobId, JobRecord]) -> tuple[str | None, str, str | None]:
-    """(name, kind, project) of a selected job."""
-    of: _Names | JobRecord = (
-        _NAMES.decode(row.record)
-        if row.of_array is None
-        else task_record(arrays[row.of_array], row.of_array, row.id - row.of_array)
-    )
-    return of.submission.name, of.kind, of.submission.project
+def _may_match(pattern: str) -> ColumnElement[bool]:
+    """True of each job whose name matches the pattern, and of some others: those with its longest run of plain characters."""
+    plain = max(_PLAIN_RUN.findall(pattern), key=len, default="") if "[" not in pattern else ""
+    return or_(jobs.c.name.contains(plain, autoescape=True), jobs.c.name.is_(None), jobs.c.edits.is_not(None))
+
+
+def _name_and_kind(row: Any, arrays: Mapping[JobId, JobRecord], *, by_kind: bool) -> tuple[str | None, str]:
+    """The name of a job, and its kind; no kind unless `by_kind`."""
+    name, kind = row.name, ""
+    if by_kind or name is None:
+        of: _Names | JobRecord = (
+            _NAMES.decode(row.record)
+            if row.of_array is None
+            else task_record(arrays[row.of_array], row.of_array, row.id - row.of_array)
+        )
+        name, kind = of.submission.name, of.kind
+    if row.edits is not None:
+        name = edit_of_row(row.edits).changes.get("name", name)
+    return name, kind
 
 
 def _in_states(

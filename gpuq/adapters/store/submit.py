@@ -21,7 +21,7 @@ from gpuq.adapters.store.schema import arrays, job_records, jobs, numbers, reque
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound
-from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.job_record import JobRecord, task_name, to_core
 
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).where(ENDED_IF_SUSPENDED).with_for_update()
 
@@ -126,7 +126,12 @@ def _job_values(first: JobId, record: JobRecord) -> Iterator[dict[str, Any]]:
         "cancel_requested": new.cancel_requested,
         "of_array": first if record.is_array else None,
         "waits": waits_value(new),
+        "name": record.submission.name or "",
     }
-    yield values
-    for job in range(first + 1, first + record.job_count):
-        yield {**values, "id": job, "idempotency_key": None}
+    if not record.is_array:
+        yield values
+        return
+    for place in range(record.job_count):
+        key = None if place else record.idempotency_key
+        name = task_name(record, first, place) or ""
+        yield {**values, "id": first + place, "idempotency_key": key, "name": name}

@@ -12,7 +12,8 @@ from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState, KindId
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.messages.codec import plain
-from gpuq.messages.submission import JobRecord, Submission, to_core
+from gpuq.messages.job_record import JobRecord, to_core
+from gpuq.messages.submission import Submission
 
 ADMITTED = Verdict(True, Rule.FITS, DeviceId("gpu0"), (("free_bytes", 123),))
 _NUMBERS = [["free_bytes", 1], ["ratio", 0.5], ["load_pct", None]]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from gpuq.adapters.store.contract import Commit, Selection, Store
+from gpuq.adapters.store.database import Database
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import OverQuota
-from gpuq.messages.submission import ArrayTasks, JobRecord, TaskVariant
+from gpuq.messages.job_record import JobRecord, TaskVariant
+from gpuq.messages.submission import ArrayTasks
 from tests.adapters.store.samples import a_change, a_record, an_attempt
 
 
@@ -103,3 +108,15 @@ def test_quotas_count_each_task(store: Store) -> None:
         store.add_jobs([a_record(), an_array(), a_record()])
     assert store.jobs() == [], "all or none"
     assert store.add_jobs([an_array(), a_record()]) == [1, 4]
+
+
+def test_names_in_rows_of_an_earlier_gpuq_are_found_in_the_record(
+    database_url: str, store_of: Callable[[str], Store]
+) -> None:
+    store = store_of(database_url)
+    one, array = store.add_jobs([a_record(name="sweep"), an_array()])
+    assert list(store.select(Selection(name="run-8"))) == [array, array + 1]
+    with closing(Database(database_url)) as database, database.writing() as connection:
+        connection.execute(text("UPDATE jobs SET name = NULL"))
+    assert list(store.select(Selection(name="sw*"))) == [one]
+    assert list(store.select(Selection(name="run-8"))) == [array, array + 1]

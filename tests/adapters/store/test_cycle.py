@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import Chance, Commit, Store
+from gpuq.adapters.store.contract import Chance, Commit, Selection, Store
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.edit import edit_of
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
+from gpuq.messages.submission import ArrayTasks
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 
 
@@ -42,6 +44,32 @@ def test_a_commit_changes_everything_it_names(store: Store) -> None:
     assert store.hosts() == {"host": ("boot", 5)}
     assert store.last_seq() == 1
     assert store.requests(10) == []
+
+
+def test_edits_add_up_and_every_reading_of_the_job_has_them(store: Store) -> None:
+    (job,) = store.add_jobs([a_record(name="before", time_limit_s=60.0)])
+    store.commit(Commit(edited=[(job, edit_of({"priority": 5, "time_limit_s": None}))]))
+    store.commit(
+        Commit(edited=[(job, edit_of({"name": "x", "notify": ("end",)})), (job, edit_of({"time_limit_s": 90.0}))])
+    )
+    row, (queued,) = store.job(job), store.queued_jobs(after=None, limit=9)
+    assert row is not None
+    assert row.record == a_record(name="x", priority=5, time_limit_s=90.0, notify=("end",))
+    assert (queued.record.submission.name, queued.record.submission.time_limit_s) == ("x", 90.0)
+    assert list(store.select(Selection(name="x"))) == [job]
+    assert not store.select(Selection(name="before"))
+
+
+def test_one_task_of_an_array_is_edited(store: Store) -> None:
+    (first,) = store.add_jobs([a_record(array=ArrayTasks(tasks="0-1"))])
+    store.commit(Commit(edited=[(JobId(first + 1), edit_of({"name": "x"}))]))
+    assert [row.record.submission.name for row in store.jobs()] == [None, "x"]
+    assert list(store.select(Selection(name="x"))) == [first + 1]
+
+
+def test_an_edit_of_a_job_that_the_record_lacks_is_refused(store: Store) -> None:
+    with pytest.raises(Failure, match="lacks a job"):
+        store.commit(Commit(edited=[(JobId(9), edit_of({"name": "x"}))]))
 
 
 def test_a_taken_journal_number_keeps_nothing_of_the_commit(store: Store) -> None:

@@ -19,9 +19,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import gpuq
 from gpuq.adapters.store import migrate, open_store
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Commit, Selection, Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
+from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import HEAD, metadata
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -120,6 +121,26 @@ def test_stops_under_way_during_the_upgrade_get_the_reason_that_was_inferred_bef
     upgrade(empty_url)
     reasons = {row.job: row.stop_reason for row in store_of(empty_url).live_attempts()}
     assert reasons == {cancelled: StopReason.CANCELLED, preempted: StopReason.PREEMPTED, running: None}
+
+
+def test_jobs_from_before_are_found_by_their_names_after_the_upgrade(
+    empty_url: str, store_of: Callable[[str], Store]
+) -> None:
+    upgrade(empty_url)
+    downgrade(empty_url, "0023")
+    change(
+        empty_url,
+        "INSERT INTO jobs (id, owner, state, state_since, attempt, alone, cancel_requested)"
+        " VALUES (1, 'ada', 'FAILED', 1, 0, false, false), (2, 'ada', 'FAILED', 1, 0, false, false)",
+    )
+    for job, name in ((1, "bert"), (2, None)):
+        named = to_json(a_record(name=name)).replace("'", "''").replace(":", "\\:")
+        change(empty_url, f"INSERT INTO job_records (job, record) VALUES ({job}, '{named}')")
+    upgrade(empty_url)
+    store = store_of(empty_url)
+    change(empty_url, "UPDATE job_records SET record = 'no JSON any more'")
+    assert list(store.select(Selection(name="be*"))) == [1]
+    assert list(store.select(Selection(name=""))) == [2]
 
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:

@@ -15,11 +15,13 @@ from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, Run, Selection, Store, Token
+from gpuq.adapters.store.to_core import job_from_row
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState, Sharing
-from gpuq.daemon.restore import job_from_row
 from gpuq.errors import NotFound
-from gpuq.messages.submission import MAX_MOMENT, to_core
+from gpuq.messages.job_record import to_core
+from gpuq.messages.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 from tests.support.sqlite_record import make_record
 
@@ -76,16 +78,38 @@ def test_a_selection_meets_every_condition(queue: Store) -> None:
     assert chosen(project="q") == chosen(kind="trai") == {}
 
 
+def test_names_are_searched_as_shell_patterns_with_every_sign_in_them(queue: Store) -> None:
+    def found(pattern: str) -> list[int]:
+        return list(queue.select(Selection(name=pattern)))
+
+    queue.add_jobs([a_record(name=name) for name in ("50%_a", "50ab", "Bert", "bert", "a[1]", "back\\slash")])
+    queue.commit(Commit(edited=[(JobId(12), JobEdit(name="renamed"))]))
+    for pattern, jobs in {
+        "50%_*": [11],
+        "*t": [13, 14],
+        "bert": [14],
+        "[Bb]er?": [13, 14],
+        "a[[]1]": [15],
+        "*k\\s*": [16],
+        "*ab": [],
+        "re*med": [12],
+    }.items():
+        assert found(pattern) == jobs, pattern
+    assert found("*") == list(range(1, 17))
+    labels = queue.labels([JobId(n) for n in (12, 14, 2, 14, 99, -1, 10**30)])
+    assert labels == {2: ("bob", None), 12: ("ada", "renamed"), 14: ("ada", "bert")}
+
+
 def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
     before = queue.requests(100)
-    queue.add_requests("hold", [JobId(5), JobId(6)], "ada", 3.0)
-    assert [(r.verb, r.job, r.by, r.at) for r in queue.requests(100)[len(before) :]] == [
-        ("hold", 5, "ada", 3.0),
-        ("hold", 6, "ada", 3.0),
+    queue.add_requests("hold", [JobId(5), JobId(6)], "ada", 3.0, {"edit": {"priority": 5}})
+    assert [(r.verb, r.job, r.by, r.at, r.body) for r in queue.requests(100)[len(before) :]] == [
+        ("hold", 5, "ada", 3.0, {"edit": {"priority": 5}}),
+        ("hold", 6, "ada", 3.0, {"edit": {"priority": 5}}),
     ]
     with pytest.raises(NotFound):
-        queue.add_requests("hold", [JobId(7), JobId(4711)], "ada", 4.0)
-    queue.add_requests("hold", [], "ada", 5.0)
+        queue.add_requests("hold", [JobId(7), JobId(4711)], "ada", 4.0, {})
+    queue.add_requests("hold", [], "ada", 5.0, {})
     assert len(queue.requests(100)) == len(before) + 2
 
 
