@@ -19,7 +19,7 @@ from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import boot_id
 from gpuq.errors import BadSettings
 from gpuq.messages import launch, wire
-from gpuq.messages.submission import command_of
+from gpuq.messages.submission import command_in_unit
 from gpuq.settings import Settings
 from tests.support import broker as served
 from tests.workers import twins
@@ -62,7 +62,7 @@ class Host:
         attempt = replace(attempt, lease_s=lease_s)
         record = msgspec.structs.replace(record, owner=ME.pw_name, uid=uid)
         credential = served.signed_credential(
-            job=1, attempt=1, user=ME.pw_name, uid=uid, order=launch.digest(command_of(record.submission).text())
+            job=1, attempt=1, user=ME.pw_name, uid=uid, order=launch.digest(command_in_unit(record.submission).text())
         )
         self.follow(wire.Verb.LAUNCH, (record, attempt), credential=credential)
 

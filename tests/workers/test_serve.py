@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -240,24 +240,34 @@ asyncio.run(serve(service, HostLease(MemoryStore, 'alpha', 'home')))
 """
 
 
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Killed at the end of the block: Popen itself waits there, for ever where the story has failed before its end."""
+    with subprocess.Popen(command) as service:
+        try:
+            yield service
+        finally:
+            service.kill()
+
+
 def test_killing_the_service_at_any_time_loses_no_job_and_no_exit(settings: Settings) -> None:
     """kill -9 before the start is seen, while the job runs, and after its end; the next one tells it all, once."""
     spooled = settings.home.spool
     command = [sys.executable, "-c", SERVICE, str(settings.home.root)]
     go = settings.home.run / "go"
     launch(settings, "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 6")
-    with subprocess.Popen(command) as first:
+    with running(command) as first:
         wait_for(lambda: len(list(spooled.glob("*.json"))) == 1, what="the start in the spool")
         first.kill()
     folder = AttemptFolder(settings.home.attempt(1, 1), attempt_id())
     assert shim_lives(folder)
     go.touch()
     wait_for(folder.ended, what="the end, with no service there")
-    with subprocess.Popen(command) as second:
+    with running(command) as second:
         wait_for(lambda: len(list(spooled.glob("*.json"))) == 2, what="the end in the spool")
         second.terminate()
         assert second.wait(10) == 0
-    with subprocess.Popen(command) as third:
+    with running(command) as third:
         third.terminate()
         third.wait(10)
     names = [path.read_text() for path in sorted(spooled.glob("*.json"))]

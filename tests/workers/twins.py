@@ -19,7 +19,8 @@ from gpuq.core.state.events import ResidentReport
 from gpuq.core.state.job import JobId, KindId
 from gpuq.errors import NotFound, Unreachable
 from gpuq.messages import wire
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.job_record import JobRecord
+from gpuq.messages.submission import Submission
 from gpuq.settings import Settings
 
 KEY = "secret-order-key"

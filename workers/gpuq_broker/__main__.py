@@ -66,7 +66,7 @@ def public_key(path: Path) -> str:
     try:
         status, text = path.stat(), path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{path} cannot be read: {error}.", fix="docs/operations.md says how to place it.") from error
+        raise BadSettings(f"{path} cannot be read: {error}.", fix="docs/hosts.md says how to place it.") from error
     if status.st_uid != 0 or status.st_mode & 0o022:
         raise BadSettings(f"{path} could be written by others than root.", fix=f"chown root {path} && chmod 644 {path}")
     return text

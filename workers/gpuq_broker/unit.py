@@ -102,16 +102,21 @@ def order_for_shim(command: SubmittedCommand, order: UnitOrder) -> bytes:
         "resumes": order.resumes,
         "log_limit_bytes": order.log_limit_bytes,
     }
+    words, cwd = command.command, command.cwd
+    if command.tree is not None:
+        # The job's own process gets its files, with the rights of its user.
+        words = (sys.executable, "-I", "-m", "gpuq_workers.sync_in_unit", command.tree, cwd, "--", *words)
+        cwd = JOB_FOLDER
     fields = [
         f"{command.umask:o}",
         ",".join(map(str, order.cores or ())),
-        command.cwd,
+        cwd,
         "" if command.stdin is None else f"={command.stdin}",
         "" if order.lease_s is None else f"{order.lease_s!r} {LEASE_FILE}",
         order.interactive or "",
-        str(len(command.command)),
+        str(len(words)),
         str(len(order.env)),
-        *command.command,
+        *words,
         *(f"{name}={value}" for name, value in order.env.items()),
         json.dumps(rest),
     ]

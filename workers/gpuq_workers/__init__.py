@@ -10,6 +10,8 @@ run_job.py              the RQ task: verifies an order, claims the start, hands 
 launcher.py             how an attempt is started: as the services' user, or as its submitter through the broker
 order_file.py           what a shim is to run: the environment of a job, `order.json`
 units.py                the systemd units of attempts that run as their submitters
+sync.py, results.py     the files of `gpuq submit --sync`, and what `gpuq fetch` brings back of them
+trees.py                gives the files to jobs that run as their submitters; sync_in_unit.py gets them there
 shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds
 shim/                   the parent of each job's process; outlives the services; standard library only
 attempts.py             the files of an attempt's folder as types

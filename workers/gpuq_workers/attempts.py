@@ -81,6 +81,9 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     lease: str | None = None
     interactive: str | None = None
     """How its user works in it, None for a batch job; see `gpuq_workers.shim.terminal`."""
+    tree: str | None = None
+    """The files that it was submitted with, None for none, and `owner` who has sent them."""
+    owner: str | None = None
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -117,6 +120,11 @@ class EndFile(msgspec.Struct, frozen=True):
     lasted_s: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     version: int = VERSION
 
+    def ended_at(self, start: StartFile | None) -> float:
+        """Unix seconds, counted from its start where that is known: the wall clock may have been set while it ran, and the record
+        takes the difference for its duration."""
+        return self.at if start is None or self.lasted_s is None else start.at + self.lasted_s
+
 
 class BlinkAnswer(msgspec.Struct, frozen=True):
     """`blinked.json`: from when to when (CLOCK_MONOTONIC) the job stood still, if it did, and why that is to be ignored."""
@@ -126,6 +134,21 @@ class BlinkAnswer(msgspec.Struct, frozen=True):
     ended: float | None
     why_not: Annotated[str, Meta(max_length=1000)] | None
     version: int = VERSION
+
+
+class PauseRecord(msgspec.Struct, frozen=True):
+    """`paused.json`: since when (CLOCK_MONOTONIC) the job stands still in the pause with this id, None if it does not; seconds of
+    all pauses before; and why this one ended by itself, if it did."""
+
+    id: int
+    since: float | None
+    total_s: Annotated[float, Meta(ge=0, le=1e9)]
+    why_not: Annotated[str, Meta(max_length=1000)] | None
+    version: int = VERSION
+
+    def paused_s(self, now: float) -> float:
+        """Seconds for which the job has stood still by `now` (CLOCK_MONOTONIC)."""
+        return self.total_s + (0.0 if self.since is None else max(0.0, now - self.since))
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -210,6 +233,14 @@ class AttemptFolder:
     def blinked(self) -> BlinkAnswer | None:
         """What came of the last blink."""
         return self._read("blinked.json", BlinkAnswer)
+
+    def keep_paused(self, number: int, until: float) -> None:
+        """Keep the job paused until this moment (CLOCK_MONOTONIC); one in the past ends the pause. Raises OSError."""
+        write_private(self.path / "pause.json", msgspec.json.encode({"id": number, "until": until}), durable=False)
+
+    def paused(self) -> PauseRecord | None:
+        """What the shim has written of the job's pauses; None where it never stood still."""
+        return self._read("paused.json", PauseRecord)
 
     def is_wanted_back(self) -> bool:
         """Whether it is over, or was ordered to stop or to save its work."""

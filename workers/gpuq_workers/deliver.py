@@ -37,7 +37,8 @@ class Delivery:
     """Sends the events and reports of one host, signed with its key. Never raises for an unreachable inbox.
 
     Only an acknowledgement that is signed by the leader, and answers a report of this very process, counts: anyone who can write
-    to Redis can write another there, or put back an old one. `on_answer` is called with the moment at which the report was sent.
+    to Redis can write another there, or put back an old one. `on_answer` is called with the moment at which the report was sent,
+    `on_pauses` with the name of the dispatcher process and the attempts that are to stand still.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Delivery:
         self._spool, self._inbox, self._host, self._key, self._seen_epoch = spool, inbox, host, key, seen_epoch
         self._uptime = uptime
         self.on_answer: Callable[[float], None] = lambda _: None
+        self.on_pauses: Callable[[str, wire.Pauses], None] = lambda _dispatcher, _pauses: None
         self._worker = secrets.token_hex(8)
         self._reports = 0
         self._dispatcher = ""
@@ -66,6 +68,10 @@ class Delivery:
         """Forget acknowledged events and send those that are due. Called ten times a second."""
         if self._spool.unacknowledged():
             await self._try(self._exchange())
+
+    async def look(self) -> None:
+        """Take in what the dispatcher has sent last."""
+        await self._try(self._take_acknowledgement())
 
     async def report(self, report: wire.HostReport) -> None:
         """Send a report. One that cannot be sent is dropped: the next follows in a second."""
@@ -118,6 +124,8 @@ class Delivery:
         answered = (found.number, found.seq)
         if found.worker != self._worker or answered < self._answered:
             return
+        if not isinstance(found.pauses, msgspec.UnsetType):
+            self.on_pauses(found.dispatcher, found.pauses)
         self._answered = answered
         self._note_answer(found.number)
         try:

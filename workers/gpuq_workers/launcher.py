@@ -26,7 +26,8 @@ from gpuq.core.state.attempt import Attempt
 from gpuq.errors import BadSettings, Failure
 from gpuq.home import Home
 from gpuq.messages import launch
-from gpuq.messages.submission import JobRecord, command_of
+from gpuq.messages.job_record import JobRecord
+from gpuq.messages.submission import command_in_unit
 from gpuq.settings import Settings
 from gpuq_workers import job_lease
 from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
@@ -137,7 +138,7 @@ class SubmitterLauncher:
         if not Path(self._broker).exists():
             raise BadSettings(
                 f'Jobs cannot run as their submitters (`run_as = "submitter"` under [worker]): {self._broker} is not there.',
-                fix="systemctl enable --now gpuq-broker.socket; docs/operations.md says what it needs.",
+                fix="systemctl enable --now gpuq-broker.socket; docs/hosts.md says what it needs.",
             )
         job_lease.check(Path(self._lease))
         answer = None
@@ -146,7 +147,7 @@ class SubmitterLauncher:
         if answer is None:
             raise BadSettings(
                 'Jobs cannot run as their submitters (`run_as = "submitter"` under [worker]): the broker does not answer.',
-                fix="`journalctl -u gpuq-broker` says why; docs/operations.md says what it needs.",
+                fix="`journalctl -u gpuq-broker` says why; docs/hosts.md says what it needs.",
             )
 
     def start(self, folder: AttemptFolder, claimed: Claimed) -> None:
@@ -197,7 +198,7 @@ class SubmitterLauncher:
     def _unit_order(self, order: OrderFile, claimed: Claimed) -> launch.UnitOrder:
         worker = self._settings.worker
         return launch.UnitOrder(
-            submitted=command_of(claimed.record.submission).text(),
+            submitted=command_in_unit(claimed.record.submission).text(),
             env=order.env,
             cores=order.cores,
             nodes=claimed.placement.nodes,

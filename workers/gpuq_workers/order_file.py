@@ -12,8 +12,10 @@ from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import Attempt
 from gpuq.home import Home
-from gpuq.messages.submission import JobRecord, command_of
+from gpuq.messages.job_record import JobRecord
+from gpuq.messages.submission import command_in_unit, command_of, in_folder
 from gpuq.settings import Settings
+from gpuq_workers import sync
 from gpuq_workers.attempts import AttemptFolder, OrderFile, Unit
 from gpuq_workers.job_lease import lease_file
 from gpuq_workers.measuring.prealloc import AS_NEEDED
@@ -31,13 +33,22 @@ def order_file(
     by: Identity | Unit,
 ) -> OrderFile:
     """The `order.json` of this attempt: what the shim or the unit `by` is to run, and how."""
-    submission, command = record.submission, command_of(record.submission)
     own = AttemptFolder(settings.home.attempt(*attempt.id), attempt.id)
+    submission = record.submission
+    if isinstance(by, Unit):
+        command = command_in_unit(submission)
+    else:
+        command = command_of(in_folder(submission, str(own.path / sync.FOLDER)))
+    words, cwd = command.command, command.cwd
+    tree = None if submission.sync is None else submission.sync.tree
+    if tree is not None and not isinstance(by, Unit):  # the broker does it for a unit
+        words = sync.command(settings.home, attempt.id, record.owner, tree, cwd, words)
+        cwd = str(own.path)
     return OrderFile(
         job=attempt.id.job,
         attempt=attempt.id.number,
-        command=command.command,
-        cwd=command.cwd,
+        command=words,
+        cwd=cwd,
         env=env,
         shim=None if isinstance(by, Unit) else by,
         unit=by if isinstance(by, Unit) else None,
@@ -56,6 +67,8 @@ def order_file(
         lease_s=attempt.lease_s,
         lease=str(lease_file(settings)),
         interactive=submission.interactive,
+        tree=tree,
+        owner=record.owner,
     )
 
 

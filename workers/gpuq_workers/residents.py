@@ -33,6 +33,7 @@ from gpuq_workers.attempts import (
     EndFile,
     Marker,
     OrderFile,
+    PauseRecord,
     StartFile,
     Unit,
     UnreadableFile,
@@ -86,6 +87,12 @@ class _Live:
     sweep_at: float = 0.0
     kill_at: float | None = None
     unreadable: dict[str, _Unreadable] = field(default_factory=dict)
+
+    def pauses(self) -> PauseRecord | None:
+        """What its shim has written of its pauses; None where it cannot be read."""
+        with suppress(UnreadableFile):
+            return self.folder.paused()
+        return None
 
     @property
     def shim(self) -> Identity | None:
@@ -143,6 +150,7 @@ class Residents:
                 folder=live.folder.path,
                 started_at=live.start.at,
                 blink=live.order.blink,
+                pauses=live.pauses(),
             )
             for live in self._live.values()
             if live.start is not None and live.order is not None
@@ -248,10 +256,7 @@ class Residents:
             self._hold(live.order, settled.reason)
         elif live.unit is not None and live.order is not None and end.ending is Ending.NEVER_STARTED:
             self._wait_before_next(live.order, end.reason)
-        at = end.at
-        if live.start is not None and end.lasted_s is not None:
-            # The wall clock may have been set while it ran, and the record takes the difference for its duration.
-            at = live.start.at + end.lasted_s
+        at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
         seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
         del self._live[attempt]

@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from gpuq_workers.job_lease import lease_file, remove_former, renew
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
+from gpuq_workers.pauses import Pauser
 from gpuq_workers.residents import Residents
 from gpuq_workers.serve_requests import serve_requests
 from gpuq_workers.spool import Spool
@@ -85,6 +86,8 @@ class WorkerService:
         key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key, SeenEpoch(settings.home.epoch_file))
         self._delivery.on_answer = partial(renew, lease_file(settings))
+        self._pauser = Pauser(self._residents.watched, lambda: list(self._residents.present()), self._delivery.look)
+        self._delivery.on_pauses = self._pauser.heard
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
@@ -105,6 +108,7 @@ class WorkerService:
                 _every(_REPORT_EVERY_S, lambda: self._delivery.report(self.report())),
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
+                _every(_LOOK_EVERY_S, self._pauser.poll),
                 _every(_PRUNE_EVERY_S, self._prune),
                 *([self._serve_requests()] if self._serve_requests is not None else []),
             ]
@@ -142,12 +146,15 @@ class WorkerService:
         sample = self._watch.sample
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         held = self._residents.held()
+        of = self._settings.devices
         readings = sample.readings if sample else ()
         event = HostReported(
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
-            devices=tuple(replace(device, features=self._settings.devices.features) for device in self._watch.devices),
+            devices=tuple(
+                replace(device, features=of.features, until_at=of.until_at or None) for device in self._watch.devices
+            ),
             readings=tuple((id_, replace(one, unwell=one.unwell or held.get(id_))) for id_, one in readings),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
@@ -194,7 +201,7 @@ def main() -> int:
 
 
 async def _open_and_serve(settings: Settings) -> None:
-    from gpuq_workers import mps
+    from gpuq_workers import mps, trees
     from gpuq_workers.backend import open_backend
 
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
@@ -204,7 +211,7 @@ async def _open_and_serve(settings: Settings) -> None:
     await lease.take()
     if settings.devices.mps:
         mps.start(settings)
-    sampler = Sampler(backend)
+    sampler = Sampler(backend, level_after_s=settings.learning.level_after_s)
     orders = ChildSpec(
         "orders",
         python_module(uplink.orders),
@@ -219,7 +226,8 @@ async def _open_and_serve(settings: Settings) -> None:
         settings.home.attempts,
     )
     try:
-        await serve(WorkerService(settings, sampler, uplink.inbox, orders, requests), lease)
+        with trees.serving(settings.home) if settings.worker.run_as == "submitter" else nullcontext():
+            await serve(WorkerService(settings, sampler, uplink.inbox, orders, requests), lease)
     finally:
         await uplink.close()
         sampler.close()

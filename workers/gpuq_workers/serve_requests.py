@@ -1,4 +1,5 @@
-"""Answer what the API asks of this host: for logs of attempts that ran here, and for connections to those that are interactive.
+"""Answer what the API asks of this host: for logs and files of attempts that ran here, and for connections to those that are
+interactive.
 
 Requests are signed, and may be replayed: a log then has no reader, and nothing waits for the connection.
 """
@@ -8,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 from pathlib import Path
 from typing import Protocol
 
 from gpuq.adapters.job_log import read
 from gpuq.adapters.job_socket import connect
 from gpuq.errors import GpuqError, Unreachable
+from gpuq.home import is_folder
 from gpuq.messages import wire
+from gpuq_workers import results, sync
+from gpuq_workers.attempts import job_path
 
 _PAUSE_S = 1.0
 _MOST_CHANNELS = 256
@@ -67,7 +72,10 @@ async def serve_requests(requests: HostRequests, host: str, key: str, attempts: 
 
 
 async def _open(requests: HostRequests, request: wire.ChannelRequest, attempts: Path) -> None:
-    connection = await asyncio.to_thread(connect, attempts, request.job, request.attempt, request.name)
+    if request.name == "files":
+        connection = _serve_files(job_path(attempts / f"{request.job}-{request.attempt}"))
+    else:
+        connection = await asyncio.to_thread(connect, attempts, request.job, request.attempt, request.name)
     try:
         await requests.hand_over(request.id, connection)
     except GpuqError as error:
@@ -75,6 +83,16 @@ async def _open(requests: HostRequests, request: wire.ChannelRequest, attempts: 
     finally:
         if connection is not None:
             connection.close()
+
+
+def _serve_files(attempt: Path) -> socket.socket | None:
+    """A connection that gives the files of the attempt; None where it has none."""
+    if not is_folder(attempt / sync.FOLDER):
+        return None
+    ours, theirs = socket.socketpair()
+    # A thread of its own: who reads slowly keeps no log from being read.
+    threading.Thread(target=results.serve, args=(ours, attempt), name="results", daemon=True).start()
+    return theirs
 
 
 def _answer(request: wire.LogRequest, attempts: Path) -> wire.LogAnswer:

@@ -1,7 +1,7 @@
 """Modules and containers: the words that a job becomes, with stand-ins for apptainer, podman and `module`.
 
 The stand-ins are programs of a few lines: Debian has no apptainer, and a container needs rights that a test seldom has. They show
-what is called and pass the command on; that a real one takes these words is not shown here.
+what is called and pass the command on. A real podman is in test_podman.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.support.site import Site
 HOOK = Path(__file__).resolve().parents[3] / "workers/gpuq_workers/hook"
 # Prints its arguments up to the image, then runs the rest, as a container would.
 STAND_IN = """#!/bin/sh
+[ "$2" = prune ] && exit
 name=$(basename "$0")
 while [ "${1#*pytorch}" = "$1" ]; do printf '%s ' "$1"; shift; done >"$0.said"
 echo "$1" >>"$0.said"

@@ -47,6 +47,16 @@ class Blinked(Attempt):
         aside.rename(self.folder / "blink.json")
         return self
 
+    def lease(self, seconds: float, number: int = 1) -> None:
+        """Keep the job standing for so long from now."""
+        aside = self.folder / "pause.json.tmp"
+        aside.write_text(json.dumps({"id": number, "until": time.monotonic() + seconds}))
+        aside.rename(self.folder / "pause.json")
+
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.read("paused.json") if (self.folder / "paused.json").exists() else {}
+        return found
+
     def answer(self) -> dict[str, Any]:
         def reported() -> dict[str, Any] | None:
             path = self.folder / "blinked.json"
@@ -280,3 +290,72 @@ def _pretend(blinks: Blinks, clock: list[float], asked: dict[str, Any]) -> None:
     blinks._began, blinks._helper = clock[0], 5
     clock[0] += asked["seconds"]
     blinks.over(5, 0)
+
+
+# --- longer pauses, which end with their lease ------------------------------------------------------------------------
+
+
+def leased(attempt: Blinked) -> list[int]:
+    """The pids of a job that stands still; it was not submitted with --blink."""
+    attempt.order(*python(FAMILY)).start()
+    pids = attempt.pids()
+
+    def stands() -> bool:
+        attempt.lease(0.9)
+        return states(pids) == {b"T"} and attempt.record().get("since") is not None
+
+    wait_for(stands, what="both stopped, and a record of it")
+    return pids
+
+
+def test_a_job_stands_still_while_its_lease_is_renewed_and_goes_on_within_a_second_of_the_last_renewal(
+    attempt: Blinked,
+) -> None:
+    pids = leased(attempt)
+    since = attempt.record()["since"]
+    while time.monotonic() < since + 1.5:
+        attempt.lease(0.6)
+        assert states(pids) == {b"T"}
+    wait_for(lambda: b"T" not in states(pids), within_s=2, what="both going on")
+    wait_for(lambda: attempt.record()["since"] is None, what="the end of the pause in its record")
+    record = attempt.record()
+    assert record["why_not"] is None
+    assert 1.5 < record["total_s"] < 4
+
+
+def test_no_lease_lasts_longer_than_a_second(attempt: Blinked) -> None:
+    attempt.order(*python(FAMILY)).start()
+    pids = attempt.pids()
+    attempt.lease(3600)
+    wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
+    os.kill(attempt.helper, 0)
+    (attempt.folder / "pause.json").unlink()
+    wait_for(lambda: b"T" not in states(pids), within_s=2, what="both going on")
+
+
+def test_an_ended_lease_is_not_taken_up_again_and_a_new_one_is(attempt: Blinked) -> None:
+    pids = leased(attempt)
+    attempt.lease(-1)
+    wait_for(lambda: attempt.record()["since"] is None, what="the end of the pause")
+    first = attempt.record()["total_s"]
+
+    def stands_again() -> bool:
+        attempt.lease(0.9, number=2)
+        return states(pids) == {b"T"}
+
+    wait_for(stands_again, what="both stopped again")
+    assert attempt.record()["total_s"] == pytest.approx(first)
+
+
+@pytest.mark.parametrize("victim", ["helper", "shim"])
+def test_a_job_that_stands_still_goes_on_if_shim_or_helper_is_killed(attempt: Blinked, victim: str) -> None:
+    pids = leased(attempt)
+    helper = attempt.helper
+    attempt.lease(0.9)
+    assert attempt.shim is not None
+    os.kill(helper if victim == "helper" else attempt.shim.pid, signal.SIGKILL)
+    wait_for(lambda: b"T" not in states(pids), within_s=2, what="both going on")
+    wait_for(lambda: gone(helper), what="no helper left")
+    if victim == "helper":
+        wait_for(lambda: attempt.record()["since"] is None, what="the end of the pause in its record")
+        assert attempt.record()["why_not"] == "the pause was ended from outside"

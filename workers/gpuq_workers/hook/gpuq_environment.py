@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
 
 HOOK_FOLDER = str(Path(__file__).resolve().parent)
 NOT_FOUND = 127
+_LOOK_EVERY_S = 0.25
+_CLIENT_ENDS_WITHIN_S = 1.0
+_LABEL = "gpuq=job"
+# Only those that have ended, and long ago: one that was just made has not begun yet.
+_REMOVE_OLD = ("podman", "container", "prune", "--force", f"--filter=label={_LABEL}", "--filter=until=1h")
 # Its arguments are the names of modules, `--`, and the command.
 _LOAD_MODULES = r"""
 for file in "$LMOD_PKG/init/bash" "$MODULESHOME/init/bash" /etc/profile.d/lmod.sh /etc/profile.d/z00_lmod.sh \
@@ -64,10 +72,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"gpuq: {error}\n")
         return NOT_FOUND
     try:
+        if words[:2] == ["podman", "run"]:
+            return run_in_podman(words)
         os.execvp(words[0], words)  # noqa: S606  no shell is wanted
     except OSError as error:
         sys.stderr.write(f"gpuq: {words[0]} cannot be started: {error.strerror}.\n")
     return NOT_FOUND
+
+
+def run_in_podman(words: Sequence[str]) -> int:
+    """Run `podman run …` to its end; its exit code.
+
+    A stop of the job signals all its processes, also podman's client and its monitor. The client may then wait for ever for a
+    monitor that is gone; so this process outlasts the signal, and ends a client whose container has ended. Neither of them
+    removes the container then: that is left to a later job.
+    """
+    stopped: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="gpuq-") as folder:
+        pid_file = Path(folder, "pid")
+        client = subprocess.Popen([*words[:2], f"--label={_LABEL}", f"--pidfile={pid_file}", *words[2:]])
+        signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+        tidying = subprocess.Popen(_REMOVE_OLD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while (code := _ended(client, _LOOK_EVERY_S)) is None:
+            if stopped and pid_file.exists() and not Path("/proc", pid_file.read_text().strip()).exists():
+                code = _ended(client, _CLIENT_ENDS_WITHIN_S)
+                if code is None:
+                    client.kill()
+                    client.wait()
+                    code = 128 + stopped[0]
+                break
+        tidying.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _ended(client: subprocess.Popen[bytes], within_s: float) -> int | None:
+    """Its exit code; None if it has not ended within so many seconds."""
+    try:
+        return client.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def composed(
@@ -109,7 +152,8 @@ def in_container(image: str, command: Sequence[str], environ: Mapping[str, str],
     if is_file:
         raise Unavailable(f"podman cannot run the file {image}. Install apptainer, or name an image of a registry.")
     # Processes see each other's shared memory, as data loaders want it, and the network of the host, as the ranks of a gang do.
-    words = ["podman", "run", "--rm", "--interactive", "--network=host", "--ipc=host", "--workdir", cwd]
+    # As process 1 of a container of its own, a program without a handler would ignore SIGTERM.
+    words = ["podman", "run", "--rm", "--interactive", "--network=host", "--ipc=host", "--pid=host", "--workdir", cwd]
     words += [] if os.geteuid() == 0 else ["--userns=keep-id"]
     words += [f"--device=nvidia.com/gpu={one}" for one in devices]
     words += [f"--mount=type=bind,source={path},destination={path}" for path in folders]

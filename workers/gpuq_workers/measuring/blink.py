@@ -82,7 +82,7 @@ class Blinker:
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
         for measured in residents:
             partners = partners_of(measured, residents)
-            if not measured.blink or not partners:
+            if not measured.blink or measured.is_paused or not partners:
                 continue
             pair = self._pair(measured, partners)
             if isinstance(pair, str):

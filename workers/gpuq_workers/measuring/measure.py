@@ -31,9 +31,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
 from gpuq.adapters.devices import ResidentUsage
+from gpuq.core.measuring.account import slowed_s
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
+from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
 from gpuq_workers.measuring.foreign import ForeignLoad
+from gpuq_workers.measuring.level import MemoryLevel
 from gpuq_workers.measuring.prealloc import PoolWatch, is_bound
 from gpuq_workers.measuring.progress import Progress
 
@@ -87,6 +90,9 @@ class MeterState:
     idle_joules: float | None = None
     pool_bytes: int | None = None
     blink: str | None = None
+    beside_s: float = 0.0
+    """Seconds beside partners, the time in no window included."""
+    level: MemoryLevel = field(default_factory=MemoryLevel)
 
 
 @dataclass(slots=True)
@@ -142,6 +148,7 @@ class Meter:
         self._window_foreign = ForeignLoad()
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
+        self._beside_since: float | None = None
         self._paused = False
 
     def look(self, look: Look) -> None:
@@ -155,10 +162,15 @@ class Meter:
         state.energy_joules = _added(state.energy_joules, usage.energy_joules)
         state.idle_joules = _added(state.idle_joules, usage.idle_joules)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
+        if self._beside_since is not None:
+            state.beside_s += look.clock - self._beside_since
+        self._beside_since = look.clock if look.partners else None
         state.foreign.add(usage.foreign_load, usage.held_back)
         self._window_foreign.add(usage.foreign_load, usage.held_back)
         if look.progress is not None:
             self._take_progress(look, look.progress)
+            age_s = look.clock - look.progress.first_step_at
+            state.level.look(state.peak_memory_bytes or 0, age_s, look.progress.steps)
         self._take_utilization(look)
         self._last = look
 
@@ -175,7 +187,7 @@ class Meter:
     def pause(self) -> None:
         """Ignore looks until `resume`: the job or its partner is about to be paused."""
         self._paused = True
-        self._window = self._before = self._mean = None
+        self._window = self._before = self._mean = self._beside_since = None
         self._recent.clear()
 
     def resume(self) -> None:
@@ -222,6 +234,17 @@ class Meter:
             utilization_is_bound=utilization_is_bound,
             step_processes=state.step_processes,
         )
+
+    def slowed_s(self) -> float | None:
+        """Seconds lost to partners so far; None where it had one and its cost is not measured."""
+        return slowed_s(self.state.beside_s, rates(self.measurement())) if self.state.beside_s else 0.0
+
+    def level_s(self, least_s: float) -> float | None:
+        """For how long the memory has been level (see `level`); None while it is not, or where its peak is only a bound."""
+        last, state = self._last, self.state
+        if last is None or last.progress is None or is_bound(state.peak_memory_bytes, state.pool_bytes):
+            return None
+        return state.level.level_s(last.clock - last.progress.first_step_at, last.progress.steps, least_s)
 
     def rate(self) -> float | None:
         """Steps per second over the last few seconds; 0 for a job that stopped stepping, None if no steps are counted."""

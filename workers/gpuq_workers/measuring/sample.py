@@ -26,7 +26,8 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import open_regular, read_regular, write_private
-from gpuq_workers.attempts import AttemptFolder, UnreadableFile, counter_path
+from gpuq.settings import Learning
+from gpuq_workers.attempts import AttemptFolder, PauseRecord, UnreadableFile, counter_path
 from gpuq_workers.measuring.foreign import foreign_load
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
@@ -49,6 +50,13 @@ class WatchedResident(ResidentProcess):
     started_at: float | None
     blink: bool = False
     """Submitted with `--blink`: it may be paused to measure its partner, and is measured while its partner is paused."""
+    pauses: PauseRecord | None = None
+    """Its pauses so far; None where it never stood still."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still so that another runs."""
+        return self.pauses is not None and self.pauses.since is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +85,20 @@ class _Measured:
     saved_at: float
     devices: tuple[DeviceId, ...] = ()
     used_at: float | None = None
+    is_paused: bool = False
+
+    def follow_pause(self, is_paused: bool) -> None:
+        """Count nothing while the job stands still."""
+        if is_paused is not self.is_paused:
+            self.is_paused = is_paused
+            (self.meter.pause if is_paused else self.meter.resume)()
 
     def idle_s(self, look: Look) -> float | None:
         """For how long it has used less than USED_FROM_PCT of its devices; None where its use is not known."""
         if look.usage.utilization_pct is None:
             self.used_at = None
             return None
-        if self.used_at is None or look.usage.utilization_pct >= USED_FROM_PCT:
+        if self.used_at is None or self.is_paused or look.usage.utilization_pct >= USED_FROM_PCT:
             self.used_at = look.clock
         return look.clock - self.used_at
 
@@ -100,11 +115,16 @@ class Sampler:
     """Takes samples, and keeps a `Meter` for each attempt."""
 
     def __init__(
-        self, backend: Backend, clock: Callable[[], float] = time.monotonic, window_s: float = WINDOW_S
+        self,
+        backend: Backend,
+        clock: Callable[[], float] = time.monotonic,
+        window_s: float = WINDOW_S,
+        level_after_s: float = Learning.level_after_s,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._window_s = window_s
+        self._level_after_s = level_after_s
         self._watched: dict[AttemptId, _Measured] = {}
 
     def devices(self) -> tuple[Device, ...]:
@@ -122,13 +142,14 @@ class Sampler:
         reports = []
         for resident in residents:
             watched = self._watch(resident)
+            watched.follow_pause(resident.is_paused)
             look = self._look(now, resident, residents, snapshot, memory)
             watched.meter.look(look)
             if look.clock - watched.saved_at >= _SAVE_EVERY_S:
                 watched.saved_at = look.clock
                 _write(watched)
             meter, progress = watched.meter, look.progress
-            idle_s = watched.idle_s(look)
+            idle_s, measured, pauses = watched.idle_s(look), meter.measurement(), resident.pauses
             reports.append(
                 ResidentReport(
                     attempt=resident.attempt,
@@ -142,7 +163,14 @@ class Sampler:
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
                     idle_s=idle_s,
-                    rates=rates(meter.measurement(), look.partners) if look.partners else None,
+                    slowed_s=meter.slowed_s(),
+                    peak_memory_bytes=None if measured.peak_memory_is_bound else measured.peak_memory_bytes,
+                    peak_utilization_pct=measured.peak_utilization_pct,
+                    utilization_is_bound=measured.utilization_is_bound,
+                    level_s=meter.level_s(self._level_after_s) if self._level_after_s else None,
+                    paused_s=0.0 if pauses is None else pauses.paused_s(time.monotonic()),
+                    not_pausable=None if pauses is None else pauses.why_not,
+                    rates=rates(measured, look.partners) if look.partners else None,
                 )
             )
         return Sample(devices, tuple(snapshot.readings.items()), tuple(reports))
@@ -250,9 +278,10 @@ class Sampler:
 
 
 def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    """The other residents that share a device with this one."""
+    """The other residents that share a device with this one and do not stand still."""
     own = set(resident.devices)
-    return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
+    others = (other for other in residents if other.attempt != resident.attempt and not other.is_paused)
+    return [other for other in others if own.intersection(other.devices)]
 
 
 def read_measurement(folder: Path) -> Measurement | None:
