@@ -141,14 +141,14 @@ class Host:
     def submit(self, user: str, *command: str, options: Sequence[str] = ()) -> int:
         return int(self.gpuq(user, "submit", *options, "-C", f"/home/{user}", "--", *command))
 
-    def job(self, job: int) -> dict[str, Any]:
-        return dict(json.loads(self.gpuq("ann", "show", str(job), "--json")))
+    def job(self, job: int, user: str = "ann") -> dict[str, Any]:
+        return dict(json.loads(self.gpuq(user, "show", str(job), "--json")))
 
-    def end(self, job: int, within_s: float = 60) -> dict[str, Any]:
+    def end(self, job: int, within_s: float = 60, user: str = "ann") -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         def has_ended() -> bool:
-            found.update(self.job(job))
+            found.update(self.job(job, user))
             return found["state"] in ENDED
 
         wait_for(has_ended, within_s, lambda: str(found))
@@ -205,6 +205,51 @@ def test_a_job_cannot_read_what_is_not_its_users(host: Host) -> None:
         print(json.dumps([read(path) for path in {paths}]))""")  # fmt: skip
     assert found == ["Permission denied"] * len(paths)
     assert host.output("bob", theirs) == "bob's output\n"
+
+
+# Makes a work tree of a user, and sends it; the job says who it is, and makes a file.
+PROJECT = """
+mkdir -p ~/project/src && cd ~/project
+echo 'W = 1' >src/model.py
+printf '%s\\n' 'import os, pathlib, time' 'from src.model import W' 'print(os.getuid(), os.getcwd(), flush=True)' \
+  'pathlib.Path("src/model.py").write_text("W = 2")' 'pathlib.Path("made.csv").write_text(f"{W}")' 'time.sleep(SECONDS)' >train.py
+exec /opt/gpuq/bin/gpuq submit --sync train.py
+"""
+ASKS = """
+import json, socket
+with socket.socket(socket.AF_UNIX) as trees:
+    trees.connect("/run/gpuq-worker/trees.sock")
+    trees.sendall(json.dumps({"job": JOB, "attempt": 1}).encode() + b"\\n")
+    print("files" if trees.recv(100) else "none")
+"""
+
+
+def as_user(host: Host, user: str, script: str) -> str:
+    return host.shell(f"exec runuser -u {user} -- env HOME=/home/{user} sh -ec '{script}'", within_s=60)
+
+
+def test_a_job_gets_the_files_that_its_user_sent_and_gives_back_what_it_made(host: Host) -> None:
+    job = int(as_user(host, "ann", PROJECT.replace("'", "'\\''").replace("SECONDS", "0")))
+    assert host.end(job)["state"] == "COMPLETED", host.output("ann", job)
+    assert host.output("ann", job) == "1001 /run/gpuq-job/files\n"
+    fetched = as_user(
+        host, "ann", f"cd && /opt/gpuq/bin/gpuq fetch {job} && cat gpuq-{job}/made.csv gpuq-{job}/src/model.py"
+    )
+    assert fetched == "made.csv\nsrc/model.py\n1W = 2"
+    fetch = ["runuser", "-u", "bob", "--", "env", "HOME=/home/bob", "/opt/gpuq/bin/gpuq", "fetch", str(job)]
+    refused = host.lab.run("one", *fetch, check=False)
+    assert (refused.returncode, f"The files of job {job} are for ann" in refused.stderr) == (5, True), refused.stderr
+
+
+def test_no_other_user_gets_the_files_of_a_job_from_the_worker_service(host: Host) -> None:
+    job = int(as_user(host, "ann", PROJECT.replace("'", "'\\''").replace("SECONDS", "300")))
+    wait_for(lambda: host.is_up(job), 30)
+    asks = ["/usr/bin/python3", "-c", ASKS.replace("JOB", str(job))]
+    assert host.shell(f"ls -ld /var/lib/gpuq-jobs/{job}-1/files").startswith("drwxr-xr-x")
+    answers = {user: host.lab.run("one", "runuser", "-u", user, "--", *asks).stdout for user in USERS}
+    host.gpuq("ann", "cancel", str(job))
+    host.end(job)
+    assert answers == {"ann": "files\n", "bob": "none\n"}
 
 
 def test_a_captured_worker_service_cannot_choose_a_user(host: Host) -> None:
@@ -323,7 +368,7 @@ def test_a_job_that_forks_ten_thousand_detached_processes_is_gone_two_seconds_af
 def test_a_user_whose_account_has_expired_keeps_no_other_from_the_devices(host: Host) -> None:
     host.shell("chage --expiredate 0 bob")
     refused = [host.submit("bob", "true") for _ in range(8)]
-    ends = [host.end(job) for job in refused]
+    ends = [host.end(job, user="bob") for job in refused]  # others do not see the reason
     began = time.monotonic()
     others = [host.submit("ann", "true") for _ in range(8)]
     assert [host.end(job)["state"] for job in others] == ["COMPLETED"] * 8
