@@ -11,8 +11,9 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.messages.codec import plain
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.submission import Submission
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch, Requeue, Revoke, Stop
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import CancelRequested, HostReported, Submitted
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState, Sharing
-from gpuq.core.state.state import apply
 from gpuq.core.state.transitions import Step
 from gpuq.core.state.verdict import Rule
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit

@@ -19,8 +19,9 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Launch, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
 from gpuq.core.state.dependency import Dependency, DependencyType
-from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
-from gpuq.core.state.job import Job, JobId, JobState, Sharing
+from gpuq.core.state.edit import edit_of
+from gpuq.core.state.events import CancelRequested, HoldRequested, JobEdited, ReleaseRequested, Submitted
+from gpuq.core.state.job import WAITING, Job, JobId, JobState, Sharing
 from gpuq.core.state.retry import RetryRule
 from gpuq.core.state.validate import validate
 from gpuq.policies.lists.packed import packed
@@ -39,6 +40,7 @@ WISHES = st.fixed_dictionaries(
         "device_count": st.sampled_from([1, 1, 1, 2, 3]),
         "most_devices": st.none() | st.integers(1, 3),
         "preemptible": st.booleans(),
+        "pausable": st.booleans(),
         "array": st.sampled_from([(None, None), (None, None), (90, None), (91, 1), (92, 2)]),
         "requeue_on_node_fail": st.booleans(),
         "retry": st.sampled_from(["", "any:1", "oom:2 exit=1:1 timeout:1", "node:1 any:2"]).map(
@@ -46,14 +48,27 @@ WISHES = st.fixed_dictionaries(
         ),
     }
 )
+# A job of the core has no other dependencies.
+ENDS_AND_STARTS = sorted(set(DependencyType) - {DependencyType.CORR})
 WAITS = st.none() | st.fixed_dictionaries(
     {
         "after": st.lists(
-            st.tuples(st.sampled_from(list(DependencyType)), st.integers(1, 4), st.integers(0, 2)), max_size=2
+            st.tuples(st.sampled_from(ENDS_AND_STARTS), st.integers(1, 4), st.integers(0, 2)), max_size=2
         ),
         "singleton": st.booleans(),
         "not_before": st.none() | st.floats(0, 3000),
     }
+)
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from([None, "a", "b"]),
+        "priority": st.integers(-2, 2),
+        "share": st.sampled_from(list(Sharing)),
+        "gpu_memory": st.none() | st.integers(1, 80).map(lambda gib: gib * GIB),
+        "time_limit_s": st.none() | st.floats(1, 3000),
+        "begin_at": st.none() | st.floats(0, 3000),
+    },
 )
 
 
@@ -73,6 +88,7 @@ def hostile(rng: random.Random) -> Policy:
                 (
                     Proposal(job, tuple(rng.choices(anybody, k=rng.randint(0, 4)))),
                     Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count)))),
+                    Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count))), pausing=True),
                     Eviction(rng.choice(attempts), job),
                     *(Proposal(job, tuple(p.device for p in snapshots)) for snapshots in context.choices(job)),
                 )
@@ -84,14 +100,19 @@ def hostile(rng: random.Random) -> Policy:
 class Ring(RuleBasedStateMachine):
     """Everything the world and a policy may do, in any order, with repeats and out of turn."""
 
-    @initialize(residents=st.integers(1, 3), forgetful=st.booleans(), seed=st.none() | st.integers())
-    def begin(self, residents: int, forgetful: bool, seed: int | None) -> None:
+    @initialize(
+        residents=st.integers(1, 3), forgetful=st.booleans(), pauses=st.booleans(), seed=st.none() | st.integers()
+    )
+    def begin(self, residents: int, forgetful: bool, pauses: bool, seed: int | None) -> None:
         policy = packed if seed is None else hostile(random.Random(seed))
-        self.play = Playbook(Limits(residents_per_device=residents, patience_s=300), policy, forgetful=forgetful)
-        self.play.forecast("light", a_forecast(20, 2)).forecast("heavy", a_forecast(70, 10))
-        self.play.forecast("huge", a_forecast(50, 30))
+        limits = Limits(residents_per_device=residents, patience_s=300, pauses=pauses)
+        self.play = Playbook(limits, policy, forgetful=forgetful)
+        short = {"duration_p50_s": 20.0, "duration_p90_s": 30.0, "duration_runs": 9}
+        self.play.forecast("light", a_forecast(20, 2, **short)).forecast("heavy", a_forecast(70, 10, **short))
+        self.play.forecast("huge", a_forecast(50, 30, **short))
         self.submitted = 0
         self.started: set[AttemptId] = set()
+        self.renamed: set[JobId] = set()
 
     @rule(wishes=WISHES, name=st.sampled_from([None, "a", "b"]), waits=WAITS)
     def submit(self, wishes: dict[str, Any], name: str | None, waits: dict[str, Any] | None) -> None:
@@ -103,11 +124,18 @@ class Ring(RuleBasedStateMachine):
             wishes |= {**waits, "after": tuple(d for d in after if d.jobs), "eligible": False}
         self.play.happen(Submitted(a_job(self.submitted, array=array, most_at_once=most_at_once, name=name, **wishes)))
 
-    @rule(foreign=st.integers(0, 24), used_more=st.integers(0, 4), silent=st.booleans())
-    def report(self, foreign: int, used_more: int, silent: bool) -> None:
+    @rule(
+        foreign=st.integers(0, 24),
+        used_more=st.integers(0, 4),
+        silent=st.booleans(),
+        lost=st.none() | st.floats(0, 100),
+    )
+    def report(self, foreign: int, used_more: int, silent: bool, lost: float | None) -> None:
         reading = a_reading(used_memory=(foreign + used_more) * GIB, foreign_memory=foreign * GIB)
         attempts = [] if silent else list(self.play.state.attempts)
-        residents = tuple(a_resident(a.job, a.number, gib=used_more) for a in attempts)
+        residents = tuple(
+            replace(a_resident(a.job, a.number, gib=used_more), slowed_s=lost, paused_s=lost) for a in attempts
+        )
         self.play.happen(a_report(*DEVICES, residents=residents, readings={"gpu0": reading}))
 
     @rule()
@@ -136,8 +164,11 @@ class Ring(RuleBasedStateMachine):
         assert job.eligible
         assert job.not_before is None
         assert not any(one in jobs for dependency in job.after for one in dependency.jobs)
-        earlier = [one for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id]
-        assert not (job.singleton and job.name and earlier)
+        earlier = {
+            one.id for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id
+        }
+        # A wait that ended does not begin again because of a new name.
+        assert not (job.singleton and job.name and earlier - self.renamed) or job.id in self.renamed
 
     def check_all_or_nothing(self, attempt: Attempt, job: Job) -> None:
         devices = [self.play.state.devices[device] for device in attempt.devices]
@@ -166,6 +197,21 @@ class Ring(RuleBasedStateMachine):
     @rule(data=st.data(), wish=st.sampled_from([CancelRequested, HoldRequested, ReleaseRequested]))
     def ask_for(self, data: st.DataObject, wish: type[CancelRequested]) -> None:
         self.play.happen(wish(JobId(data.draw(st.integers(1, self.submitted))), "ada"))
+
+    @precondition(lambda self: self.submitted)
+    @rule(data=st.data(), changes=CHANGES)
+    def edit(self, data: st.DataObject, changes: dict[str, Any]) -> None:
+        id_ = JobId(data.draw(st.integers(1, self.submitted)))
+        before = self.play.state.jobs.get(id_)
+        self.play.happen(JobEdited(id_, edit_of(changes), "ada"))
+        after = self.play.state.jobs.get(id_)
+        if before is None or after is None:
+            return
+        self.renamed |= {id_} if after.name != before.name else set()
+        if before.state is not JobState.RUNNING:
+            assert before == after or before.state in WAITING, "a job that neither waits nor runs stays as it is"
+        elif before != after:
+            assert replace(after, name=before.name, time_limit_s=before.time_limit_s) == before
 
     @invariant()
     def nothing_is_promised_twice(self) -> None:
@@ -196,9 +242,13 @@ class Ring(RuleBasedStateMachine):
             return True  # it ended just now, and is to start again after a pause
         jobs = self.play.state.jobs
         earlier = (one for one in jobs.values() if (one.owner, one.name) == (job.owner, job.name) and one.id < job.id)
-        return any(one in jobs for dependency in job.after for one in dependency.jobs) or (
-            job.singleton and any(earlier)
-        )
+        return any(map(self.keeps, job.after)) or (job.singleton and any(earlier))
+
+    def keeps(self, dependency: Dependency) -> bool:
+        live = [self.play.state.jobs[JobId(one)] for one in dependency.jobs if one in self.play.state.jobs]
+        if dependency.type is DependencyType.START:
+            return any(job.state is not JobState.RUNNING for job in live)
+        return bool(live)
 
 
 TestRing = Ring.TestCase

@@ -15,8 +15,9 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.submission import Submission
 
 GIB = 2**30
 DEVICE = "Test GPU"

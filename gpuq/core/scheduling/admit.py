@@ -86,6 +86,21 @@ def refusal(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limi
     return None if alone.admitted else alone
 
 
+def refusal_in_pause(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    """The verdict if the device refuses the job even while its residents stand still, else None. Their accounts are not looked
+    at."""
+    refused = (
+        (None if job.constraints is None else refused_by(job.constraints, snapshot.device))
+        or _refuse_unusable(snapshot, limits)
+        or _refuse_exclusive(job, forecast, snapshot)
+        or _refuse_memory(job, forecast, snapshot, limits)
+    )
+    unsafe = next((cost for cost in forecast.pairs if cost.unsafe), None)
+    if refused is None and unsafe is not None:
+        return _refused(Rule.UNSAFE_PAIR, snapshot, (("beside", unsafe.beside),))
+    return refused
+
+
 def needed_memory(job: Job, forecast: Forecast) -> int | None:
     """Bytes to promise to this job: what its submitter declared, else the forecast's upper bound, else unknown."""
     return job.declared_memory if job.declared_memory is not None else forecast.upper_memory_bytes
@@ -239,7 +254,7 @@ def load_limit(max_slowdown: float | None, limits: Limits, together: int) -> flo
     admits 94 to 100% of the pairs that keep them; a sum of 100 admits 67 to 82%. With the objective `saving` the same law
     holds: n jobs that each take S/100 times as long save 1 - S / (100 n).
     """
-    own = _own_budget(max_slowdown, limits)
+    own = budget_of(max_slowdown, limits)
     return limits.utilization_pct * (together * (1 - limits.least_saving) if own is None else own)
 
 
@@ -260,7 +275,7 @@ def _evidence_allows(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
     if limits.objective == "saving" and (cost.saving or 0.0) < limits.least_saving:
         return False
     for expected, own in ((cost.newcomer, job.max_slowdown), (cost.resident, resident.max_slowdown)):
-        budget = _own_budget(own, limits)
+        budget = budget_of(own, limits)
         if expected is None or (budget is not None and expected > budget):
             return False
     return True
@@ -289,9 +304,9 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
 
 def _risk(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> float | None:
     """The highest risk of the pairs that the newcomer makes with the residents; None: not known."""
-    own = _own_budget(job.max_slowdown, limits)
+    own = budget_of(job.max_slowdown, limits)
     risks = [
-        cost.risk(own, _own_budget(resident.max_slowdown, limits))
+        cost.risk(own, budget_of(resident.max_slowdown, limits))
         for cost in forecast.pairs
         for resident in snapshot.residents
         if resident.kind == cost.beside
@@ -309,14 +324,14 @@ def _refuse_slowdown(job: Job, cost: PairCost, snapshot: DeviceSnapshot, limits:
         ),
     ]
     for slowdown, own, other, name in slowdowns:
-        budget = _own_budget(own, limits)
+        budget = budget_of(own, limits)
         if slowdown is not None and budget is not None and slowdown > budget:
             numbers: Numbers = (other, (name, slowdown), ("budget", budget), ("evidence", cost.evidence))
             return _refused(Rule.SLOWDOWN_BUDGET, snapshot, numbers)
     return None
 
 
-def _own_budget(own: float | None, limits: Limits) -> float | None:
+def budget_of(own: float | None, limits: Limits) -> float | None:
     """The budget that counts: with the objective `saving`, only one that the job itself came with."""
     return own if limits.objective == "saving" else _budget(own, limits)
 

@@ -1,18 +1,21 @@
-"""What bookings say of the start of a job: may it start on a device that a user has booked?
+"""What the time says of the start of a job: may it start on a device that a user has booked, or that its host gives back?
 
 While a booking lasts, only jobs of its user start there. Before, a job of another starts if it will have ended by then: by its
 time limit, else by the 90th percentile of its forecast. One of which neither is known does not start.
+
+Before a device is given back, it starts: on hosts that are all given back it would else never become known. So does a preemptible
+job, which saves its work and goes on elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.state.actions import EndBooking, Stop
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.booking import Booking
-from gpuq.core.state.device import DeviceId
+from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.state import State
@@ -33,21 +36,30 @@ class BookedDevices:
         """
         index = self._cache.device_index
         bookings = index.booked.get(device)
-        if not bookings:
+        if bookings is None:
             return None
-        forecast = self._cache.forecast_alone(job, index.snapshots[device].device)
-        return refused_by_bookings(job, forecast, device, bookings, self._now)
+        known = index.snapshots[device].device
+        # A job on several devices ends on all of them at once, so it lasts as long as on the slowest class that it may get.
+        classes = [known] if job.device_count == 1 else index.device_classes.values()
+        lasts_s = [_longest_s(job, self._cache.forecast_alone(job, one)) for one in classes]
+        return _refused_by_bookings(job, lasts_s, device, bookings, self._now) or _refused_by_end(
+            job, lasts_s, known, self._now
+        )
 
     def may_end(self, job: Job, device: DeviceId) -> bool:
-        """Whether a job that may start on the device now may not later, because a booking of another user is to begin."""
-        return any(booking.user != job.owner for booking in self._cache.device_index.booked.get(device, ()))
+        """Whether a job that may start on the device now may not later: a booking of another user is to begin, or it is given
+        back."""
+        index = self._cache.device_index
+        given_back = index.snapshots[device].device.until_at is not None
+        return given_back or any(booking.user != job.owner for booking in index.booked.get(device, ()))
 
 
-def refused_by_bookings(
-    job: Job, forecast: Forecast, device: DeviceId, bookings: Iterable[Booking], now: float
+def _refused_by_bookings(
+    job: Job, each_s: Collection[float | None], device: DeviceId, bookings: Iterable[Booking], now: float
 ) -> Verdict | None:
-    """The verdict by which these bookings of the device, the first to begin first, keep the job from starting now."""
-    lasts_s = job.time_limit_s if job.time_limit_s is not None else forecast.duration_p90_s
+    """The verdict by which these bookings of the device, the first to begin first, keep the job from starting now. `each_s`: how
+    long it may last on each class of devices."""
+    lasts_s = None if None in each_s else max(filter(None, each_s), default=0.0)
     booking = next((one for one in bookings if one.user != job.owner and one.until_at > now), None)
     if booking is None or (lasts_s is not None and now + lasts_s <= booking.from_at):
         return None
@@ -59,6 +71,22 @@ def refused_by_bookings(
         ("lasts_s", lasts_s),
     )
     return Verdict(False, Rule.BOOKED, device, numbers)
+
+
+def _refused_by_end(job: Job, each_s: Collection[float | None], device: Device, now: float) -> Verdict | None:
+    """The verdict by which the job would not have ended when the device is given back."""
+    if device.until_at is None:
+        return None
+    lasts_s, left_s = max(filter(None, each_s), default=None), device.until_at - now
+    if left_s > 0 and (job.preemptible or lasts_s is None or lasts_s <= left_s):
+        return None
+    numbers: Numbers = (("until_at", device.until_at), ("left_s", max(0.0, left_s)), ("lasts_s", lasts_s))
+    return Verdict(False, Rule.TIME_LEFT, device.id, numbers)
+
+
+def _longest_s(job: Job, forecast: Forecast) -> float | None:
+    """Seconds within which the job will have ended, as far as one can know; None where nothing is known."""
+    return job.time_limit_s if job.time_limit_s is not None else forecast.duration_p90_s
 
 
 def end_bookings(state: State, now: float) -> Iterator[EndBooking]:

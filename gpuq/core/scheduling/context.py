@@ -16,6 +16,7 @@ from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.pauses import judge_in_pause
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.actions import EndReservation, Reserve
@@ -42,6 +43,7 @@ class SchedulingContext:
         cache.sync(state, forecasts, limits, now)
         self.deferred: dict[JobId, Verdict] = {}
         self.evicted: set[AttemptId] = set()
+        self.paused: set[AttemptId] = set()
         self._device_index = cache.device_index
         self._given: set[DeviceId] = set()
         self._refused: set[SchedulingClass] = set()
@@ -211,6 +213,15 @@ class SchedulingContext:
         if settled:
             self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
         # Last, because it depends on the time: what refuses the job by itself stays its reason.
+        booked = self._booked.refusal(job, device) if verdict.admitted else None
+        return booked or verdict
+
+    def judge_in_pause(self, job: Job, device: DeviceId) -> Verdict:
+        """May this job have this device while its residents stand still? An idle device is judged as ever."""
+        snapshot = self._device_index.snapshots[device]
+        if not snapshot.residents or not self._reservations.is_open_to(job, device):
+            return self.judge(job, device)
+        verdict = judge_in_pause(self.state, job, self.forecast(job, snapshot), snapshot, self.limits, self.now)
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
 

@@ -15,6 +15,7 @@ from gpuq.core.scheduling.bookings import end_bookings, stop_for_bookings
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.pauses import pause_actions
 from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.scheduling.retries import retry_of
@@ -51,10 +52,11 @@ def decide(
         *_stop_broken_gangs(state),
         *_revoke_unreported(state, limits, now),
         *end_bookings(state, now),
+        *pause_actions(state, limits, now),
     ]
-    for stop in stop_for_bookings(state, now):
-        context.evicted.add(stop.attempt)
-        actions.append(stop)
+    stops = {stop.attempt: stop for stop in (*stop_for_bookings(state, now), *_stop_at_shorter_limits(state, now))}
+    context.evicted.update(stops)
+    actions.extend(stops.values())
     for item in policy(context):
         if isinstance(item, Eviction):
             actions.extend(_evict(context, item))
@@ -99,6 +101,17 @@ def _stop_broken_gangs(state: State) -> Iterator[Action]:
         for attempt in state.attempts_of(job) if end is not Step.COMPLETE and not job.cancel_requested else ():
             if attempt.stopping is None:
                 yield Stop(attempt.id, StopReason.GANG)
+
+
+def _stop_at_shorter_limits(state: State, now: float) -> Iterator[Stop]:
+    """Hosts end attempts at the limit that these started with. One that was made shorter since is enforced here."""
+    for attempt in state.attempts.values():
+        job = state.jobs[attempt.id.job]
+        if job.time_limit_s is None or job.time_limit_s == attempt.time_limit_s or attempt.started_at is None:
+            continue
+        is_stopped = attempt.stopping is not None or job.cancel_requested or job.id in state.gang_ends
+        if now - attempt.started_at >= job.time_limit_s and not is_stopped:
+            yield Stop(attempt.id, StopReason.TIME_LIMIT)
 
 
 def _revoke_unreported(state: State, limits: Limits, now: float) -> Iterator[Action]:
@@ -147,15 +160,22 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
         return
     if context.quotas.refusal(job, len(devices)) is not None:
         return  # jobs of other owners that are like it may start
-    verdicts = [context.judge(job, device) for device in devices]
+    judge = context.judge_in_pause if proposal.pausing else context.judge
+    verdicts = [judge(job, device) for device in devices]
     attempts = _new_attempts(context, job, devices)
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
     # has all its devices to itself, because an attempt shares on all of its devices or on none.
     if not all(verdict.admitted for verdict in verdicts) or any(a.had_partner and not a.shares for a in attempts):
-        context.note_refusal(job)
+        if not proposal.pausing:  # another device may admit the job without a pause
+            context.note_refusal(job)
         return
+    residents = (resident for device in devices for resident in context.snapshot(device).residents)
+    paused = tuple(dict.fromkeys(resident.id for resident in residents)) if proposal.pausing else ()
+    if not context.paused.isdisjoint(paused):
+        return
+    context.paused.update(paused)
     shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
-    yield Launch(attempts[0], next(shared, verdicts[0]), tuple(attempts[1:]))
+    yield Launch(attempts[0], next(shared, verdicts[0]), tuple(attempts[1:]), paused)
     context.place_job(job, devices)
 
 
@@ -208,4 +228,5 @@ def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, 
         max_slowdown=job.max_slowdown,
         had_partner=any(snapshot.residents for snapshot in snapshots),
         lease_s=context.limits.lease_s if leased else None,
+        time_limit_s=job.time_limit_s,
     )

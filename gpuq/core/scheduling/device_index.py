@@ -44,7 +44,7 @@ class DeviceIndex:
         self.reserved: dict[DeviceId, Reservation] = {}
         """The reservations by device."""
         self.booked: dict[DeviceId, tuple[Booking, ...]] = {}
-        """The bookings of each device that are not over, the first to begin first."""
+        """The bookings of each device that are not over, the first to begin first. Devices that are given back are here too."""
         self.unusable: Counter[Rule] = Counter()
         """How many devices admit no job whatever, by the rule."""
         self.revision = 0
@@ -59,6 +59,7 @@ class DeviceIndex:
         self._order: dict[DeviceId, int] = {}
         self._entry: dict[DeviceId, tuple[list[Entry], Entry]] = {}
         self._silent: set[HostId] = set()
+        self._given_back: list[DeviceId] = []
 
     def sync(self, state: State, limits: Limits, now: float) -> None:
         """Take in which devices were touched, which hosts have become silent, and which devices are reserved."""
@@ -70,6 +71,7 @@ class DeviceIndex:
         if index.device_changes != self.device_changes:
             self.device_changes = index.device_changes
             self.device_classes = {device_class(device): device for device in state.devices.values()}
+            self._given_back = [device.id for device in state.devices.values() if device.until_at is not None]
             # Devices are only added, so the numbers in the rows stay right. When a host is forgotten, the index is made again.
             self._order = {device: number for number, device in enumerate(state.devices)}
             hosts = dict.fromkeys(device.host for device in state.devices.values())
@@ -88,7 +90,7 @@ class DeviceIndex:
             self.mark_changed(different)
 
     def _book(self, bookings: Iterable[Booking], now: float) -> None:
-        booked: dict[DeviceId, tuple[Booking, ...]] = {}
+        booked: dict[DeviceId, tuple[Booking, ...]] = dict.fromkeys(self._given_back, ())
         for booking in sorted(bookings, key=lambda one: (one.from_at, one.id)):
             for device in booking.devices if booking.until_at > now else ():
                 if device in self._order:  # its host may have been forgotten

@@ -52,6 +52,10 @@ class Limits:
     """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1
     """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
+    pauses: bool = False
+    """Let short jobs run at once while the residents of their devices stand still, within the residents' slowdown budgets."""
+    pause_margin: float = field(default=2.0, metadata=NOT_A_SETTING)
+    """A resident is paused if its account allows this many times the newcomer's 90th percentile."""
     stale_after_s: Annotated[float, Range(at_least=2)] = 10.0
     """A device whose last reading is older admits no job."""
     lease_s: Annotated[float, Range(at_least=0, at_most=3600)] = 60.0

@@ -9,11 +9,13 @@ answers until nothing is missing; `ForecastTable.collect` does that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 from gpuq.core.scheduling.cache import PassCache, question, question_alone
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Forecast, Forecasts, Question
+from gpuq.core.state.job import Job
 from gpuq.core.state.state import State
 
 # Forecasts for jobs that are gone are dropped when there are this many, or twice as many as after the last time.
@@ -26,19 +28,27 @@ def needed_forecasts(
 ) -> list[Question]:
     """The questions without an answer in `forecasts`, in a stable order, none twice; empty when `decide` has all it needs."""
     context = SchedulingContext(state, forecasts, cache, limits, now)
-    heads = [next(iter(groups.values())).head for groups in state.index.classes.values()]
-    # A class whose candidates were all refused has all its forecasts.
-    hopeful = [job for job in heads if not context.candidates.none_is_new(cache.of(job))]
-    alone = [
-        question_alone(job, device)
-        for job in hopeful
-        for device in context.device_classes
-        if not cache.is_asked(job, device)
-    ]
-    if alone or not cache.device_index.shareable:
-        return list(dict.fromkeys(alone))
-    pairs = (question(job, snapshot) for job in hopeful for snapshot in context.candidates.without_forecast(job))
-    return list(dict.fromkeys(pairs))
+    hopeful = _hopeful(context)
+    alone = _alone(context, hopeful)
+    return alone or list(dict.fromkeys(chain.from_iterable(_beside_residents(context, job) for job in hopeful)))
+
+
+def _hopeful(context: SchedulingContext) -> list[Job]:
+    """One job of each class, but of those whose candidates were all refused: they have all their forecasts."""
+    heads = [next(iter(groups.values())).head for groups in context.state.index.classes.values()]
+    return [job for job in heads if not context.candidates.none_is_new(context.cache.of(job))]
+
+
+def _alone(context: SchedulingContext, jobs: Iterable[Job]) -> list[Question]:
+    cache, classes = context.cache, context.device_classes
+    asked = (question_alone(job, device) for job in jobs for device in classes if not cache.is_asked(job, device))
+    return list(dict.fromkeys(asked))
+
+
+def _beside_residents(context: SchedulingContext, job: Job) -> list[Question]:
+    if not context.cache.device_index.shareable:
+        return []
+    return [question(job, snapshot) for snapshot in context.candidates.without_forecast(job)]
 
 
 class ForecastTable:
@@ -59,5 +69,11 @@ class ForecastTable:
             signatures = {job.signature for job in state.index.waiting.values()}
             self.table = {q: forecast for q, forecast in self.table.items() if q.signature in signatures}
             self._prune_at = 2 * len(self.table) + _PRUNE_FROM
-        while questions := needed_forecasts(state, self.table, cache, limits, now):
+        context = SchedulingContext(state, self.table, cache, limits, now)
+        jobs = _hopeful(context)
+        if questions := _alone(context, jobs):
             self.table.update(answer(questions))
+        # Answers can only lead to questions of the classes that asked: to go through all again would cost as much each time.
+        while asked := [(job, found) for job in jobs if (found := _beside_residents(context, job))]:
+            self.table.update(answer(dict.fromkeys(chain.from_iterable(found for _, found in asked))))
+            jobs = [job for job, _ in asked]

@@ -19,10 +19,11 @@ from gpuq.core.state.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """This job on these devices of one host, all or nothing."""
+    """This job on these devices of one host, all or nothing. `pausing`: the residents of the devices stand still meanwhile."""
 
     job: Job
     devices: tuple[Device, ...]
+    pausing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from msgspec import structs
 from gpuq.array import TASK, filled, placeholders
 from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
-from gpuq.messages.submission import ArrayTasks, Hints, JobRecord, Submission, TaskVariant, in_work_tree
+from gpuq.messages.job_record import JobRecord, TaskVariant
+from gpuq.messages.submission import ArrayTasks, Hints, Submission, in_work_tree
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
 from gpuq.script.tunables import EffectiveSettings, effective_settings
@@ -284,6 +285,7 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
         "epochs": _number(sizes.get("epochs")),
         "gpus": submission.gpus,
         "framework": hints.framework,
+        **({"traced": structs.asdict(hints.traced)} if hints.traced else {}),
         "constructors": list(hints.constructors),
         "layers": dict(sorted(hints.layers.items())),
         "parameters": hints.parameters or parameters(names),

@@ -8,6 +8,7 @@ to another.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from itertools import chain
 
 from gpuq.core.state.attempt import MemoryCause
 from gpuq.learn.history.job_features import JobFeatures, Script
-from gpuq.learn.history.outcome import Outcome, outcome_from_rows
+from gpuq.learn.history.outcome import OngoingAttempt, Outcome, outcome_from_rows
 from gpuq.learn.statistics import order_statistic
 
 RUNS_KEPT = 64
@@ -24,6 +25,8 @@ PAIRS_KEPT = 16
 # Admission adds up the peak utilisations of two jobs, so each must rarely be too low: of up to nine runs, the highest.
 UTILIZATION_QUANTILE = 0.9
 KINDS_KEPT = 20_000
+# The peaks of attempts that run are rounded up to a power of this.
+_STEP = 1.01
 SCRIPT_KINDS_KEPT = 24
 
 __all__ = ["History", "MeasuredRun", "MeasuredSlowdown", "Outcome", "outcome_from_rows", "place_of"]
@@ -45,6 +48,8 @@ class MeasuredRun:
     first_step_s: float | None = None
     """From its start to its first step; None where no step was counted."""
     utilization_at_most: float | None = None
+    level: bool = False
+    """The attempt goes on, and its memory has levelled off. Its peaks are lower bounds, as those of all unfinished attempts."""
 
     @property
     def complete(self) -> bool:
@@ -78,6 +83,8 @@ class History:
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[MeasuredSlowdown]] = OrderedDict()
         self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
+        # (kind, type of device) -> attempts that run, as far as they count.
+        self._running: dict[tuple[str, str], dict[tuple[int, int], MeasuredRun]] = {}
 
     @classmethod
     def from_outcomes(cls, outcomes: Iterable[Outcome]) -> History:
@@ -92,8 +99,10 @@ class History:
         key = (outcome.kind, outcome.device_type)
         queues = self._runs.setdefault(key, {})
         self._runs.move_to_end(key)
-        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in self.runs(*key)):
+        if self._has_ended(key, outcome.attempt):
             return False
+        if outcome.attempt is not None:
+            self._running.get(key, {}).pop(outcome.attempt, None)
         known = outcome.known
         run = MeasuredRun(
             known=known,
@@ -126,6 +135,37 @@ class History:
                     self._kinds_of.get((old.known.script, device_type), OrderedDict()).pop(kind, None)
         return True
 
+    def watch(self, running: Iterable[OngoingAttempt]) -> set[tuple[str, str]]:
+        """Replace the attempts that run. Returns (kind, type of device) wherever that changes what is known.
+
+        One counts from the first time on that its memory is level. Its peaks are rounded up, to about a hundredth, and never
+        fall, so that what follows from them does not change with every reading.
+        """
+        before, self._running = self._running, {}
+        for one in running:
+            key = (one.kind, one.device_type)
+            old = before.get(key, {}).get(one.attempt)
+            if one.peak_memory_bytes is None or self._has_ended(key, one.attempt) or not (one.level or old):
+                continue
+            most = round(_STEP ** math.ceil(math.log(one.peak_memory_bytes, _STEP)))
+            self._running.setdefault(key, {})[one.attempt] = MeasuredRun(
+                known=one.known,
+                peak_utilization_pct=_risen(one.peak_utilization_pct, old.peak_utilization_pct if old else None),
+                peak_memory_bytes=max(most, (old and old.peak_memory_bytes) or 0),
+                duration_s=None,
+                alone_rate=None,
+                whole=False,
+                shared=one.shared,
+                attempt=one.attempt,
+                utilization_at_most=_risen(one.utilization_at_most, old.utilization_at_most if old else None),
+                level=one.level,
+            )
+        return {key for key in {*before, *self._running} if before.get(key, {}) != self._running.get(key, {})}
+
+    def _has_ended(self, key: tuple[str, str], attempt: tuple[int, int] | None) -> bool:
+        ended = chain.from_iterable(self._runs.get(key, {}).values())
+        return attempt is not None and any(run.attempt == attempt for run in ended)
+
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, _, high in outcome.slowdowns:
             where = place_of(outcome.device_type, outcome.sharing)
@@ -144,8 +184,16 @@ class History:
                 }
 
     def runs(self, kind: str, device_type: str) -> list[MeasuredRun]:
-        """The kind's latest runs on this type of device, grouped by what they showed, each group oldest first."""
-        return [run for queue in self._runs.get((kind, device_type), {}).values() for run in queue]
+        """The kind's latest runs on this type of device, grouped by what they showed, each group oldest first; then the attempts
+        that run, as far as they count."""
+        key = (kind, device_type)
+        ended = chain.from_iterable(self._runs.get(key, {}).values())
+        return [*ended, *self._running.get(key, {}).values()]
+
+    def level(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
+        """Attempts of the same work that run, and whose memory has levelled off."""
+        running = self._running.get((kind, device_type), {}).values()
+        return [run for run in running if run.level and known.same_work(run.known)]
 
     def siblings(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
         """Finished runs of the same script on this type of device, whatever their kind and settings; those of `kind` last."""
@@ -186,6 +234,12 @@ class History:
     def kinds(self) -> Iterator[tuple[str, str]]:
         """All (kind, device type) with a run, the longest unseen first."""
         return iter(list(self._runs))
+
+
+def _risen(value: float | None, before: float | None) -> float | None:
+    """The higher of the two, in whole percent."""
+    known = [float(math.ceil(one)) for one in (value, before) if one is not None]
+    return max(known, default=None)
 
 
 def measured(runs: Iterable[MeasuredRun], name: str) -> list[float]:

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from gpuq.learn.features.architectures import compute_log2
-from gpuq.learn.memory.footprint import LayerTerms, parts_of
+from gpuq.learn.memory.footprint import LayerTerms, parts_of, traced_terms
 
 Value = float | str
 # (project or owner, script, number of devices)
@@ -26,6 +26,8 @@ class JobFeatures:
     """log2 of the multiply-adds per sample of a training step; None where unknown."""
     layers: LayerTerms | None = None
     """Memory terms of its network; None where the network or the batch size is unknown."""
+    traced: LayerTerms | None = None
+    """What a dry run counted; None where there was none."""
     values: tuple[tuple[str, Value], ...] | None = None
     """Effective settings by name (see `gpuq.script.tunables`), sorted; None in records made before settings were read."""
     given: frozenset[str] = frozenset()
@@ -52,6 +54,7 @@ class JobFeatures:
             tokens=tuple(intern(word) for word in _texts(features.get("tokens"))),
             compute_log2=compute_log2(features),
             layers=parts_of(features),
+            traced=traced_terms(features),
             values=values,
             given=frozenset(intern(name) for name in _texts(features.get("given"))),
             framework=_text(features.get("framework")),

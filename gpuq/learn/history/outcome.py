@@ -17,11 +17,12 @@ from typing import Any, Protocol
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.measuring.slowdown import Basis
 from gpuq.core.state.attempt import Ending
+from gpuq.core.state.events import ResidentNumbers
 from gpuq.core.state.forecast import Forecast
 from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.codec import noun
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord
 
 # No job needs less than a process's own pages and no device has more than 64 TiB: values beyond are errors of the reader.
 _LEAST_MEMORY_BYTES = 2**20
@@ -87,6 +88,47 @@ class Outcome:
         """Whether its device had no memory left for it. On CPU cores that is the host's memory; on a GPU it is not."""
         on_cores = self.device_type.startswith("cpu-")
         return self.ending == Ending.OUT_OF_MEMORY or (on_cores and self.ending == Ending.HOST_OUT_OF_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingAttempt:
+    """An attempt that runs, and its peaks so far, in percent and bytes. `level`: its memory has levelled off.
+    `utilization_at_most` is as in `Outcome`."""
+
+    attempt: tuple[int, int]
+    kind: str
+    device_type: str
+    known: JobFeatures
+    peak_utilization_pct: float | None
+    utilization_at_most: float | None
+    peak_memory_bytes: int | None
+    level: bool
+    shared: bool
+
+    @classmethod
+    def of(
+        cls,
+        attempt: tuple[int, int],
+        kind: str,
+        features: Mapping[str, Any],
+        device_type: str,
+        numbers: ResidentNumbers,
+        *,
+        shared: bool,
+    ) -> OngoingAttempt:
+        """From what its host reports; values that cannot be right count as unknown."""
+        utilization = _percent(numbers.peak_utilization_pct)
+        return cls(
+            attempt=attempt,
+            kind=kind,
+            device_type=device_type,
+            known=JobFeatures.of(features),
+            peak_utilization_pct=None if numbers.utilization_is_bound else utilization,
+            utilization_at_most=utilization if numbers.utilization_is_bound else None,
+            peak_memory_bytes=_bytes(numbers.peak_memory_bytes),
+            level=numbers.level_s is not None,
+            shared=shared,
+        )
 
 
 class JobSide(Protocol):

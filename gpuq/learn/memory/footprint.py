@@ -282,6 +282,20 @@ def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     )
 
 
+def traced_terms(features: Mapping[str, Any]) -> LayerTerms | None:
+    """The terms that a dry run counted; None without one. The workspace of a convolution follows its largest result."""
+    found = features.get("traced")
+    reserved = _positive_bytes(found.get("reserved_bytes")) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or reserved is None:
+        return None
+    working = (_positive_bytes(found.get("convolution_bytes")) or 0.0) / MIB
+    return LayerTerms(state=reserved / MIB, saved=0.0, working=working, steps=False, name="a dry run", assumed=())
+
+
+def _positive_bytes(value: Any) -> float | None:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
 def _positive(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 < value < 1e9 else None
@@ -303,5 +317,23 @@ SHIPPED = Coefficients(
     working=2.5461,
     typical=Margin(scale="times", amount=0.044566, quantile=0.75, votes=12.0, rows=240),
     bound=Margin(scale="times", amount=0.141254, quantile=0.95, votes=12.0, rows=240),
+    rows=240,
+)
+
+# The same for what a dry run counts (`traced_terms`), on the same rows, by `python -m benchmarks.dry_run`.
+TRACED = Coefficients(
+    context=989.4,
+    contexts={
+        "RTX 3070": 1257.8,
+        "RTX 3090": 1390.3,
+        "Tesla K80 (one die)": 495.6,
+        "Tesla T4": 1102.6,
+        "Tesla V100": 1280.4,
+    },
+    state=0.9677,
+    saved=1.0,
+    working=0.7618,
+    typical=Margin(scale="times", amount=0.029812, quantile=0.75, votes=12.0, rows=240),
+    bound=Margin(scale="times", amount=0.138292, quantile=0.95, votes=12.0, rows=240),
     rows=240,
 )

@@ -1,8 +1,9 @@
 """Answers the core's questions: what would this job need on this device type, and what would it cost beside these kinds?
 
 Questions are plain data; outcomes and models arrive as they come. Each forecast says which evidence it rests on, in this
-order: runs of the same work, runs of the same script with other settings, the model's tiers (see `memory.evidence_tiers`),
-nothing. A job without evidence runs alone and is thereby measured. The same history and model give the same forecasts.
+order: runs of the same work, attempts of it that go on, runs of the same script with other settings, the model's tiers (see
+`memory.evidence_tiers`), nothing. A job without evidence runs alone and is thereby measured. The same history and model give
+the same forecasts.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from gpuq.learn.features.setting_effects import changes
 from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, MeasuredRun, measured, peak_utilization, place_of
 from gpuq.learn.history.job_features import JobFeatures, Script
-from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.history.outcome import OngoingAttempt, Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
-from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
+from gpuq.learn.memory.footprint import TRACED, LayerForecast, LayerTerms, blended, on_device
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.serving.model import Model
 from gpuq.learn.statistics import (
     REPEATED_DURATION,
+    RUNNING_MEMORY,
     SAME_KIND_MEMORY,
     Prior,
     order_statistic,
@@ -125,6 +127,15 @@ class Predictor:
             self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
                 self._pairs.forget()
+
+    def watch(self, running: Iterable[OngoingAttempt]) -> bool:
+        """Let these attempts count as far as they go, in place of those of the last call. Returns whether a forecast may
+        change."""
+        changed = self.history.watch(running)
+        for kind, device_type in changed:
+            self._answers.pop(kind, None)
+            self._profiles.pop((kind, device_type), None)
+        return bool(changed)
 
     def _first_time(self, outcome: Outcome) -> list[tuple[str, float]]:
         """(place, slowdown) beside each kind that this one was not measured beside before. Measured pairs are known by their
@@ -235,6 +246,11 @@ class Predictor:
         if peak_predictor is not None:
             self._fill_in_new_kinds(peak_predictor, device_type, jobs, runs, comparable, found)
 
+        for place, ((_, known), (_, same)) in enumerate(zip(jobs, comparable, strict=True)):
+            # A dry run is of a GPU: it says nothing of what the job takes of the host's memory on CPU cores.
+            if known.traced is not None and not same and not device_type.startswith("cpu-"):
+                found[place] = self._from_dry_run(known.traced, device_type, found[place], runs[place])
+
         # The likeliest utilisation of a kind with runs is drawn from them towards what similar kinds showed: with one or two runs
         # that is closer to the truth than their median.
         shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
@@ -303,12 +319,13 @@ class Predictor:
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[Sequence[MeasuredRun], bool]:
-        """(runs, True) of the same work: of the kind, else of its script. Without any: (all runs of the script, False)."""
+        """(runs, True) of the same work: of the kind, else of its script, else those that go on and are level. Without any: (all
+        runs of the script, False)."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
             return used, True
         siblings = self._siblings_of(kind, known, device_type)
-        alike = siblings.alike(known)
+        alike = siblings.alike(known) or self.history.level(kind, device_type, known)
         return (alike, True) if alike else (siblings.runs, False)
 
     def _siblings_of(self, kind: str, known: JobFeatures, device_type: str) -> growth.ScriptRuns:
@@ -325,9 +342,11 @@ class Predictor:
     def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun]) -> Forecast:
         """A forecast from runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
-        point, upper = None, None
+        point, upper, running = None, None, any(run.level for run in used)
         if memory:
-            most = upper_bound(memory, self._learning.quantile, self._prior) * self._model.calibration.own(len(memory))
+            # Attempts that go on may all grow in the same later phase, so several are no better evidence than one.
+            prior, basis = (RUNNING_MEMORY, [max(memory)]) if running else (self._prior, memory)
+            most = upper_bound(basis, self._learning.quantile, prior) * self._model.calibration.own(len(basis))
             point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
@@ -336,7 +355,8 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
-            evidence=f"own history, {_count(used)}{_foreign_load(used)}",
+            duration_runs=len(durations),
+            evidence=f"own history, {_count(used)}{_foreign_load(used)}" if not running else _that_goes_on(used),
             model_version=self.version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
@@ -374,6 +394,21 @@ class Predictor:
             model_version=self.version,
         )
 
+    def _from_dry_run(
+        self, traced: LayerTerms, device_type: str, otherwise: Forecast, runs: list[MeasuredRun]
+    ) -> Forecast:
+        """`otherwise` with the memory that a dry run counted, and with a whole device as utilisation where that is unknown."""
+        counted = on_device(traced, device_type, TRACED)
+        point, upper = _ordered(counted.point, counted.upper, runs, self._learning.quantile)
+        known = "" if otherwise.evidence == "none" else f"; else {otherwise.evidence}"
+        return replace(
+            otherwise,
+            peak_utilization_pct=100.0 if otherwise.peak_utilization_pct is None else otherwise.peak_utilization_pct,
+            peak_memory_bytes=point,
+            upper_memory_bytes=upper,
+            evidence=f"memory from {counted.evidence.removeprefix('layers of ')}{known}",
+        )
+
     def _from_similar(
         self,
         new_kind: NewKindForecast,
@@ -404,6 +439,10 @@ class Predictor:
 
 def _count(used: Sequence[MeasuredRun]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _that_goes_on(used: Sequence[MeasuredRun]) -> str:
+    return f"own history, {_count(used)} that {'goes' if len(used) == 1 else 'go'} on, memory level so far"
 
 
 def _foreign_load(used: Sequence[MeasuredRun]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuq.core.state.actions import EndBooking, Stop
@@ -42,6 +44,34 @@ def test_before_it_jobs_start_that_will_have_ended(
 ) -> None:
     play = played(booked(300), Submitted(a_job(1, time_limit_s=limit_s)), forecast_s=forecast_s)
     assert (1 in play.launched()) is starts
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "forecast_s", "preemptible", "starts"),
+    [
+        (200.0, None, False, True),
+        (200.1, None, False, False),
+        (None, 300.0, False, False),
+        (None, None, False, True),
+        (None, 300.0, True, True),
+    ],
+)
+def test_a_job_starts_on_a_device_that_is_given_back_if_it_will_have_ended_or_saves_its_work(
+    limit_s: float | None, forecast_s: float | None, preemptible: bool, starts: bool
+) -> None:
+    device = replace(a_device(), until_at=300.0)
+    play = Playbook().forecast("kind", a_forecast(duration_p90_s=forecast_s))
+    play.happen(a_report(device), Submitted(a_job(1, time_limit_s=limit_s, preemptible=preemptible))).settle()
+    assert (1 in play.launched()) is starts
+    assert play.reason(1) is (None if starts else Rule.TIME_LEFT)
+
+
+def test_no_job_starts_on_a_device_from_the_moment_at_which_it_is_given_back() -> None:
+    play = Playbook().happen(a_report(replace(a_device(), until_at=300.0)), after=200)
+    play.happen(Submitted(a_job(1, preemptible=True)), Submitted(a_job(2))).settle()
+    assert (play.reason(1), play.reason(2)) == (Rule.TIME_LEFT, Rule.TIME_LEFT)
+    play.happen(a_report(a_device())).settle()
+    assert play.launched()
 
 
 def test_a_job_of_which_nothing_is_known_does_not_start_before_it() -> None:

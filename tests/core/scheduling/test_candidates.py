@@ -5,10 +5,10 @@ from __future__ import annotations
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.apply import apply
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import Job, JobId, KindId
-from gpuq.core.state.state import apply
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report
 from tests.support.playbook import Playbook
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gpuq.core.scheduling.device_index import DeviceIndex
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.apply import apply
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report
 from tests.support.playbook import Playbook

@@ -9,10 +9,10 @@ import pytest
 
 from gpuq.core.scheduling.idle import IdleAction, IdleLimits, idle_actions
 from gpuq.core.state.actions import OpenToPartners, Stop, WarnIdle
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.events import CancelRequested, Submitted
 from gpuq.core.state.job import JobId, JobState, Sharing
-from gpuq.core.state.state import apply
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 

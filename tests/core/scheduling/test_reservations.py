@@ -10,12 +10,13 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
 from gpuq.core.state.actions import EndReservation, Reserve
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import CancelRequested, HoldRequested, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
 from gpuq.policies.lists.packed import packed
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit

@@ -12,7 +12,7 @@ from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.verdict import Rule
-from tests.support.nouns import a_device, a_job, a_report, an_exit
+from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 
@@ -56,6 +56,27 @@ def test_all_jobs_of_a_range_have_to_end() -> None:
     assert 4 not in play.launched()
     play.happen(an_exit(2)).settle()
     assert 4 in play.launched()
+
+
+def test_what_waits_for_a_start_goes_on_when_all_of_a_range_run_or_have_ended() -> None:
+    play = on(3, a_job(1), a_job(2), a_job(3), waiting(4, "start:1-2 any:3"))
+    assert dict(play.state.verdicts[JobId(4)].numbers) == {"after": "start:1-2 any:3"}
+    play.happen(a_start(1)).settle()
+    assert dict(play.state.verdicts[JobId(4)].numbers) == {"after": "start:1-2 any:3"}
+    play.happen(a_start(2)).settle()
+    assert dict(play.state.verdicts[JobId(4)].numbers) == {"after": "any:3"}
+
+
+@pytest.mark.parametrize("how", ["it runs", "it ran", "it was cancelled"])
+def test_a_start_that_has_been_is_not_waited_for(how: str) -> None:
+    play = on(2, a_job(1))
+    if how == "it was cancelled":
+        play.happen(Submitted(waiting(2, "start:1"))).settle().happen(CancelRequested(JobId(1), "ada"))
+        play.happen(an_exit(1, Ending.NEVER_STARTED, None)).settle()
+    else:
+        play.happen(a_start(1), *([an_exit(1)] if how == "it ran" else [])).settle()
+        play.happen(Submitted(waiting(2, "start:1"))).settle()
+    assert 2 in play.launched()
 
 
 def test_a_job_that_will_run_again_has_not_ended() -> None:

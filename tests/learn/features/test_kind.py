@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gpuq.core.state.job import JobId
 from gpuq.learn.features.families import family, parameters
 from gpuq.learn.features.kind import LONGEST_KIND, describe, describe_tasks
-from gpuq.messages.submission import ArrayTasks, Hints, JobRecord, Submission, task_record
+from gpuq.messages.job_record import JobRecord, task_record
+from gpuq.messages.submission import ArrayTasks, Hints, Submission
 
 
 def kind_of(*command: str, owner: str = "alice", cwd: str = "/home/alice/vision", **given_: object) -> str:

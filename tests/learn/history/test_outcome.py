@@ -12,7 +12,7 @@ import pytest
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.history.history import outcome_from_rows
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 from tests.learn.world import recorded, submission
 
 ACTUAL: dict[str, Any] = {

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from gpuq.core.state.events import ResidentNumbers
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
-from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.history.outcome import OngoingAttempt, Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import ForecastSupport, Predictor
 from gpuq.learn.training.train import fit
@@ -385,3 +386,101 @@ def test_ten_thousand_questions_are_answered_and_cached():
     assert len(answers) == 10_000
     assert sum(answer.known for answer in answers.values()) >= 5000
     assert of.answer(questions) == answers
+
+
+def going_on(
+    work: Work, gib: float, *, level: bool = True, utilization: float = 55.0, number: int = 7
+) -> OngoingAttempt:
+    kind, _, features = work.described()
+    numbers = ResidentNumbers(
+        peak_memory_bytes=int(gib * GIB), peak_utilization_pct=utilization, level_s=900.0 if level else None
+    )
+    return OngoingAttempt.of((number, 1), kind, features, DEVICE, numbers, shared=False)
+
+
+def test_an_attempt_that_goes_on_counts_once_its_memory_is_level_with_a_wider_bound_than_one_that_ended():
+    of = predictor()
+    assert not of.watch([going_on(RESNET, 6.0, level=False)])
+    assert not forecast(of, RESNET).known
+    assert of.watch([going_on(RESNET, 6.0)])
+    answer = forecast(of, RESNET)
+    assert answer.evidence == "own history, 1 run that goes on, memory level so far"
+    assert answer.peak_utilization_pct == 55.0
+    assert answer.peak_memory_bytes == pytest.approx(6 * GIB, rel=0.011)
+    assert (answer.upper_memory_bytes or 0) / (answer.peak_memory_bytes or 1) == pytest.approx(1.41, abs=0.02)
+    assert (answer.duration_p50_s, of.support(RESNET.described()[0], {}, DEVICE).runs) == (None, 0)
+    assert not forecast(of, Work("resnet50", 128, 60.0, 6 * GIB)).known, "it says nothing of other settings"
+
+
+def test_several_that_go_on_are_no_surer_than_one():
+    of = predictor()
+    of.watch([going_on(RESNET, 6.0, number=number) for number in range(5)])
+    answer = forecast(of, RESNET)
+    assert (answer.upper_memory_bytes or 0) > 1.39 * 6 * GIB
+    assert answer.evidence == "own history, 5 runs that go on, memory level so far"
+
+
+def test_growth_after_a_level_corrects_the_kind_at_once():
+    of = predictor()
+    of.watch([going_on(RESNET, 6.0)])
+    assert forecast(of, RESNET).known
+    assert of.watch([going_on(RESNET, 9.0, level=False)])
+    assert not forecast(of, RESNET).known, "nothing else is known of it"
+    of.watch([going_on(RESNET, 9.0)])
+    assert (forecast(of, RESNET).upper_memory_bytes or 0) > 1.39 * 9 * GIB
+
+
+def test_one_that_goes_on_raises_what_ended_runs_say_and_replaces_nothing_of_it():
+    ended = runs(RESNET, 3)
+    of = predictor(*ended)
+    before = forecast(of, RESNET)
+    of.watch([going_on(RESNET, 3.0)])
+    assert forecast(of, RESNET) == before
+    of.watch([going_on(RESNET, 12.0, level=False)])
+    assert (forecast(of, RESNET).upper_memory_bytes or 0) > 1.15 * 12 * GIB
+    assert forecast(of, RESNET).evidence == before.evidence
+
+
+def test_its_end_takes_its_place():
+    of = predictor()
+    of.watch([going_on(RESNET, 6.0, number=0)])
+    forecast(of, RESNET)
+    (ended,) = runs(RESNET, 1)
+    of.learn(replace(ended, attempt=(0, 1)))
+    assert forecast(of, RESNET).evidence == "own history, 1 run"
+    assert not of.watch([going_on(RESNET, 30.0, number=0)]), "a late report of an attempt that has ended"
+
+
+def test_forecasts_do_not_change_with_every_reading_and_impossible_ones_count_as_unknown():
+    of = predictor()
+    of.watch([going_on(RESNET, 6.0, utilization=55.3)])
+    assert not of.watch([going_on(RESNET, 5.0, utilization=54.8)])
+    assert not of.watch([going_on(RESNET, 6.0, utilization=55.9)])
+    assert of.watch([])
+    assert not of.watch([replace(going_on(RESNET, 6.0), peak_memory_bytes=None)])
+    assert going_on(RESNET, -1.0).peak_memory_bytes is None
+
+
+def with_dry_run(features: dict[str, Any], gib: float) -> dict[str, Any]:
+    return {**features, "traced": {"framework": "torch", "reserved_bytes": int(gib * GIB), "convolution_bytes": 0}}
+
+
+def test_a_dry_run_bounds_the_memory_of_a_job_that_never_ran_and_its_first_run_takes_its_place():
+    kind, _, features = RESNET.described()
+    of = predictor()
+    answer = of.forecast_for(kind, with_dry_run(features, 4.0), "Tesla V100")
+    assert answer.evidence == "memory from a dry run"
+    assert 4 * GIB < (answer.peak_memory_bytes or 0) < (answer.upper_memory_bytes or 0) < 6.5 * GIB
+    assert answer.peak_utilization_pct == 100.0, "unknown, so it may use the whole device"
+    unmeasured = of.forecast_for(kind, with_dry_run(features, 4.0), DEVICE)
+    assert (unmeasured.upper_memory_bytes or 0) / (unmeasured.peak_memory_bytes or 1) > 1.15
+    assert "assuming a context of" in unmeasured.evidence
+    assert not of.forecast_for(kind, with_dry_run(features, 4.0), "cpu-2").known, "it is about GPUs"
+    of.learn(runs(RESNET, 1)[0])
+    assert of.forecast_for(kind, with_dry_run(features, 40.0), DEVICE).evidence == "own history, 1 run"
+
+
+def test_a_damaged_dry_run_says_nothing():
+    kind, _, features = RESNET.described()
+    for damaged in (5, {}, {"reserved_bytes": "many"}, {"reserved_bytes": -1}, {"reserved_bytes": True}):
+        assert not predictor().forecast_for(kind, {**features, "traced": damaged}, DEVICE).known
