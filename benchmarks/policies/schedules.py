@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from statistics import median
@@ -44,7 +44,7 @@ GPUS = 64
 BUDGET = 1.2
 SETTLED_S = 7 * DAY_S
 
-# They look at no forecast, so that none need be learnt for them; of the others all but ours look at durations alone.
+# They look at no forecast, so that none need be learnt for them.
 _BLIND = frozenset(
     {
         "exclusive-fifo", "least-attained-preemptive", "declared-memory-only", "two-per-gpu-always",
@@ -246,18 +246,11 @@ def _forecaster(task: Task, scenario: Scenario, settings: Settings) -> Forecaste
         return Oracle(scenario.world)
     if task.candidate in _BLIND:
         return Cold()
-    learned = Learned if task.candidate in (_OURS, _SAVING) else _Durations
-    return learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
-
-
-class _Durations(Learned):
-    """Learning for those who look at durations alone: they come from a kind's own runs, whatever model serves."""
-
-    def train(self, now: float) -> None:
-        """No model is trained; it would change nothing but the time that this takes."""
+    # Also for those who do not share: a model forecasts the durations of new kinds, and so decides the order.
+    return Learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
 
 
 def _plain(one: Played) -> dict[str, object]:
     task = one.task
     names = {"world": task.world, "load": task.load, "seed": task.seed, "candidate": task.candidate}
-    return {**names, "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json()}
+    return {**names, "seconds": one.seconds, "whole": asdict(one.whole), "settled": asdict(one.settled)}

@@ -16,8 +16,11 @@ from gpuq.sim.trace import JobArrival
 
 # Refusals for what a pair would do to each other. Other rules are about room, or about what is not known yet.
 _OF_PAIRS = frozenset(
-    {Rule.PREDICTED_LOAD, Rule.PREDICTED_MEMORY, Rule.SLOWDOWN_BUDGET, Rule.PACKING_SAVING, Rule.UNSAFE_PAIR}
-)
+    {
+        Rule.PREDICTED_LOAD, Rule.PREDICTED_MEMORY, Rule.SLOWDOWN_BUDGET, Rule.SLOWDOWN_RISK, Rule.PACKING_SAVING,
+        Rule.UNSAFE_PAIR,
+    }
+)  # fmt: skip
 
 
 class Audit:

@@ -22,7 +22,7 @@ class RunningAttempt:
 
     `pace` is the seconds that a second of work takes: the `slowdown` beside its partners divided by its speed alone. `turn`
     counts the changes of pace; an end that was scheduled for an earlier turn is ignored. `held_bytes` and `peak_bytes` are per
-    device, None in a world without memory.
+    device, None in a world without memory. A `paused` one makes no progress, its pace is infinite.
     """
 
     run: SimulatedAttempt
@@ -36,6 +36,7 @@ class RunningAttempt:
     held_bytes: int | None = None
     peak_bytes: int | None = None
     grown: bool = False
+    paused: bool = False
 
     @property
     def kind(self) -> str:
@@ -85,6 +86,12 @@ class SimulatedCluster:
             stretches[-1].work_s += work
         else:
             stretches.append(Stretch(resident.beside, seconds, work, resident.slowdown))
+
+    def losses(self, resident: RunningAttempt, now: float) -> tuple[float, float]:
+        """(seconds lost to partners, seconds paused) of the attempt up to now."""
+        self.settle(resident, now)
+        slowed = sum(s.seconds * (1 - 1 / s.slowdown) for s in resident.run.stretches if math.isfinite(s.slowdown))
+        return slowed, sum(s.seconds for s in resident.run.stretches if math.isinf(s.slowdown))
 
     def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[RunningAttempt]:
         """Recompute the pace of every attempt on these devices. Returns those whose pace or partners changed."""
@@ -138,11 +145,13 @@ class SimulatedCluster:
         slowest = 0.0
         beside: tuple[str, ...] = ()
         for device in resident.run.devices:
-            others = self.on[device]
-            kinds = tuple(sorted([other.kind for other in others if other is not resident])) if len(others) > 1 else ()
+            others = [other for other in self.on[device] if not other.paused]
+            kinds = tuple(sorted([other.kind for other in others if other is not resident]))
             slowdown = self._finite_slowdown(resident.kind, kinds) if kinds else 1.0
             if slowdown > slowest:
                 slowest, beside = slowdown, kinds
+        if resident.paused:
+            slowest, beside = math.inf, ()
         pace = slowest / resident.alone_speed
         if resident.turn and pace == resident.pace and beside == resident.beside:
             return False

@@ -103,6 +103,7 @@ class Oracle:
             upper_memory_bytes=memory,
             duration_p50_s=duration,
             duration_p90_s=duration,
+            duration_runs=1_000,
             evidence="oracle",
             pairs=tuple(self._cost(question.kind, beside) for beside in question.beside),
             pairs_known=True,

@@ -152,11 +152,11 @@ class Learned:
 
     def _measured(self, run: SimulatedAttempt, now: float) -> Outcome | None:
         """The attempt's outcome as the record would have it; None where it ended before anything could be measured."""
-        if run.started_at == run.ended_at or not run.stretches:
+        if run.started_at == run.ended_at or not run.running:
             return None
         alone_progress, shared_progress = _Progress(), _Progress()
         beside: dict[str, _Progress] = defaultdict(_Progress)
-        for stretch in run.stretches:
+        for stretch in run.running:
             (shared_progress if stretch.beside else alone_progress).add(stretch)
             # What several partners cost together cannot be divided among them.
             if len(stretch.beside) == 1:
@@ -176,7 +176,7 @@ class Learned:
             features=features,
             peak_utilization_pct=self._peak_utilization(run),
             peak_memory_bytes=run.memory_bytes or UNSEEN_MEMORY_BYTES,
-            duration_s=(run.ended_at or now) - run.started_at if completed else None,
+            duration_s=sum(stretch.seconds for stretch in run.running) if completed else None,
             alone_rate=alone,
             shared_rate=shared,
             slowdowns=tuple(self._slowdowns(run, beside)),
@@ -209,14 +209,14 @@ class Learned:
         job's use says nothing about its peak.
         """
         own = self._world.workload(run.arrival.kind).utilization_pct
-        total = sum(stretch.seconds for stretch in run.stretches)
-        alone = sum(stretch.seconds for stretch in run.stretches if not stretch.beside)
+        total = sum(stretch.seconds for stretch in run.running)
+        alone = sum(stretch.seconds for stretch in run.running if not stretch.beside)
         peak = own
         if alone < _WINDOW_S and alone < total:
-            full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
+            full = sum(stretch.seconds for stretch in run.running if self._wanted(own, stretch) >= _FULL_PCT)
             if full > _SELDOM * total:
                 return None
-            peak = max(own / stretch.slowdown for stretch in run.stretches)
+            peak = max(own / stretch.slowdown for stretch in run.running)
         return min(100.0, peak * self._noise(run, "utilisation"))
 
     def _wanted(self, own: float, stretch: Stretch) -> float:

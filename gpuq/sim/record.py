@@ -7,6 +7,7 @@ simulated world, is None.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -21,7 +22,7 @@ class Stretch:
     """Time that an attempt spent beside exactly these partners (their kinds, on the device where it is slowest).
 
     `seconds` is virtual time, `work_s` the work done in it, in seconds of the trace's durations. `slowdown` is time together /
-    time alone on the same devices, so it does not count a slow type of device against the partners.
+    time alone on the same devices, so it does not count a slow type of device against the partners; infinite while paused.
     """
 
     beside: tuple[str, ...]
@@ -52,6 +53,11 @@ class SimulatedAttempt:
     exit_code: int | None = None
     lost_s: float = 0.0
     stretches: list[Stretch] = field(default_factory=list)
+
+    @property
+    def running(self) -> list[Stretch]:
+        """The stretches in which it was not paused."""
+        return [stretch for stretch in self.stretches if isfinite(stretch.slowdown)]
 
     @property
     def work_s(self) -> float:
@@ -99,8 +105,8 @@ class AdmissionCounts:
     """Decisions about sharing, checked against the world and `SimulationRun.max_slowdown` (see `sim.audit`).
 
     `shared`: starts beside a partner; of those `wrongly_shared`: one of them is slowed beyond the budget, or they cannot run
-    together at all. `refused`: refusals for load, slowdown, memory or an unsafe pair, once for each job and set of partners'
-    kinds; of those `wrongly_refused`: all would have stayed within the budget and the memory.
+    together at all. `refused`: refusals for load, slowdown, risk, memory or an unsafe pair, once for each job and set of
+    partners' kinds; of those `wrongly_refused`: all would have stayed within the budget and the memory.
     """
 
     shared: int = 0

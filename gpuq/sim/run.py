@@ -19,12 +19,14 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
+from gpuq.core.scheduling.pauses import left_s
+from gpuq.core.state.actions import Action, Archive, Launch, Pause, Requeue, Resume, SetPendingReason, Stop
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
 from gpuq.core.state.job import Job, JobId, JobState, KindId
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.policies.guard import Guarded
 from gpuq.policies.lists.packed import packed
 from gpuq.policies.time_limit import no_time_limit
@@ -45,6 +47,10 @@ _WAKE_S = 300.0
 _GIVE_UP_S = DAY_S
 # A process cannot be stopped in its first second. Without this a policy could start and stop jobs for ever at one moment.
 _UNSTOPPABLE_S = 1.0
+# From the decision until the job stands still, or goes on.
+_PAUSE_TAKES_S = 0.5
+# How old what hosts have reported of accounts may be.
+_REPORT_S = 60.0
 
 Watcher = Callable[[Event | Action, float, State], None]
 Progress = Callable[[float], None]
@@ -92,7 +98,7 @@ class Simulation:
         self._awaited = 0
         self._progress_at = 0.0
         self._changed = False
-        self._passed_at = 0.0
+        self._passed_at = self._reported_at = 0.0
         for report in self._hosts.reports(self.now):
             self._apply(report)
         for arrival in trace.arrivals:
@@ -270,12 +276,18 @@ class Simulation:
             return False
         if self._watch is not None:
             self._watch(item, self.now, self.state)
+        if isinstance(item, Launch | Pause | Resume | Stop | Exited) and self._limits.pauses:
+            self._at(self.now + _PAUSE_TAKES_S, self._follow_pauses)
         # As in the daemon, host reports alone are no reason for a pass.
         if not isinstance(item, HostReported | SetPendingReason | Archive):
             self._changed, self._progress_at = True, self.now
         return True
 
     def _pass(self) -> None:
+        if self._limits.pauses and self.now - self._reported_at >= _REPORT_S:
+            self._reported_at = self.now  # accounts change with time alone
+            for report in self._hosts.reports(self.now):
+                self._apply(report)
         started = time.perf_counter()
         self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._forecaster.answer)
         actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
@@ -329,9 +341,27 @@ class Simulation:
         elif (after := self._cluster.starting_s(resident)) is not None:
             self._at(self.now + after, partial(self._grow, resident))
 
+    def _follow_pauses(self) -> None:
+        """Let the attempts stand still that the core has paused, and the others go on. A pass is due when an account is empty."""
+        for id_, resident in self._residents.items():
+            attempt = self.state.attempts.get(id_)
+            if attempt is None or resident.run.ended_at is not None:
+                continue
+            paused = attempt.paused_for is not None
+            if resident.paused != paused:
+                resident.paused = paused
+                self._schedule_ends(resident.run.devices)
+            if paused and (left := left_s(attempt, self._limits, self.now)) is not None:
+                self._at(self.now + max(1.0, left + 1.0), self._decide, awaited=False)
+
+    def _decide(self) -> None:
+        self._changed = True
+
     def _schedule_ends(self, devices: tuple[DeviceId, ...]) -> None:
         """Schedule the ends of the attempts on these devices whose pace has changed."""
         for resident in self._cluster.reconsider(devices, self.now):
+            if resident.paused:
+                continue
             self._at(self.now + resident.left_s * resident.pace, partial(self._end, resident, resident.turn))
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpuq.errors import BadInput
 from gpuq.sim import extensions
 from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
+from gpuq.sim.traces import sacct
 from gpuq.sim.traces.history import history_scenario, read_site_history
 from gpuq.sim.traces.table import read
 from gpuq.sim.worlds.workload_set import WorkloadSet, law_workloads
 
 HISTORY = "history"
+SLURM = "slurm:"
 LAW = "law"
 # The world of a trace that brings none, where its data is there.
 _MEASURED = "mps"
@@ -36,7 +39,7 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     seed: int = 1,
     environ: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """The scenario of `source`: `history`, a file that ends in `.csv`, or the name of an added trace.
+    """The scenario of `source`: `history`, a file that ends in `.csv`, `slurm:FILE`, or the name of an added trace.
 
     None means as it was in the record or the file; for added traces 64 devices, 90% load and 1,500 jobs. `world` None is what
     was measured here for `history`, and else `mps`, or `law` without measured data. Raises BadInput with a fix.
@@ -53,6 +56,9 @@ def open_scenario(  # noqa: PLR0913 - what people choose
             read_site_history(environ), options, None if world is None else find_workloads(world, variables)
         )
     workload_set = _usual_workloads(variables) if world is None else find_workloads(world, variables)
+    if source.startswith(SLURM):
+        trace, gpus_used = sacct.read(Path(source.removeprefix(SLURM)))
+        return build_scenario(trace, workload_set, replace(options, gpus=options.gpus or gpus_used))
     if source.endswith(".csv"):
         return build_scenario(read(Path(source)), workload_set, options)
     open_trace = extensions.open_trace(source.partition(":")[0])

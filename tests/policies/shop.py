@@ -16,11 +16,12 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.actions import Action, Launch
+from gpuq.core.state.apply import apply
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import HostReported, Started, Submitted
 from gpuq.core.state.forecast import MEASURED, Forecast, PairCost, Question
 from gpuq.core.state.job import Job
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook

@@ -9,8 +9,9 @@ from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.messages.codec import plain
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.submission import Submission
 
 Ended = tuple[JobRow, AttemptRow]
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.apply import apply
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import JobState
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.validate import validate
 from gpuq.policies.lists.packed import packed
 from gpuq.sim.candidate import Candidate

@@ -12,8 +12,8 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import HostReported
-from gpuq.core.state.forecast import Forecast, Question
-from gpuq.core.state.job import JobState
+from gpuq.core.state.forecast import BUDGETS, RULE, Forecast, PairCost, Question
+from gpuq.core.state.job import JobState, KindId
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
@@ -175,6 +175,13 @@ def test_a_refusal_that_the_truth_would_have_allowed_is_wrong_and_counts_once() 
     timid = Mistaken(world(), pairs=(), pairs_known=False, peak_utilization_pct=60.0)
     run = simulate(arrivals("light", "light", "heavy"), world(), timid, PACKED)
     assert (run.admissions.refused, run.admissions.wrongly_refused) == (2, 1)
+
+
+def test_a_refusal_for_a_risk_that_was_none_counts_as_wrong() -> None:
+    feared = PairCost(KindId("light"), 1.0, 1.0, 1.0, 1.0, evidence=RULE, risks=((0.5,) * len(BUDGETS),) * 2)
+    run = simulate(arrivals("light", "light"), world(), Mistaken(world(), pairs=(feared,)), PACKED)
+    assert ends(run) == [100, 200]
+    assert (run.admissions.refused, run.admissions.wrongly_refused) == (1, 1)
 
 
 def test_a_job_that_needs_more_than_any_device_ends_without_its_work_done() -> None:

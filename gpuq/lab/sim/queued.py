@@ -19,11 +19,12 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch
+from gpuq.core.state.apply import apply
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.events import HostReported, Started, Submitted
 from gpuq.core.state.forecast import Forecasts, Question
 from gpuq.core.state.job import Job, KindId
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.learn.interference.law import slowdown
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.batch_builder import build_batch, foremost

@@ -22,6 +22,7 @@ from gpuq.policies.estimates.durations import Duration, forecast_duration, typic
 from gpuq.policies.estimates.replay import Queued, Release, replay
 from gpuq.policies.lists.order import tiers_of_owners
 from gpuq.policies.lists.size import Sizes
+from gpuq.settings import Scheduling
 
 # Ended attempts that tell how long jobs without a forecast last.
 _LOOK_BACK = 300
@@ -138,6 +139,16 @@ class StartTimeEstimator:
         for job in jobs:
             if not job.attempt:
                 self.calibration.promise(job.id, estimates[job.id], now)
+
+
+def estimator_of(scheduling: Scheduling, learned: EstimatorMemory | None = None) -> StartTimeEstimator:
+    """The estimator for the policy of these settings."""
+    by_size = scheduling.policy == "shortest" or (scheduling.policy == "packed" and scheduling.order == "shortest")
+    strict = scheduling.policy == "fifo" or (scheduling.policy == "packed" and scheduling.backfill == "strict")
+    # Ageing of priorities, fair shares and deadlines are not modelled.
+    overtaking = scheduling.overtaking if by_size else 0.0
+    floods_last = scheduling.policy == "packed" and scheduling.order == "shortest"
+    return StartTimeEstimator(overtaking=overtaking, skips=not strict, floods_last=floods_last, learned=learned)
 
 
 def _holders(context: SchedulingContext) -> list[_Holder]:

@@ -1,6 +1,7 @@
 """List scheduling (Graham 1966): try the waiting jobs in an order and start each on the first devices that admit it.
 
-A list scheduler has four exchangeable parts: a queue order, a backfill rule, a placement and a preemption rule.
+A list scheduler has four exchangeable parts: a queue order, a backfill rule, a placement and a preemption rule. A job that no
+device admits may run while the residents of some stand still, where the limits allow pauses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.backfill import Backfill, skip
 from gpuq.policies.lists.order import QueueOrder
+from gpuq.policies.lists.pausing import PausingPass
 from gpuq.policies.lists.placement import Placement, packed, try_each
 from gpuq.policies.lists.preemption import Preemption, no_preemption
 
@@ -24,7 +26,7 @@ def list_scheduler(
     """The policy with these parts."""
 
     def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        ahead, preempt = backfill(context), preemption(context)
+        ahead, preempt, pausing = backfill(context), preemption(context), PausingPass(context)
         # First the jobs for which others were stopped in an earlier pass: otherwise a job of higher rank could take the freed
         # devices, and the stop would have been in vain.
         yield from preempt.starts_on_freed_devices()
@@ -33,6 +35,8 @@ def list_scheduler(
             if not context.refused(job):
                 choices = (choice for choice in placement(context, job) if ahead.allows(job, choice))
                 yield from try_each(context, job, choices)
+            if not context.placed(job):
+                yield from pausing.proposals(job)
             if not context.placed(job):
                 yield from preempt.evictions(job)
                 if not ahead.hold(job):

@@ -57,6 +57,13 @@ def test_shortest_bounds_overtaking_by_the_jobs_own_size() -> None:
     assert started(playing(order.shortest(2), *jobs, at=2000.0, long=900, short=30)) == [2, 1, 3]
 
 
+def test_longest_orders_by_device_time_the_other_way_with_the_same_bound() -> None:
+    jobs = [a_job(1, kind="short", submitted_at=0.0)]
+    jobs += [a_job(n, kind="long", submitted_at=at) for n, at in ((2, 1700.0), (3, 1760.0))]
+
+    assert started(playing(order.longest(2), *jobs, at=2000.0, long=900, short=30)) == [2, 1, 3]
+
+
 def test_shortest_without_forecasts_is_first_come() -> None:
     assert started(playing(order.shortest(20), *(a_job(n, kind=f"k{n}") for n in (3, 1, 2)))) == [1, 2, 3]
 

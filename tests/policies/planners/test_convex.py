@@ -9,9 +9,9 @@ from hypothesis import given
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Launch, Stop
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.events import Exited
-from gpuq.core.state.state import apply
 from gpuq.policies import registry
 from gpuq.policies.planners.convex import by_priority, shares
 from gpuq.settings import Scheduling
