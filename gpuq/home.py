@@ -70,6 +70,11 @@ class Home:
         return self.root / "checkpoints"
 
     @property
+    def synced(self) -> Path:
+        """What users sent with `--sync`, a folder for each."""
+        return self.root / "synced"
+
+    @property
     def order_key_file(self) -> Path:
         """The dispatcher's master key, on the main host only: the key of each host is derived from it."""
         return self.root / "order.key"
@@ -108,6 +113,11 @@ class Home:
     def jobs(self) -> Path:
         """Beside the home: one folder per attempt that runs as its submitter, and belongs to that user. Root's."""
         return self.root.with_name(f"{self.root.name}-jobs")
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a gpuq was ever started here. The folder alone is also made by snapshots, and by jobs for their checkpoints."""
+        return self.run.exists()
 
     @property
     def run(self) -> Path:

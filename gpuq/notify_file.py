@@ -53,12 +53,10 @@ def path(environ: Mapping[str, str]) -> Path:
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """Where the process that sends notifications keeps its notes: in the user's home of gpuq, beside it for users without one.
-
-    The command takes the existence of the home for a gpuq of the user's own, so it must not be made for this.
-    """
-    home = Home.from_environment(dict(environ)).root
-    return home / "notify" if home.exists() else home.with_name(f"{home.name}-notify")
+    """Where the process that sends notifications keeps its notes: in the home of the user's own gpuq, beside it for users without
+    one."""
+    home = Home.from_environment(dict(environ))
+    return home.root / "notify" if home.is_in_use else home.root.with_name(f"{home.root.name}-notify")
 
 
 def load(file: Path) -> NotifyFile:

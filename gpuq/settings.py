@@ -82,6 +82,8 @@ class Devices:
     """With `mps`: the driver refuses a job more GPU memory than was promised to it."""
     features: Annotated[tuple[str, ...], FEATURES] = ()
     """What jobs can ask for with `--constraint`, as in `["nvlink", "ib"]`; this host's devices all have it."""
+    until_at: Annotated[float, Range(at_least=0)] = 0.0
+    """Unix seconds at which this host gives its devices back; no job starts that would last longer. 0: it keeps them."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,10 @@ class Api:
     """Where other hosts reach this one, as in `main.example.org:8781`; of several main hosts, all. Empty: no host can join."""
     interactive_time_limit_s: Annotated[float, Range(at_least=0)] = 28_800.0
     """Time limit of terminals and notebooks that are submitted without one; 0 sets none."""
+    sync_tree_bytes: Annotated[int, Range(at_least=0)] = 256 * 2**20
+    """The most bytes of the files that one submission with `--sync` may send; 0 refuses all."""
+    sync_user_bytes: Annotated[int, Range(at_least=0)] = 4 * 2**30
+    """The most bytes that a user's files of `--sync` may take on the main host."""
     others_jobs: Literal["full", "summary"] = "summary"
     """What users see of the jobs of others: all of them, or neither name, command and folder nor output."""
 
@@ -149,6 +155,8 @@ class Learning:
 
     quantile: Annotated[float, Range(at_least=0.5, below=1)] = 0.95
     """The share of jobs for which an upper bound should hold."""
+    level_after_s: Annotated[float, Range(at_least=0)] = 600.0
+    """A running job counts as evidence for its kind once its memory has not grown for so long; 0: only when it has ended."""
     minimum_attempts: Annotated[int, Range(at_least=1)] = 8
     """Finished attempts needed before a model is trained."""
     keep_versions: Annotated[int, Range(at_least=1)] = 10
@@ -169,12 +177,13 @@ class Scheduling:
     """A policy that takes longer in one pass is replaced by the default."""
     shadow: bool = False
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
-    order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
+    order: Literal["shortest", "longest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: the order among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
     """With `packed`: which jobs may start ahead of one that cannot start yet."""
     overtaking: float = field(default=100.0, metadata=NOT_A_SETTING)
-    """With `shortest`: a job is overtaken only by jobs submitted within this many times its own predicted device-time."""
+    """With `shortest`: a job is overtaken only by jobs submitted within this many times its own predicted device-time; with
+    `longest`, within this many times the device-time by which theirs is longer."""
     # Shortest-first alone would starve long jobs. This bounds the wait of each by its own size. 100 was chosen, as
     # `patience_ratio` was, on simulated stretches that were not used to judge it (docs/measurements/scheduling.md).
     ageing_s: Annotated[float, Range(above=0)] = 86_400.0

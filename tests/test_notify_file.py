@@ -9,6 +9,7 @@ import pytest
 
 from gpuq import notify_file
 from gpuq.errors import BadInput, BadSettings
+from gpuq.home import Home
 
 SOUND = 'default = "fail:mail"\n[targets]\nmail = "mailto://ann:SECRET@example.org"\nteam = ["json://a", "json://b"]\n'
 
@@ -86,5 +87,5 @@ def test_rules_of_a_submission_are_checked_against_it(environ: dict[str, str]) -
 def test_a_user_without_a_gpuq_of_their_own_gets_no_home_by_it(environ: dict[str, str]) -> None:
     home = Path(environ["GPUQ_HOME"])
     assert notify_file.state_folder(environ) == home.with_name("home-notify")
-    home.mkdir()
+    Home(home).create()
     assert notify_file.state_folder(environ) == home / "notify"

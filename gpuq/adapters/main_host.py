@@ -14,7 +14,8 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,13 +29,15 @@ from gpuq.errors import BadSettings, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home, write_private
 from gpuq.messages import wire
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 
 log = logging.getLogger(__name__)
 
 ANSWER_WITHIN_S = 4.0
 PREFIX = "/host/v1"
 _MOST_BYTES = 64 * 2**20
+_PIECE = 2**18
+_STALLED_S = 60.0
 # A certificate is renewed when less than a third of its time is left.
 _RENEW_IN_LAST = 1 / 3
 
@@ -80,6 +83,29 @@ class Link:
                     f"The main host at {self._where.main[self._address]} does not answer: {error}.",
                     fix="Is gpuq-hosts running there, and its port open to this host?",
                 ) from error
+
+    def stream(self, path: str, body: Any) -> Iterator[bytes]:
+        """The answer to a POST of this JSON in pieces, over a connection that is closed then. Raises Unreachable, NotPermitted or
+        another GpuqError."""
+        try:
+            connection = self._open()
+            with closing(connection):
+                connection.timeout = _STALLED_S
+                connection.request(
+                    "POST", PREFIX + path, msgspec.json.encode(body), {"Content-Type": "application/json"}
+                )
+                answer = connection.getresponse()
+                if answer.status != 200:
+                    raise problem_in(answer.read(_MOST_BYTES), answer.status)
+                while piece := answer.read(_PIECE):
+                    yield piece
+        except (OSError, http.client.HTTPException) as error:
+            address = self._where.main[self._address]
+            self._address = (self._address + 1) % len(self._where.main)
+            raise Unreachable(
+                f"The main host at {address} does not answer: {error}.",
+                fix="Is gpuq-hosts running there, and its port open to this host?",
+            ) from error
 
     def close(self) -> None:
         """Close the connection; the next call opens one."""

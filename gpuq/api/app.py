@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 from aiohttp import web
 
+from gpuq.adapters.tasks import end
 from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.problem import problems
@@ -18,7 +18,7 @@ from gpuq.api.identity import Role, identify, restricted
 MAX_BODY = 64 * 2**20
 
 # `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
-_ID = "{id:(?!(?:cancel|hold|release)$)[^{}/]+}"
+_ID = "{id:(?!(?:cancel|edit|hold|release)$)[^{}/]+}"
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -63,11 +63,10 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     context.stopping.set()
     context.committer.close()
     await committing
-    copying.cancel()
-    waking.cancel()
+    await end((copying, waking))
     for ended in (copying, waking):
-        with suppress(asyncio.CancelledError):
-            await ended
+        if not ended.cancelled():
+            ended.result()
     for threads in (context.readers, context.analysts):
         threads.shutdown(wait=False, cancel_futures=True)
     context.kept.stop()

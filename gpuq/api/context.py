@@ -20,19 +20,22 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.job_log import Chunk
-from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.supervise import python_module
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
+from gpuq.api.journal_reader import JournalReader, Place
 from gpuq.api.kept import KeptResults
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.recent import RecentRuns
 from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
+from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import JobId
 from gpuq.learn.features.kind import Describe
-from gpuq.messages.launch import Interactive
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.launch import ChannelName
+from gpuq.messages.live import LiveView
 from gpuq.settings import Settings
 
 P = ParamSpec("P")
@@ -40,6 +43,8 @@ T = TypeVar("T")
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
+JOURNAL_AT_ONCE = 500
+"""Entries of the journal that one read gives at most."""
 _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
 
@@ -55,9 +60,9 @@ class HostLogReader(Protocol):
 class JobChannels(Protocol):
     """Connections to interactive jobs."""
 
-    async def open(self, host: str, job: int, attempt: int, name: Interactive) -> socket.socket:
-        """A connection to this socket of an attempt. Raises Unreachable if its host does not answer, Conflict if the job does not
-        listen there."""
+    async def open(self, host: str, job: int, attempt: int, name: ChannelName) -> socket.socket:
+        """A connection to this socket of an attempt, or for its files. Raises Unreachable if its host does not answer, Conflict
+        if the job does not listen there."""
         ...
 
 
@@ -68,7 +73,11 @@ class Models(Protocol):
         """The serving version and each version with its model card, as JSON values."""
         ...
 
-    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+    def watch(self, view: LiveView | None) -> None:
+        """Let the attempts that run in this view count as evidence, in place of those of the last one."""
+        ...
+
+    def forecasts(self, records: Iterable[JobRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
         """Signature -> Forecast as JSON values, for each job alone on a device."""
         ...
 
@@ -105,8 +114,10 @@ class ApiContext:
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
         self.runs = RecentRuns(self.store, self.clock)
         self.kept = KeptResults(self.clock)
+        self.journal = JournalReader(self._journal)
         self._devices: list[Device] = []
         self._devices_read_at = float("-inf")
+        self._names: tuple[LiveView | None, list[Device], DeviceNames] | None = None
 
     def devices(self) -> list[Device]:
         """The record's devices, read again when older than two seconds: they change rarely, submissions come often. Blocks."""
@@ -116,6 +127,13 @@ class ApiContext:
             self._devices_read_at = now
         return self._devices
 
+    def device_names(self, live: LiveView | None) -> DeviceNames:
+        """The display names of the record's devices, kept as long as the view and the devices are the same. Blocks."""
+        devices, kept = self.devices(), self._names
+        if kept is None or kept[0] is not live or kept[1] is not devices:
+            kept = self._names = (live, devices, DeviceNames(devices, live.reported if live else ()))
+        return kept[2]
+
     def now(self) -> float:
         """Unix seconds."""
         return self.clock()
@@ -123,6 +141,10 @@ class ApiContext:
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call to the database in one of READ_THREADS threads. Raises Unreachable after ANSWER_WITHIN_S."""
         return await within(ANSWER_WITHIN_S, self.run(call, *args, **kwargs))
+
+    async def _journal(self, place: Place) -> list[Entry]:
+        after, job, only_jobs = place
+        return await self.read(self.store.journal, after=after, limit=JOURNAL_AT_ONCE, job=job, only_jobs=only_jobs)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run any other blocking call in one of READ_THREADS threads."""
@@ -133,9 +155,9 @@ class ApiContext:
         work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
         return await within(ANALYSIS_WITHIN_S, work)
 
-    async def request(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
+    async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""
-        await self.read(self.store.add_requests, verb, jobs, by, self.now())
+        await self.read(self.store.add_requests, verb, jobs, by, self.now(), body or {})
         self.ringer.ring()
 
     async def start(self, module: str, *arguments: str) -> asyncio.subprocess.Process:

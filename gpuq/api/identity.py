@@ -43,7 +43,7 @@ _OPEN: Final = frozenset(
     {("POST", LOGIN), *(("GET", f"/static/{name}") for name in ("page.css", "icon.svg", "welcome.js"))}
 )
 _PAGE_ACTIONS: Final = re.compile(
-    r"/api/v1/(?:jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)|hosts/[^/]+/(?:drain|resume)|quotas(?:/remove)?"
+    r"/api/v1/(?:jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)|jobs/edit(?:/preview)?|hosts/[^/]+/(?:drain|resume)|quotas(?:/remove)?"
     r"|tokens/[^/]+/revoke|models/rollback)"
 )
 """All that the page's key allows. What runs a command or lets another in (submissions, new tokens and hosts) takes the token."""

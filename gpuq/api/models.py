@@ -19,7 +19,9 @@ from gpuq.adapters.store.contract import Store
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import UNKNOWN, Forecast
-from gpuq.messages.submission import JobRecord
+from gpuq.core.state.job import JobId
+from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.live import LiveView
 from gpuq.settings import Learning
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class ShelfModels:
         self._shelf_current: str | None = None
         self._caught_up_at = float("-inf")
         self._judged: dict[str, Any] | None = None
+        self._watched: set[tuple[int, int]] = set()
 
     # The predictor brings numpy, a fifth of this process's start; the first request for a forecast imports it.
     @cached_property
@@ -80,7 +83,35 @@ class ShelfModels:
         """The current version, and each version with its card or its problem."""
         return self._shelf.status()
 
-    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+    def watch(self, view: LiveView | None) -> None:
+        """Let the attempts that run in this view count as far as they go, as the dispatcher does."""
+        from gpuq.learn.history.outcome import OngoingAttempt
+
+        on = [(device, resident) for device in view.devices for resident in device.residents] if view else []
+        with self._lock:
+            counted = [
+                (device, resident)
+                for device, resident in on
+                if resident.level_s is not None or (resident.job, resident.attempt) in self._watched
+            ]
+            self._watched = {(resident.job, resident.attempt) for _, resident in counted}
+            ids = sorted(JobId(job) for job, _ in self._watched)
+            records = {row.id: row.record for row in self._store.jobs(ids=ids)} if ids else {}
+            running = [
+                OngoingAttempt.of(
+                    (resident.job, resident.attempt),
+                    records[JobId(resident.job)].kind,
+                    records[JobId(resident.job)].features,
+                    device.type,
+                    resident,
+                    shared=bool(resident.partners),
+                )
+                for device, resident in counted
+                if resident.job in records
+            ]
+            self._served.predictor.watch(running)
+
+    def forecasts(self, records: Iterable[JobRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
         """Signature -> what such a job would need alone, on the first type of device for which there is evidence."""
         different = {record.signature: record for record in records}
         with self._lock:
@@ -109,7 +140,7 @@ class ShelfModels:
                 )
         return explained
 
-    def _best(self, record: JobRecord) -> Forecast:
+    def _best(self, record: JobRecord | QueuedRecord) -> Forecast:
         types = dict.fromkeys(self._served.device_types.values())
         found = [self._served.predictor.forecast_for(record.kind, record.features, name) for name in types]
         return next((one for one in found if one.known), found[0] if found else UNKNOWN)

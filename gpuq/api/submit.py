@@ -16,7 +16,7 @@ from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.live import DispatcherLink
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, OverQuota, Unreachable
-from gpuq.messages.submission import JobRecord
+from gpuq.messages.job_record import JobRecord
 from gpuq.messages.wire import WakeUp
 
 _RING_WITHIN_S = 2.0

@@ -38,6 +38,10 @@ _STATE_OF = {
     Ending.DEVICE_FAILED: JobState.NODE_FAIL,
     Ending.NEVER_STARTED: JobState.NODE_FAIL,
 }
+_STATE_OF_STOPPED: dict[StopReason | None, JobState] = {
+    StopReason.PREEMPTED: JobState.PREEMPTED,
+    StopReason.TIME_LIMIT: JobState.TIMEOUT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ def end_state(run: Run) -> JobState:
     if run.ending == Ending.EXITED and run.exit_code == 0:
         return JobState.COMPLETED
     if run.ending == Ending.STOPPED:
-        return JobState.PREEMPTED if run.stop_reason is StopReason.PREEMPTED else JobState.CANCELLED
+        return _STATE_OF_STOPPED.get(run.stop_reason, JobState.CANCELLED)
     return _STATE_OF.get(Ending(run.ending), JobState.FAILED) if run.ending in list(Ending) else JobState.FAILED
 
 

@@ -108,6 +108,7 @@ def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
         device_names=[names.of(device) for device in row.devices],
         promised_memory_bytes=list(launched.get("promised") or ()),
         shares=launched.get("shares"),
+        opened_memory_bytes=row.opened_memory,
         launched_at=rfc3339(row.launched_at),
         started_at=rfc3339_or_none(row.started_at),
         ended_at=rfc3339_or_none(row.ended_at),
@@ -158,7 +159,7 @@ def array_line(
         project=asked.project,
         command=list(asked.command),
         params=list(wanted.params),
-        priority=asked.priority,
+        priority=(waiting.record.submission if waiting else asked).priority,
         submitted_at=rfc3339(of.submitted_at),
         submitted_at_unix=of.submitted_at,
         reason=(waiting.reason or (verdict.rule if verdict else None)) if waiting else None,
@@ -192,23 +193,22 @@ def job_view(
         git_dirty=asked.git_dirty,
         snapshot_folder=asked.snapshot.folder if asked.snapshot else None,
         snapshot_taken_from=asked.snapshot.taken_from if asked.snapshot else None,
+        synced=asked.sync is not None,
         signal=asked.signal,
         signal_before_s=asked.signal_before_s,
         interactive=asked.interactive,
         environment=sorted(asked.env),
         umask=asked.umask,
         declared_memory_bytes=asked.gpu_memory,
-        time_limit_s=asked.time_limit_s,
         requeue_on_node_fail=asked.requeue_on_node_fail,
-        wanted_hosts=asked.hosts,
         constraints=asked.constraints
         and replace(asked.constraints, devices=tuple(map(names.of, asked.constraints.devices))),
         most_gpus=asked.most_gpus,
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,
-        preemptible=asked.preemptible,
         blink=asked.blink,
         idle_ok=asked.idle_ok,
+        no_pause=asked.no_pause,
         alone=row.alone,
         retried=list(row.waits.retried),
         raised_memory_bytes=None if row.waits.memory == asked.gpu_memory else row.waits.memory,
@@ -231,6 +231,7 @@ def _line(
     everywhere = start if placed else ()
     resident = live.resident(row.id, row.attempt) if live is not None and row.state not in WAITING | ENDED else None
     launched = (placed.launch.get("attempt") or {}) if placed else {}
+    expected = launched.get("forecast") or forecast
     devices = [device for attempt in everywhere for device in attempt.devices]
     device_names = [names.of(device) for device in devices]
     started = max_of_all([attempt.started_at for attempt in everywhere])
@@ -254,6 +255,9 @@ def _line(
         "share": asked.share.value,
         "max_slowdown": asked.max_slowdown,
         "gpus": asked.gpus,
+        "wanted_hosts": asked.hosts,
+        "time_limit_s": asked.time_limit_s,
+        "preemptible": asked.preemptible,
         "notify": None if asked.notify is None else list(asked.notify),
         "submitted_at": rfc3339(row.record.submitted_at),
         "submitted_at_unix": row.record.submitted_at,
@@ -286,7 +290,7 @@ def _line(
         "live": resident.numbers if resident else None,
         "position": position,
         "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
-        "forecast": forecast_view(launched.get("forecast") or forecast, names.memory_of(devices)),
+        "forecast": forecast_view(expected, names.memory_of(devices)) if expected else None,
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": (placed.actual if placed else None) or UNMEASURED,
     }
@@ -326,13 +330,13 @@ def expected_start(moments: tuple[float, float] | None) -> ExpectedStart | None:
 
 def device_views(
     known: Sequence[Device],
-    live: LiveView | None,
+    reported: Sequence[DeviceStatus],
     names: DeviceNames,
     job_names: Mapping[int, str | None],
     attempts: Mapping[JobId, Sequence[AttemptRow]],
 ) -> list[DeviceView]:
-    """Every device of the record and of the live view, by host and index; a device without a fresh reading has null numbers."""
-    devices = {device.id: device for device in live.devices} if live else {}
+    """These devices of the record and of the live view, by host and index; one without a fresh reading has null numbers."""
+    devices = {device.id: device for device in reported}
     for device in known:
         if device.id not in devices:
             # The record still has the attempts that were launched on it.
@@ -374,6 +378,8 @@ def _device_view(
         kind=device.type,
         throttling=None if vitals.throttling is None else list(vitals.throttling),
         xids=None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
+        until_at=rfc3339_or_none(device.until_at),
+        until_at_unix=device.until_at,
         read_at=rfc3339_or_none(device.read_at),
         residents=residents,
     )

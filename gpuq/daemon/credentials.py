@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpuq.adapters.store.contract import Store
 from gpuq.core.state.job import JobId
 from gpuq.messages.launch import VALID_S, LaunchCredential, digest, signed
-from gpuq.messages.submission import command_of
+from gpuq.messages.submission import command_in_unit
 from gpuq.messages.wire import Order
 
 
@@ -37,7 +37,7 @@ class Credentials:
             instance=order.instance,
             user=row.record.owner,
             uid=row.record.uid,
-            order=digest(command_of(row.record.submission).text()),
+            order=digest(command_in_unit(row.record.submission).text()),
             expires_at=self._clock() + VALID_S,
         )
         return msgspec.structs.replace(order, credential=signed(credential, self._key))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 from msgspec import UnsetType
 
 from gpuq.adapters.store.contract import Request, Selection, Store
@@ -21,6 +22,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking
 from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import HostId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.events import (
     BookingCancelled,
     BookingMade,
@@ -31,6 +33,7 @@ from gpuq.core.state.events import (
     HostDrained,
     HostForgotten,
     HostResumed,
+    JobEdited,
     ModelPublished,
     QuotaRemoved,
     QuotaSet,
@@ -43,8 +46,8 @@ from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
 from gpuq.messages import reported
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord, QueuedRecord, queued_task, to_core
-from gpuq.messages.wire import Acknowledgement, HostKeys, HostReport, ReportNumber, Spooled
+from gpuq.messages.job_record import JobRecord, QueuedRecord, queued_task, to_core
+from gpuq.messages.wire import Acknowledgement, HeldAttempt, HostKeys, HostReport, Pauses, ReportNumber, Spooled
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +85,9 @@ class EventInbox:
         self._refusals: dict[str, tuple[float, int]] = {}
         self.seen_epochs: dict[str, int] = {}
         self.lost_events: dict[str, range] = {}
+        self._acknowledged: dict[str, Acknowledgement] = {}
+        self._pausing: frozenset[str] = frozenset()
+        self._beat = 0
 
     def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
         """The new events in these messages, each of which comes with the time when it was sent."""
@@ -114,12 +120,25 @@ class EventInbox:
         It is sent with every report, because a flushed Redis loses it.
         """
         hosts, self._to_acknowledge = self._to_acknowledge, set()
-        return {host: self.keys.sealed(self._acknowledgement(host, epoch)) for host in sorted(hosts)}
+        self._acknowledged.update({host: self._acknowledgement(host, epoch) for host in hosts})
+        return {host: self.keys.sealed(self._acknowledged[host]) for host in sorted(hosts)}
+
+    def with_pauses(self, held: Mapping[str, tuple[HeldAttempt, ...]]) -> dict[str, bytes]:
+        """The last acknowledgements again, to the hosts whose attempts are to stand still and to those where some did so far."""
+        hosts = [host for host in {**held, **dict.fromkeys(self._pausing)} if host in self._acknowledged]
+        self._pausing, self._beat = frozenset(held), self._beat + 1
+        return {
+            host: self.keys.sealed(
+                msgspec.structs.replace(self._acknowledged[host], pauses=Pauses(self._beat, held.get(host, ())))
+            )
+            for host in hosts
+        }
 
     def forget(self, host: str) -> None:
         """The host is gone. One that joins under its name begins again at 1."""
         self.taken.pop(host, None)
         self._last_report.pop(host, None)
+        self._acknowledged.pop(host, None)
         self._to_acknowledge.discard(host)
 
     def refused(self, sender: str, what: str) -> None:
@@ -199,8 +218,14 @@ def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int,
     """How those of the jobs that dependencies are on have ended which have. Blocks."""
     if not dependencies:
         return {}
-    ranges = {(dependency.first, dependency.last) for dependency in dependencies}
-    return {job: state for job, state in store.select(Selection(ids=tuple(sorted(ranges)))).items() if state in ENDED}
+    # Each task of an array may wait for one of another: these are a range again.
+    ranges: list[tuple[int, int]] = []
+    for first, last in sorted({(dependency.first, dependency.last) for dependency in dependencies}):
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+        else:
+            ranges.append((first, last))
+    return {job: state for job, state in store.select(Selection(ids=tuple(ranges))).items() if state in ENDED}
 
 
 def _events_of(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> list[Event]:  # noqa: C901, PLR0912 - one case per verb
@@ -214,6 +239,8 @@ def _events_of(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> li
             return [HoldRequested(job, by)]
         case "release" if job is not None:
             return [ReleaseRequested(job, by)]
+        case "edit" if job is not None:
+            return [JobEdited(job, noun(request.body["edit"], JobEdit), by)]
         case "drain":
             return [HostDrained(HostId(request.body["host"]), by, request.body["why"])]
         case "resume":

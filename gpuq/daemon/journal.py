@@ -19,13 +19,18 @@ from gpuq.core.state.actions import (
     EndBooking,
     EndWait,
     Launch,
+    LeaveUnpaused,
     OpenToPartners,
+    Pause,
     Reserve,
+    Resume,
+    Revise,
     Revoke,
     SetPendingReason,
     Stop,
     WarnIdle,
 )
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.booking import Booking
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
@@ -46,10 +51,10 @@ from gpuq.core.state.events import (
     WentBack,
     Woke,
 )
-from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.quota import Quota, QuotaScope, flat, from_flat
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
@@ -124,6 +129,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "bookings": plain(list(state.bookings.values())),
         "first_attempt": state.first_attempt,
         "gang_ends": plain(list(state.gang_ends.items())),
+        "unpausable": plain(state.unpausable),
     }
 
 
@@ -145,6 +151,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
         bookings={booking.id: booking for booking in noun(body.get("bookings", []), list[Booking])},
         first_attempt=body.get("first_attempt", 1),
         gang_ends=dict(noun(body.get("gang_ends", []), list[tuple[JobId, Step]])),
+        unpausable=noun(body.get("unpausable", {}), dict[KindId, float]),
     )
 
 
@@ -159,7 +166,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (attempt.id.job,)
         case Reserve(reservation=reservation):
             return (reservation.job,)
-        case Started() | Exited() | Stop() | WarnIdle() | OpenToPartners() | Revoke():
+        case Started() | Exited() | Stop() | WarnIdle() | OpenToPartners() | Revise() | Pause() | Resume() | Revoke():
             return (item.attempt.job,)
         case (
             HostReported()
@@ -171,6 +178,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             | BookingMade()
             | BookingCancelled()
             | EndBooking()
+            | LeaveUnpaused()
             | ModelPublished()
             | WentBack()
             | Woke()

@@ -17,13 +17,15 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rate, rates
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.events import HostReported
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import JobId, KindId
-from gpuq.learn.history.outcome import AttemptSide, Outcome
+from gpuq.core.state.state import State
+from gpuq.learn.history.outcome import AttemptSide, OngoingAttempt, Outcome
 from gpuq.learn.serving.record import RecordPredictor
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.messages.codec import noun
-from gpuq.messages.submission import JobRecord, QueuedRecord
+from gpuq.messages.job_record import JobRecord, QueuedRecord
 from gpuq.settings import Learning
 
 _ALONE_RATES_KEPT = 16
@@ -41,6 +43,7 @@ class Learner:
         self._features: dict[str, Mapping[str, Any]] = {}
         self.kinds: dict[JobId, KindId] = {}
         self._archived: deque[JobId] = deque()
+        self._running: dict[AttemptId, OngoingAttempt] = {}
 
     @property
     def model_version(self) -> str | None:
@@ -95,6 +98,21 @@ class Learner:
         outcome = self._served.learn(job_row, ended)
         if outcome is not None:
             self._note_alone(ended, outcome)
+
+    def watch(self, reports: Iterable[HostReported], state: State) -> bool:
+        """Learn from the attempts that run and whose memory has levelled off. Returns whether a forecast may change."""
+        running = {id_: one for id_, one in self._running.items() if id_ in state.attempts}
+        for resident in (resident for report in reports for resident in report.residents):
+            attempt = state.attempts.get(resident.attempt)
+            if attempt is None or (resident.level_s is None and resident.attempt not in running):
+                continue
+            job, device = state.jobs[attempt.id.job], state.devices[attempt.devices[0]]
+            features, shared = self.features_of(job.signature), attempt.had_partner
+            running[attempt.id] = OngoingAttempt.of(
+                attempt.id, attempt.kind, features, device.type, resident, shared=shared
+            )
+        changed, self._running = running != self._running, running
+        return changed and self._served.predictor.watch(running.values())
 
     def load_model(self) -> None:
         """Serve the shelf's current model from now on. Blocks."""

@@ -23,13 +23,25 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.idle import NEVER_IDLE, IdleLimits, idle_actions
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
+from gpuq.core.scheduling.pauses import may_stand_still
 from gpuq.core.scheduling.policy import Policy, propose_nothing
+from gpuq.core.scheduling.revise import revisions
 from gpuq.core.scheduling.waits import ended_waits
 from gpuq.core.state.actions import Abandon, Action, Archive, EndWait, Launch, Requeue
-from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.events import Event, Exited, HostForgotten, HostReported, ModelPublished, Submitted, Woke
+from gpuq.core.state.apply import apply
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.events import (
+    Event,
+    Exited,
+    HostForgotten,
+    HostReported,
+    JobEdited,
+    ModelPublished,
+    Submitted,
+    Woke,
+)
 from gpuq.core.state.sender import own_part
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, events_of_silent_host, requested_events
 from gpuq.daemon.job_leases import JobLeases
@@ -48,7 +60,7 @@ from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import CommitMark, HostReport, Message, Order, Spooled, WakeUp
+from gpuq.messages.wire import CommitMark, HeldAttempt, HostReport, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -57,6 +69,8 @@ T = TypeVar("T")
 _TICK_S = 1.0
 _RETRY_S = 0.5
 _VIEW_EVERY_S = 0.5
+# A host lets jobs go on when it has heard nothing for three times as long (`gpuq_workers/pauses.py`).
+_PAUSES_EVERY_S = 0.2
 _VIEW_LIVES_S = 15
 _READ_AT_ONCE = 1000
 # A record that was restored from a backup is this many epochs behind its hosts at most.
@@ -110,7 +124,7 @@ class Dispatcher:
         self.unrecorded = UnrecordedAttempts(self.lost.note)
         self.job_leases = JobLeases(parts.clock())
         self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
-        self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate, self.lost.sentences)
+        self.view = View(parts.limits, parts.learner.alone_rate, self.lost.sentences)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._committed: dict[str, int] = dict(inbox.taken)
         self._recorded_seq = journal.seq
@@ -122,6 +136,7 @@ class Dispatcher:
         self._cycle_again = True
         self._read_at = float("-inf")
         self._revoked: list[Exited] = []
+        self._paused: set[AttemptId] = set()
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
         # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
@@ -153,6 +168,28 @@ class Dispatcher:
             if ticked:
                 ticked_at = self.parts.clock()
 
+    async def renew_pauses(self) -> None:
+        """Tell hosts again and again which of their attempts are to stand still, until cancelled. Their accounts are looked at
+        here too, because a cycle may take long."""
+        while True:
+            try:
+                for host, message in self.inbox.with_pauses(self._held(self.parts.clock())).items():
+                    await self.parts.stream.set_acknowledged(host, message)
+            except Unreachable as error:
+                log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
+            await asyncio.sleep(_PAUSES_EVERY_S)
+
+    def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
+        """The attempts that are to stand still by the last commit, by host."""
+        found: dict[str, tuple[HeldAttempt, ...]] = {}
+        for attempt in self.state.attempts.values():
+            other = attempt.paused_for
+            if other is None or attempt.id not in self._paused or not may_stand_still(attempt, self.parts.limits, now):
+                continue
+            held = HeldAttempt(attempt.id.job, attempt.id.number, other.job, other.number)
+            found[attempt.host] = (*found.get(attempt.host, ()), held)
+        return found
+
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
         cycle = Cycle(self.parts.clock(), list(messages))
@@ -162,7 +199,7 @@ class Dispatcher:
         await self._take_in(cycle, read_requests)
         changed = self._apply_received(cycle)
         changed += [event for event in cycle.events if self._apply(event, cycle.now)]
-        await self._learn(cycle)
+        await self._learn(cycle, changed)
         # Reports alone, which come every second, do not cause a pass before it is due.
         if cycle.now >= self._next_pass_at or any(not isinstance(event, HostReported) for event in changed):
             await self._decide(cycle)
@@ -278,6 +315,7 @@ class Dispatcher:
         started = self.parts.clock()
         self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
+        cycle.actions += revisions(self.state, self.parts.learner.answer)
         cycle.actions += idle_actions(self.state, self.parts.idle, self.parts.limits.stale_after_s, cycle.now)
         cycle.actions = [action for action in cycle.actions if self._apply(action, cycle.now)]
         for action in cycle.actions:
@@ -327,6 +365,7 @@ class Dispatcher:
 
     async def _after_commit(self, cycle: Cycle) -> None:
         epoch = self.parts.lease.epoch
+        self._paused = {attempt.id for attempt in self.state.attempts.values() if attempt.paused_for is not None}
         orders = self.parts.performer.due(self.state, self.journal.seq, epoch, cycle.now)
         orders += self.unrecorded.orders(self.journal.seq, epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
@@ -388,13 +427,16 @@ class Dispatcher:
         kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
         return outcome_of(event.measurement, device, self.parts.learner.kinds, kind_alone, event.memory_cause)
 
-    async def _learn(self, cycle: Cycle) -> None:
-        """Use a newly published model, and learn from attempts that ended, before the next decision."""
+    async def _learn(self, cycle: Cycle, changed: Sequence[Event]) -> None:
+        """Use a newly published model, and learn from attempts that ended and that run, before the next decision."""
         if any(isinstance(event, ModelPublished) for event in cycle.events):
             await self._until_it_works(self.parts.learner.load_model)
             self._forget()
         for end in self.recorder.ends():
             await self._until_it_works(partial(self.parts.learner.learn, *end))
+            self._forget()
+        reports = [event for event in changed if isinstance(event, HostReported)]
+        if reports and self.parts.learner.watch(reports, self.state):
             self._forget()
 
     def _forget(self) -> None:
@@ -425,6 +467,8 @@ class Dispatcher:
 def _dated(event: Event, read_at: float, now: float, wall_offset: float) -> Event:
     """A submission has the time of the API's wall clock, which may differ from ours. But it came after the requests were last
     read, at `read_at`. Until when it waits is meant by the wall clock."""
+    if isinstance(event, JobEdited):
+        return replace(event, edit=event.edit.later(-wall_offset))
     if not isinstance(event, Submitted):
         return event
     job, at = event.job, min(max(event.job.submitted_at, read_at), now)

@@ -107,6 +107,7 @@ async def _dispatch(dispatcher: Dispatcher, notify: WatchDog, stop: asyncio.Even
     tasks = Tasks()
     tasks.start("listen", dispatcher.listen())
     tasks.start("cycle", dispatcher.run())
+    tasks.start("pauses", dispatcher.renew_pauses())
     tasks.start("watchdog", _watch(dispatcher, notify))
     log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
     await tasks.run_until(stop)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from gpuq.core.state.actions import (
     EndBooking,
     EndReservation,
     Launch,
+    OpenToPartners,
     Requeue,
     Reserve,
+    Revise,
     SetPendingReason,
     Stop,
 )
@@ -36,6 +39,7 @@ from gpuq.core.state.events import (
     HostForgotten,
     HostReported,
     HostResumed,
+    JobEdited,
     QuotaRemoved,
     QuotaSet,
     Started,
@@ -44,7 +48,6 @@ from gpuq.core.state.events import (
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
-from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.journal import jobs_of
 from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
@@ -82,8 +85,11 @@ class Recorder:
             case SetPendingReason(jobs=jobs, verdict=verdict):
                 self.commit.held.append((jobs, plain(verdict)))
                 return
+            case JobEdited(job=job, edit=edit):
+                self.commit.edited.append((job, edit))
             case HostReported():
-                changed = [device for device in item.devices if self._devices.get(device.id) != device]
+                reported = [state.devices[device.id] for device in item.devices]
+                changed = [device for device in reported if self._devices.get(device.id) != device]
                 self._devices.update({device.id: device for device in changed})
                 self.commit.devices += changed
                 return
@@ -103,12 +109,18 @@ class Recorder:
                 return
             case Launch():
                 features = dict(self._features_of(state.jobs[item.attempt.id.job].signature))
-                self.commit.launched += [_row(one, item.verdict, features) for one in item.attempts]
+                launch = partial(Launch, verdict=item.verdict, pauses=item.pauses)
+                self.commit.launched += [_row(launch(one), features) for one in item.attempts]
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
                 self._started[attempt] = at
             case Stop(attempt=attempt, reason=reason):
                 self.commit.stopped.append((attempt, reason))
+            case OpenToPartners(attempt=attempt, promised=promised):
+                self.commit.opened.append((attempt, promised))
+            case Revise(attempt=attempt):
+                # A restart makes the forecast again, from the next reports.
+                self.commit.opened.append((attempt, min(item.promised) if item.shares else None))
             case Exited():
                 self._note_reason(item, state)
                 end = {
@@ -138,6 +150,8 @@ class Recorder:
         job, why, left = end.attempt.job, end.reason, self._leaving
         if left is not None and left.stopping is StopReason.IDLE and end.ending is Ending.STOPPED:
             why = f"stopped because {StopReason.IDLE.value}"
+        if left is not None and left.stopping is StopReason.TIME_LIMIT and end.ending is Ending.STOPPED:
+            why = f"it ran longer than its limit of {state.jobs[job].time_limit_s:g} s"
         if left is not None and left.gang is not None:
             if left.stopping is not StopReason.GANG and end.exit_code != 0:
                 self._gang_reasons.setdefault(job, f"on host {left.host}: {end.reason}")
@@ -167,19 +181,21 @@ class Recorder:
         self._reasons = {}
         if wall_offset:
             commit.jobs = [_set(change, job=_job_later(change.job, wall_offset)) for change in commit.jobs]
+            commit.edited = [(job, edit.later(wall_offset)) for job, edit in commit.edited]
             commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
             commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
         return commit
 
 
-def _row(launched: Attempt, verdict: Verdict, features: Mapping[str, Any]) -> AttemptRow:
+def _row(launch: Launch, features: Mapping[str, Any]) -> AttemptRow:
+    launched = launch.attempt
     return AttemptRow(
         job=launched.id.job,
         number=launched.id.number,
         host=launched.host,
         devices=launched.devices,
         launched_at=launched.launched_at,
-        launch=plain(Launch(launched, verdict)),
+        launch=plain(launch),
         features=dict(features),
         model_version=launched.forecast.model_version,
     )

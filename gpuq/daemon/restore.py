@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, QueuedJob, Service, Store
+from gpuq.adapters.store.contract import AttemptRow, Entry, Service, Store
+from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
-from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending
+from gpuq.core.state.attempt_changes import job_step, with_end
 from gpuq.core.state.dependency import left_of
 from gpuq.core.state.device import Device, DeviceId, HostId
-from gpuq.core.state.events import CancelRequested, Exited, HoldRequested
-from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.events import CancelRequested, Exited, HoldRequested, JobEdited
+from gpuq.core.state.job import Job, JobId, JobState, KindId
+from gpuq.core.state.job_changes import without_begun
 from gpuq.core.state.quota import LONGEST_WINDOW_S, Account, Hours, accounts, add_served
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State, job_step, with_end
+from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step, gravest
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.inbox import ended_among
 from gpuq.daemon.journal import RESTORED
 from gpuq.messages.codec import from_plain, noun
-from gpuq.messages.submission import QueuedRecord, to_core
+from gpuq.messages.job_record import QueuedRecord
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500
@@ -36,7 +39,9 @@ _HALF_LIVES_READ = 10
 # that is older is lost, and made again in the first pass if its job is still overdue.
 _JOURNAL_ROWS_READ, _JOURNAL_ROWS_AT_ONCE = 20_000, 2000
 # The entries that make a reservation or end one.
-_ABOUT_RESERVATIONS = frozenset({"Reserve", "EndReservation", "Launch", "CancelRequested", "HoldRequested"})
+_ABOUT_RESERVATIONS = frozenset(
+    {"Reserve", "EndReservation", "Launch", "CancelRequested", "HoldRequested", "JobEdited"}
+)
 
 
 def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], None] | None = None) -> State:
@@ -56,10 +61,17 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
     _date_submissions(jobs, now)
     services = store.services(since=now - max(LONGEST_WINDOW_S, _HALF_LIVES_READ * HALF_LIFE_S))
     usage, served = _account(jobs, services)
-    attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
+    live = [row for row in store.live_attempts() if row.job in jobs]
+    attempts = [attempt_from_row(row) for row in live]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
     attempts = [_no_later_than(attempt, now) for attempt in attempts]
+    paused_for = _pauses(live, attempts)
+    launched = {one.id: one.launched_at for one in attempts}
+    attempts = [
+        replace(one, paused_for=other, paused_at=launched[other]) if (other := paused_for.get(one.id)) else one
+        for one in attempts
+    ]
     devices = {device.id: device for device in store.devices(forgotten=False)}
     gang_ends = _gang_ends(store, jobs, attempts, devices)
     return State(
@@ -72,10 +84,22 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         served=served,
         drained={HostId(host): why for host, why in store.drained().items()},
         reservations=_reservations(store, jobs, devices),
+        unpausable=_unpausable(store),
         bookings={booking.id: booking for booking in store.bookings(since=now)},
         first_attempt=store.leader().first_attempt,
         gang_ends=gang_ends,
     )
+
+
+def _pauses(rows: Iterable[AttemptRow], live: Iterable[Attempt]) -> dict[AttemptId, AttemptId]:
+    """Which attempts stand still for which, as these were launched. The first pass ends what has ended since."""
+    runs = {attempt.id for attempt in live if attempt.stopping is None}
+    found: dict[AttemptId, AttemptId] = {}
+    for row in rows:
+        launch = noun(row.launch, Launch)
+        if launch.attempt.id in runs and launch.attempt.id not in found:
+            found.update(dict.fromkeys(runs.intersection(launch.pauses) - set(found.values()), launch.attempt.id))
+    return found
 
 
 def _gang_ends(
@@ -107,7 +131,7 @@ def _resolve_dependencies(store: Store, jobs: dict[JobId, Job]) -> None:
     waiting = [job for job in jobs.values() if job.after]
     ended = ended_among(store, [dependency for job in waiting for dependency in job.after])
     for job in waiting:
-        jobs[job.id] = replace(job, after=left_of(job.after, ended))
+        jobs[job.id] = without_begun(replace(job, after=left_of(job.after, ended)), jobs)
 
 
 def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
@@ -143,6 +167,8 @@ def _reservations(
                     found.setdefault(reservation.job, reservation)
                 case Launch(attempt=attempt):
                     found.setdefault(attempt.id.job, None)
+                case JobEdited(job=job, edit=edit) if not edit.only_labels:
+                    found.setdefault(job, None)
                 case EndReservation(job=job) | CancelRequested(job=job) | HoldRequested(job=job):
                     found.setdefault(job, None)
     return {
@@ -153,6 +179,18 @@ def _reservations(
         and jobs[job].state is JobState.PENDING
         and all(device in devices for device in reservation.devices)
     }
+
+
+def _unpausable(store: Store) -> dict[KindId, float]:
+    """The kinds that are not paused any more, and since when."""
+    found: dict[KindId, float] = {}
+    for entry in _latest_entries(store):
+        if entry.name == RESTORED:
+            found.update(noun(entry.body.get("unpausable", {}), dict[KindId, float]))
+            break
+        if entry.name == "LeaveUnpaused":
+            found[KindId(entry.body["kind"])] = entry.at
+    return found
 
 
 def _latest_entries(store: Store) -> Iterator[Entry]:
@@ -177,29 +215,3 @@ def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> tuple[dict[
         if had.job in jobs:
             jobs[had.job] = replace(jobs[had.job], served_s=jobs[had.job].served_s + seconds)
     return usage, served
-
-
-def job_from_row(row: JobRow | QueuedJob) -> Job:
-    """The core's job, in the state that its row has."""
-    new = to_core(row.id, row.record)
-    return replace(
-        new,
-        after=() if row.waits.eligible else new.after,
-        eligible=row.waits.eligible,
-        eligible_at=row.waits.eligible_at,
-        not_before=row.waits.not_before,
-        retried=row.waits.retried,
-        declared_memory=new.declared_memory if row.waits.memory is None else row.waits.memory,
-        state=row.state,
-        since=row.state_since,
-        attempt=row.attempt,
-        alone=row.alone,
-        cancel_requested=row.cancel_requested,
-    )
-
-
-def attempt_from_row(row: AttemptRow) -> Attempt:
-    """The core's attempt as it was launched, with its start and the reason for its stop if there are any yet."""
-    stopping = None if row.stop_reason is None else StopReason(row.stop_reason)
-    attempt = replace(noun(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)
-    return attempt if row.opened_memory is None else opened(attempt, row.opened_memory)

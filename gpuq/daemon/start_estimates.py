@@ -25,7 +25,7 @@ from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
 from gpuq.policies.estimates.calibration import StartEstimate
-from gpuq.policies.estimates.estimator import EstimatorMemory, StartTimeEstimator
+from gpuq.policies.estimates.estimator import EstimatorMemory, estimator_of
 from gpuq.settings import Scheduling
 
 log = logging.getLogger(__name__)
@@ -62,15 +62,8 @@ class StartEstimates:
     def __init__(
         self, scheduling: Scheduling, clock: Callable[[], float], file: Path | None = None, state: State | None = None
     ) -> None:
-        by_size = scheduling.policy == "shortest" or (scheduling.policy == "packed" and scheduling.order == "shortest")
-        strict = scheduling.policy == "fifo" or (scheduling.policy == "packed" and scheduling.backfill == "strict")
         learned = _load(file, scheduling, state or State()) if file else EstimatorMemory()
-        # Ageing of priorities, fair shares and deadlines are not modelled.
-        overtaking = scheduling.overtaking if by_size else 0.0
-        floods_last = scheduling.policy == "packed" and scheduling.order == "shortest"
-        self._estimator = StartTimeEstimator(
-            overtaking=overtaking, skips=not strict, floods_last=floods_last, learned=learned
-        )
+        self._estimator = estimator_of(scheduling, learned)
         self._scheduling = scheduling
         self._clock = clock
         self._file = file

@@ -16,6 +16,8 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import Rate, slowdowns_of
 from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.pauses import account_of
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
@@ -43,14 +45,14 @@ class View:
 
     def __init__(
         self,
-        stale_after_s: float,
+        limits: Limits,
         kind_alone: Callable[[KindId, str], Rate | None],
         lost: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost, by host."""
         self._lost = lost
         self._kind_alone = kind_alone
-        self._stale_after_s = stale_after_s
+        self._limits = limits
         self._reports: dict[AttemptId, ResidentReport] = {}
         self.passes = 0
         self.pass_seconds = 0.0
@@ -100,7 +102,7 @@ class View:
 
     def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)
-        if reading is not None and now - reading.at > self._stale_after_s:
+        if reading is not None and now - reading.at > self._limits.stale_after_s:
             reading = None
         snapshot = DeviceSnapshot(device, state.residents_of(device.id), reading)
         status = DeviceStatus.of(
@@ -109,7 +111,8 @@ class View:
             reserved=reserved,
             drained=state.drained.get(device.host),
             residents=tuple(
-                self._resident(state, device, attempt, wall_offset) for attempt in state.residents.get(device.id, ())
+                self._resident(state, device, attempt, now, wall_offset)
+                for attempt in state.residents.get(device.id, ())
             ),
         )
         if reading is None:
@@ -126,7 +129,9 @@ class View:
             read_at=reading.at + wall_offset,
         )
 
-    def _resident(self, state: State, device: Device, attempt_id: AttemptId, wall_offset: float) -> ResidentStatus:
+    def _resident(
+        self, state: State, device: Device, attempt_id: AttemptId, now: float, wall_offset: float
+    ) -> ResidentStatus:
         attempt = state.attempts[attempt_id]
         report = self._reports.get(attempt_id)
         partners = [state.attempts[other] for other in state.residents.get(device.id, ()) if other != attempt_id]
@@ -141,9 +146,13 @@ class View:
             slowdown=cost.value if cost else None,
             slowdown_basis=cost.basis if cost else None,
             expected_slowdown=_expected_slowdown(attempt, partners),
+            slowdown_account=account_of(attempt, self._limits, now),
+            paused_for=None if attempt.paused_for is None else attempt.paused_for.job,
             warned_of_idleness=_is_warned(attempt),
             started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),
+            promised_bytes=attempt.promised[attempt.devices.index(device.id)],
+            revised=attempt.forecast if attempt.revised else None,
         )
 
 

@@ -24,12 +24,18 @@ VALID_S = 600.0
 JOB_FOLDER = "/run/gpuq-job"
 """Where a job that runs as its submitter sees its own folder of `Home.jobs`."""
 SOCKET = "/run/gpuq-broker.sock"
+SYNCED_FOLDER = f"{JOB_FOLDER}/files"
+"""Where such a job has the files of `--sync`, and runs."""
+TREES_SOCKET = "/run/gpuq-worker/trees.sock"
+"""Where its first process gets them, from the worker service."""
 LEASE_FILE = "/run/gpuq-lease"
 """The lease of the jobs of this host that run as their submitters. Its folder is root's, so the services can renew it and put no
 other file in its place, which every user could then look at."""
 
 Interactive = Literal["terminal", "notebook"]
 """How a user works in a job that is no batch job: on its terminal, or in a notebook."""
+ChannelName = Literal["terminal", "notebook", "files"]
+"""What the API asks a host for a connection to: one of these in a job, or the files of an attempt."""
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
 
 
@@ -60,8 +66,8 @@ class SignedCredential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
-class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a user submitted to be run."""
+class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a user submitted to be run; with `tree`, in the files that this SHA-256 names."""
 
     command: tuple[str, ...]
     cwd: str
@@ -69,6 +75,7 @@ class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     stdin: str | None
     umask: Annotated[int, Meta(ge=0, le=0o777)]
     time_limit_s: float | None
+    tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     def text(self) -> str:
         """JSON that is the same for equal commands, whoever writes it."""

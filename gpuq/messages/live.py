@@ -7,12 +7,15 @@ a default, so that an API and a dispatcher of neighbouring versions understand e
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from gpuq.core.measuring.account import SlowdownAccount
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.events import ResidentNumbers
+from gpuq.core.state.forecast import Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,23 +26,29 @@ class LiveNumbers(ResidentNumbers):
     `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
     `slowdown_basis` what that rests on, as in `AttemptOutcome`; `expected_slowdown` what was forecast for them. Slowdowns are
     time together / time alone, and null without a partner. `warned_of_idleness`: it was warned that it uses none of its
-    devices, and has used none since.
+    devices, and has used none since. `slowdown_account`: what it has lost to partners and pauses, and may still lose within its
+    budget; null before its start. `paused_for`: the job for which it stands still.
     """
 
     slowdown: float | None = None
     slowdown_basis: str | None = None
     warned_of_idleness: bool = False
     expected_slowdown: float | None = None
+    slowdown_account: SlowdownAccount | None = None
+    paused_for: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentStatus(LiveNumbers):
-    """An attempt on a device: its live numbers, when it started, and the jobs that share the device with it."""
+    """An attempt on a device: its live numbers, when it started, and the jobs that share the device with it. `promised_bytes` are
+    promised to it there; `revised` is the forecast that others are admitted by where that was made since its launch."""
 
     job: int
     attempt: int
     started_at: float | None = None
     partners: tuple[int, ...] = ()
+    promised_bytes: int | None = None
+    revised: Forecast | None = None
 
     @property
     def numbers(self) -> LiveNumbers:
@@ -58,6 +67,7 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     sharing: str | None = None
     index: str | None = None
     features: tuple[str, ...] = ()
+    until_at: float | None = None
     used_memory_bytes: int | None = None
     promised_memory_bytes: int | None = None
     foreign_memory_bytes: int | None = None
@@ -85,6 +95,7 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
             sharing=device.sharing,
             index=device.index,
             features=device.features,
+            until_at=device.until_at,
             **others,
         )
 
@@ -160,7 +171,7 @@ class AccountUse(msgspec.Struct, frozen=True):
     device_hours: float
 
 
-class LiveView(msgspec.Struct, frozen=True):
+class LiveView(msgspec.Struct, frozen=True, dict=True):
     """Everything the dispatcher shows, and when it wrote it (Unix seconds)."""
 
     at: float
@@ -182,8 +193,16 @@ class LiveView(msgspec.Struct, frozen=True):
 
     def resident(self, job: int, attempt: int | None = None) -> ResidentStatus | None:
         """The status of a job, or of one of its attempts, on its first device; None if it is on none."""
-        residents = (resident for device in self.devices for resident in device.residents)
-        return next((one for one in residents if one.job == job and attempt in {None, one.attempt}), None)
+        residents = self._by_job.get(job, ())
+        return next((one for one in residents if attempt in {None, one.attempt}), None)
+
+    @cached_property
+    def _by_job(self) -> dict[int, list[ResidentStatus]]:
+        found: dict[int, list[ResidentStatus]] = {}
+        for device in self.devices:
+            for resident in device.residents:
+                found.setdefault(resident.job, []).append(resident)
+        return found
 
 
 _decoder = msgspec.json.Decoder(LiveView)

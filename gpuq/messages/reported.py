@@ -29,6 +29,7 @@ class _Device(msgspec.Struct):
     type: _Name
     total_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)]
     features: Annotated[tuple[Annotated[str, Meta(pattern=f"^{FEATURE}$")], ...], Meta(max_length=64)] = ()
+    until_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT)] | None = None
 
 
 class _Rate(msgspec.Struct):

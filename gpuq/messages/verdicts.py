@@ -21,6 +21,8 @@ RULES = {
     "Idle": "The device was idle",
     "Fits": "It fits beside the jobs on the device",
     "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
+    "Pause": "The jobs on the device stand still while it runs",
+    "SlowdownAccount": "A job on the device may not lose more time to others within its slowdown budget",
     "Constraints": "The job asks for other devices",
     "Resources": "Every device is taken",
     "StaleReading": "The device has not been read lately, and an unread device admits no job",
@@ -37,6 +39,7 @@ RULES = {
     "UnsafePair": "These kinds of jobs have run out of memory together",
     "Reserved": "The device is kept free for a job that has waited long",
     "Booked": "A user has reserved the device, and the job would not end before that",
+    "TimeLeft": "Its host gives the device back before the job would end",
     "NeverFits": "No known device could ever run it",
     "NoDevices": "No device is known yet",
     "Postponed": "A later start elsewhere is expected to cost less",
@@ -54,6 +57,7 @@ WHAT_HELPS = {
     "FirstRunExclusive": "It starts when a device is idle: a first run is measured alone, so that its kind can share then. "
     "--kind names a known kind.",
     "Constraints": "Submit it again with fewer of --gpu-type, --gpu-mem-min, --nodelist, --exclude, --device and --constraint.",
+    "SlowdownAccount": "It starts when that job ends, or has run for long enough; --max-slowdown of that job allows more.",
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
@@ -67,6 +71,7 @@ WHAT_HELPS = {
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
     "Booked": "It starts on another device, or after the reservation; with -t, a time limit, it may end before that.",
+    "TimeLeft": "It starts on a device with more time left; with -t, a time limit, or as --preemptible it may start there.",
     "NeverFits": "Ask for less memory, or cancel it.",
     "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
     "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
@@ -77,7 +82,7 @@ WHAT_HELPS = {
     "Singleton": "It starts when they have ended; `gpuq queue` lists them.",
     "BeginTime": "It may start from then on.",
     "Backoff": "It may start from then on; `gpuq show` says how it ended and how often it is tried.",
-    "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
+    "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service; `gpuq pool` says what Slurm's pilots wait for.",
     "Resources": "It starts when a device is free.",
 }
 
@@ -139,7 +144,7 @@ def _memory(n: Numbers) -> str:
     total = n["needed_bytes"] + n["committed_bytes"] + headroom
     relation = ">" if total > n["total_bytes"] else "<="
     spare = f" + {gib(headroom)} kept free" if headroom else ""
-    committed = f"{gib(n['committed_bytes'])} spoken for"
+    committed = f"{gib(n['committed_bytes'])} promised"
     return f"{gib(n['needed_bytes'])} + {committed}{spare} = {gib(total)} {relation} {gib(n['total_bytes'])}"
 
 
@@ -236,6 +241,14 @@ def _booked(n: Numbers) -> str:
     return f"{whose}; how long the job lasts is {'unknown' if lasts_s is None else f'{duration(lasts_s)} at most'}."
 
 
+def _time_left(n: Numbers) -> str:
+    if not n["left_s"]:
+        return f"it is given back at {rfc3339(n['until_at'])}."
+    return (
+        f"{duration(n['left_s'])} are left until {rfc3339(n['until_at'])}; the job may last {duration(n['lasts_s'])}."
+    )
+
+
 def _never(n: Numbers) -> str:
     if "constraint" in n:
         return f"{constraint(n)}."
@@ -256,7 +269,7 @@ def _device_hours_quota(n: Numbers) -> str:
 
 
 def _dependency(n: Numbers) -> str:
-    words = {"ok": "to succeed", "any": "to end", "fail": "to end without success"}
+    words = {"ok": "to succeed", "any": "to end", "fail": "to end without success", "start": "to start"}
     parts = (text.partition(":") for text in n["after"].split())
     return f"it waits for {', and for '.join(f'{_range(jobs)} {words[type_]}' for type_, _, jobs in parts)}."
 
@@ -279,6 +292,10 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ),
     ("Fits", True): _fits,
     ("KnownPair", True): _known_pair,
+    ("Pause", True): lambda n: (
+        f"job {_jobs(n['paused'])} may stand still for {duration(n['pause_allowed_s'])} within its slowdown budget, and at most "
+        f"{duration(n['pause_needed_s'])} are needed."
+    ),
     ("SlowdownRisk", False): lambda n: (
         f"beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; {_risk(n)}, "
         f"and {share(n['most_risk'])} is the most."
@@ -292,6 +309,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("FirstRunExclusive", False): _unknown_partner,
     ("Constraints", False): lambda n: f"{constraint(n)}.",
     ("Booked", False): _booked,
+    ("TimeLeft", False): _time_left,
     ("Resources", False): _full,
     ("PredictedMemory", False): lambda n: f"memory {_memory(n)}.",
     ("PredictedLoad", False): _overload,

@@ -16,7 +16,7 @@ import msgspec
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.home import host_key
-from gpuq.messages.launch import Interactive, SignedCredential
+from gpuq.messages.launch import ChannelName, SignedCredential
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
@@ -185,13 +185,14 @@ class LogRequest(msgspec.Struct, frozen=True, tag="log request"):
 
 
 class ChannelRequest(msgspec.Struct, frozen=True, tag="channel request"):
-    """Asks a host for a connection to a socket of an attempt; `gpuq.adapters.handover` takes it under `id`, which is random."""
+    """Asks a host for a connection to a socket of an attempt, or for its files; `gpuq.adapters.handover` takes it under `id`,
+    which is random."""
 
     host: str
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     job: int
     attempt: int
-    name: Interactive
+    name: ChannelName
     signature: str = ""
 
 
@@ -210,12 +211,39 @@ Message = WakeUp | Spooled | HostReport
 _decoder = msgspec.json.Decoder(Message)
 
 
+class HeldAttempt(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt that stands still while another one runs on the same host."""
+
+    job: int
+    attempt: int
+    for_job: int
+    for_attempt: int
+
+    @property
+    def held(self) -> AttemptId:
+        """The one that stands still."""
+        return AttemptId(self.job, self.attempt)  # type: ignore[arg-type]
+
+    @property
+    def runs(self) -> AttemptId:
+        """The one that runs meanwhile."""
+        return AttemptId(self.for_job, self.for_attempt)  # type: ignore[arg-type]
+
+
+class Pauses(msgspec.Struct, frozen=True):
+    """The attempts of a host that are to stand still. `beat` counts up: a host that sees no higher one for a while lets them go
+    on."""
+
+    beat: int
+    held: tuple[HeldAttempt, ...]
+
+
 class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     """From the dispatcher to a host: its events up to number `seq` are committed.
 
     `worker` and `number` are those of the host's latest report ("" and 0 before the first), so a host recognises one that was
     replayed: it answers another process, or an earlier report. `dispatcher` is to be repeated in the next report. `epoch` is the
-    one in which the dispatcher leads.
+    one in which the dispatcher leads. `pauses`: sent again and again while there are any.
     """
 
     host: str
@@ -225,6 +253,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     dispatcher: str
     signature: str = ""
     epoch: _Number | msgspec.UnsetType = msgspec.UNSET
+    pauses: Pauses | msgspec.UnsetType = msgspec.UNSET
 
 
 class CommitMark(msgspec.Struct, frozen=True, tag="mark"):

@@ -28,7 +28,7 @@ Send = Callable[[Sequence[str], str, str], bool]
 """(addresses, title, body) -> whether all of them took it. Blocks."""
 
 
-class Pause(msgspec.Struct, frozen=True):
+class TargetBackoff(msgspec.Struct, frozen=True):
     """A target that did not take a message is left alone until then (Unix seconds), and how long that was."""
 
     until: float = 0.0
@@ -41,7 +41,7 @@ class Outbox:
     def __init__(self, send: Send, waiting: Sequence[Notification] = ()) -> None:
         self._send = send
         self.waiting = list(waiting)
-        self._pauses: dict[str, Pause] = {}
+        self._pauses: dict[str, TargetBackoff] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="send")
         self._sending: dict[str, tuple[Future[bool], list[Notification]]] = {}
 
@@ -64,7 +64,7 @@ class Outbox:
                 log.warning("target %s %s: %d messages are given up", target, why, len(given_up))
                 self._remove(given_up)
                 changed = True
-            elif target not in self._sending and now >= self._pauses.get(target, Pause()).until:
+            elif target not in self._sending and now >= self._pauses.get(target, TargetBackoff()).until:
                 title, body, sent = _next(mine)
                 self._sending[target] = (self._threads.submit(self._send, targets[target], title, body), sent)
         return changed
@@ -81,8 +81,8 @@ class Outbox:
                 self._pauses.pop(target, None)
                 changed = True
                 continue
-            length_s = min(_LONGEST_PAUSE_S, 2 * self._pauses.get(target, Pause()).length_s or _FIRST_PAUSE_S)
-            self._pauses[target] = Pause(now + length_s, length_s)
+            length_s = min(_LONGEST_PAUSE_S, 2 * self._pauses.get(target, TargetBackoff()).length_s or _FIRST_PAUSE_S)
+            self._pauses[target] = TargetBackoff(now + length_s, length_s)
             log.warning("target %s did not take a message; it is tried again in %.0f s", target, length_s)
         return changed
 

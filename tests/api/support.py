@@ -20,8 +20,10 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.messages.codec import noun
+from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.live import LiveView
 from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.submission import Submission
 
 GIB = 2**30
 
@@ -113,7 +115,10 @@ class SmallModels:
     def status(self) -> dict[str, Any]:
         return {"serving": "m-7", "versions": ["m-6", "m-7"]}
 
-    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+    def watch(self, view: LiveView | None) -> None:
+        pass
+
+    def forecasts(self, records: Iterable[JobRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
         return {record.signature: forecast(61.0, 9.8) for record in records}
 
     def explained_forecasts(

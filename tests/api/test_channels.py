@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from gpuq.adapters.store.contract import AttemptRow
-from gpuq.api.identity import cookie_name, cookie_value
+from gpuq.api.identity import cookie_name, cookie_value, page_key
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import TOKEN, Endpoint
 from tests.api.support import submission
@@ -94,6 +94,37 @@ async def test_the_cookie_of_the_page_is_not_enough(endpoint: Endpoint) -> None:
             assert (answer.status, (await answer.json())["detail"]) == (403, "The page's cookie may only read.")
     async with endpoint.tcp.ws_connect(f"/api/v1/jobs/{body['id']}/channels/terminal", headers=endpoint.bearer):
         pass
+
+
+async def test_a_page_works_in_a_job_with_a_ticket_that_takes_a_token(endpoint: Endpoint) -> None:
+    _, body = await endpoint.post("/api/v1/jobs", submission(interactive="terminal"))
+    _, other = await endpoint.post("/api/v1/jobs", submission(interactive="terminal"))
+    await run(endpoint, body["id"])
+    await run(endpoint, other["id"])
+    cookie = {"Cookie": f"{cookie_name(TOKEN)}={cookie_value(TOKEN)}"}
+    path, channel = f"/api/v1/jobs/{body['id']}/ticket", f"/api/v1/jobs/{body['id']}/channels/terminal"
+    async with endpoint.tcp.post(path, headers={**cookie, "X-Gpuq-Page-Key": page_key(TOKEN)}) as answer:
+        assert answer.status == 403, "neither the cookie nor the page's key gives one"
+    async with endpoint.tcp.post(path, headers=endpoint.bearer) as answer:
+        ticket = (await answer.json())["ticket"]
+    async with endpoint.tcp.ws_connect(channel, headers=cookie, protocols=("gpuq", f"ticket.{ticket}")) as client:
+        assert client.protocol == "gpuq", "the ticket is not repeated"
+    for wrong, where in (("1-2", channel), (ticket, f"/api/v1/jobs/{other['id']}/channels/terminal")):
+        offered = {**cookie, "Sec-WebSocket-Protocol": f"gpuq, ticket.{wrong}"}
+        async with endpoint.tcp.get(where, headers=offered) as answer:
+            assert (answer.status, (await answer.json())["detail"]) == (403, "The page's cookie may only read.")
+    async with endpoint.tcp.get(channel, headers={"Sec-WebSocket-Protocol": f"gpuq, ticket.{ticket}"}) as answer:
+        assert answer.status == 401, "a ticket alone says nothing"
+
+
+async def test_only_the_owner_gets_a_ticket_and_the_page_for_it(shared: Shared) -> None:
+    job = await shared.submit(ANN, interactive="terminal")
+    await run(shared.endpoint, job)
+    for uid, status in ((ANN, 200), (BOB, 403), (OLA, 403), (ADA, 403)):
+        shared.uid = uid
+        async with shared.endpoint.socket.get(f"/jobs/{job}/terminal") as answer:
+            assert answer.status == status
+        assert (await shared.endpoint.post(f"/api/v1/jobs/{job}/ticket"))[0] == status
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,8 @@ async def test_devices_with_residents_and_forecasts(busy: Endpoint) -> None:
     assert devices[0]["residents"][0]["forecast"]["peak_utilization_pct"] == 61
     assert devices[0]["kind"] == "NVIDIA H200"
     assert devices[3]["residents"] == []
+    chosen = f"ids={devices[2]['id']},{devices[0]['id']},elsewhere"
+    assert await busy.get(f"/api/v1/gpus?{chosen}") == (200, [devices[0], devices[2]])
 
 
 async def test_an_unreported_device_still_lists_its_attempts(busy: Endpoint) -> None:
@@ -189,6 +191,7 @@ async def test_an_unreported_device_still_lists_its_attempts(busy: Endpoint) -> 
     _, devices = await busy.get("/api/v1/gpus")
     assert devices[0]["promised_memory_bytes"] is None
     assert [resident["job"] for resident in devices[0]["residents"]] == [42, 43]
+    assert await busy.get(f"/api/v1/gpus?ids={devices[0]['id']}") == (200, devices[:1])
 
 
 async def test_the_queue_in_the_dispatchers_order_else_in_the_records(busy: Endpoint) -> None:

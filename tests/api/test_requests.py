@@ -195,3 +195,11 @@ async def test_any_json_is_taken_or_refused_but_never_breaks(endpoint: Endpoint,
     body = json.dumps({**submission(), **changes}).encode()
     async with endpoint.socket.post("/api/v1/jobs", data=body) as answer:
         assert answer.status in (201, 400, 422), await answer.text()
+
+
+async def test_what_is_empty_between_commas_is_passed_over_and_counts(endpoint: Endpoint) -> None:
+    """A form whose field is empty sends `state=`, and the document says so."""
+    for words in ("state=", "state=&state=", "ids=,,", "state=,RUNNING,"):
+        assert (await endpoint.get(f"/api/v1/jobs?{words}"))[0] == 200, words
+    status, problem = await endpoint.get(f"/api/v1/jobs?ids={1000 * ','}")
+    assert (status, problem["detail"].startswith("`ids` has 1,001 values; it must be at most 1000")) == (422, True)

@@ -99,6 +99,15 @@ async def test_a_request_about_many_jobs_stops_at_the_jobs_of_others(shared: Sha
         assert (await cancel(OLA, **where))[0] == 200, where
 
 
+async def test_jobs_are_edited_by_their_owner_and_operators_alone(shared: Shared) -> None:
+    mine, theirs = await shared.submit(BOB), await shared.submit(ANN)
+    body = {"where": {"ids": [mine, theirs]}, "edit": {"priority": 5}}
+    assert (await shared.post(BOB, "/api/v1/jobs/edit?wait=0", body))[0] == 403
+    assert len(shared.endpoint.store.requests(9)) == 2, "the submissions"
+    for uid, where in ((BOB, {"ids": [mine]}), (OLA, body["where"])):
+        assert (await shared.post(uid, "/api/v1/jobs/edit?wait=0", {**body, "where": where}))[0] == 202
+
+
 async def test_others_see_a_summary_without_what_a_job_runs(shared: Shared) -> None:
     secret = "s3cret"
     job = await shared.submit(ANN, name=secret, command=["python", secret], cwd=f"/{secret}", env={secret: "1"})

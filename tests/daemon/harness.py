@@ -29,7 +29,8 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
-from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.job_record import JobRecord
+from gpuq.messages.submission import Submission
 from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling

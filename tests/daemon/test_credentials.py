@@ -11,7 +11,8 @@ from gpuq import keys
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.daemon.credentials import Credentials
 from gpuq.messages import launch, wire
-from gpuq.messages.submission import JobRecord, Submission, command_of
+from gpuq.messages.job_record import JobRecord
+from gpuq.messages.submission import Submission, command_of
 from tests.support.broker import KEY, NOW
 
 SUBMITTED = Submission(command=("python", "train.py"), cwd="/home/ann", env={"B": "2", "A": "1"}, stdin="x")

@@ -8,9 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.memory import MemoryStore
+from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported
-from gpuq.daemon.inbox import EventInbox
+from gpuq.core.state.job import JobId, JobState
+from gpuq.daemon.inbox import EventInbox, ended_among
 from gpuq.home import host_key
 from gpuq.messages import wire
 from gpuq.messages.codec import plain, to_plain
@@ -192,3 +196,37 @@ def test_an_end_of_a_host_reaches_the_dispatcher_with_its_sender_and_time(inbox:
     [received] = inbox.worker_events([(end, 7.5)])
 
     assert (received.sender, received.event, received.at) == ("a", an_exit(1), 7.5)
+
+
+def test_who_is_to_stand_still_is_said_again_and_again_with_what_was_acknowledged_last(inbox: EventInbox) -> None:
+    def sent(held: dict[str, tuple[wire.HeldAttempt, ...]]) -> wire.Acknowledgement | None:
+        raw = inbox.with_pauses(held).get("a")
+        return None if raw is None else wire.genuine(raw, wire.Acknowledgement, "a", host_key(MASTER, "a"))
+
+    held = (wire.HeldAttempt(1, 1, 2, 1),)
+    assert sent({"a": held}) is None, "it has no acknowledgement yet"
+    before = Sender(inbox).answer()
+    inbox.taken["a"] = 9  # not committed yet
+    first, second = sent({"a": held}), sent({"a": held})
+    assert first is not None
+    assert second is not None
+    assert first.pauses == wire.Pauses(2, held)
+    assert second.pauses == wire.Pauses(3, held)
+    assert (first.seq, first.number, first.dispatcher) == (before.seq, before.number, before.dispatcher)
+    over = sent({})
+    assert over is not None
+    assert over.pauses == wire.Pauses(4, ())
+    assert sent({}) is None
+
+
+def test_what_the_tasks_of_an_array_wait_for_each_is_looked_up_in_one_range() -> None:
+    asked: list[object] = []
+
+    class Store(MemoryStore):
+        def select(self, selection: Selection) -> dict[JobId, JobState]:
+            asked.append(selection.ids)
+            return super().select(selection)
+
+    texts = ["ok:7", "ok:5", "any:6", "ok:12-14", "any:13", "start:15", "ok:30"]
+    assert ended_among(Store(), [Dependency.parse(text) for text in texts]) == {}
+    assert asked == [((5, 7), (12, 15), (30, 30))]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from gpuq.core.state.actions import EndReservation, Launch, Reserve, SetPendingReason
+from gpuq.core.state.actions import (
+    EndReservation,
+    Launch,
+    LeaveUnpaused,
+    Pause,
+    Reserve,
+    Resume,
+    SetPendingReason,
+)
+from gpuq.core.state.apply import apply
+from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import CancelRequested, Submitted
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.reservation import Reservation, ReservationReason
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.daemon.journal import from_snapshot, jobs_of, replay, snapshot
 from gpuq.daemon.restore import restore
 from gpuq.messages.codec import from_plain, to_plain
@@ -87,3 +97,21 @@ async def test_a_reservation_that_ended_is_not_restored(harness: Harness) -> Non
     expected = harness.dispatcher.state.reservations
     assert restore(harness.store, harness.now).reservations == expected
     assert harness.states()[first] == "RUNNING"
+
+
+def test_pauses_go_through_the_journal() -> None:
+    one, other = AttemptId(JobId(7), 1), AttemptId(JobId(8), 2)
+    for action, jobs in ((Pause(one, other), (7,)), (Resume(one), (7,)), (LeaveUnpaused(KindId("train.py")), ())):
+        assert from_plain(*to_plain(action)) == action
+        assert jobs_of(action) == jobs
+
+
+def test_a_snapshot_holds_who_stands_still_and_which_kinds_never_do() -> None:
+    state = State(unpausable={KindId("train.py"): 5.0})
+    assert from_snapshot(snapshot(state)).unpausable == {KindId("train.py"): 5.0}
+    play = Playbook().forecast("kind", a_forecast(20, 4)).happen(a_report(a_device()))
+    for job in (1, 2):
+        play.happen(Submitted(a_job(job))).settle()
+    apply(play.state, Pause(AttemptId(JobId(1), 1), AttemptId(JobId(2), 1)), play.now)
+    assert play.state.attempts[AttemptId(JobId(1), 1)].paused_for is not None
+    assert from_snapshot(snapshot(play.state)).attempts == play.state.attempts

@@ -8,9 +8,10 @@ from gpuq.api.models import ShelfModels
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.forecast import Question
 from gpuq.core.state.job import KindId
+from gpuq.messages.live import decode
 from gpuq.settings import Learning
 from tests.daemon.harness import Harness, measured
-from tests.support.nouns import a_device
+from tests.support.nouns import GIB, a_device
 from tests.support.world import World
 
 
@@ -35,6 +36,38 @@ async def test_api_shows_the_forecast_that_the_dispatcher_decides_with(harness: 
             assert shown.forecast == decided_with
             assert decided_with.known
             widened = max(widened, decided_with.widened)
+
+
+async def test_the_second_of_two_long_jobs_joins_the_first_once_its_memory_is_level(harness: Harness) -> None:
+    """And the API says so; after a restart they go on, and when memory grows again the kind is unknown."""
+    device = a_device()
+    world = World(harness.store, device)
+    models = ShelfModels(harness.store, harness.folder / "models", Learning(), lambda: harness.now)
+    first, second = harness.submit(), harness.submit()
+    await harness.live(world, 3)
+    attempt = AttemptId(first, 1)
+    assert harness.states() == {first: "RUNNING", second: "PENDING"}
+    numbers = {"memory_bytes": 3 * GIB, "peak_memory_bytes": 3 * GIB, "peak_utilization_pct": 40.0}
+    world.numbers[attempt] = {**numbers, "level_s": 600.0}
+    await harness.live(world, 3)
+    assert harness.states() == {first: "RUNNING", second: "RUNNING"}
+    state = harness.dispatcher.state
+    assert [state.attempts[AttemptId(job, 1)].promised[0] // GIB for job in (first, second)] == [4, 4]
+    row = harness.store.job(second)
+    assert row is not None
+    models.watch(decode(await harness.stream.view() or b""))
+    [shown] = models.explained_forecasts(row.record.kind, row.record.features, [(device, ())])
+    assert shown.forecast.evidence == "own history, 1 run that goes on, memory level so far"
+
+    harness.start()
+    assert harness.dispatcher.state.attempts[attempt].shares
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.attempts[attempt].forecast.known
+    world.numbers[attempt] = {**numbers, "peak_memory_bytes": 5 * GIB, "level_s": None}
+    await harness.live(world, 3)
+    question = Question(row.record.signature, KindId(row.record.kind), device.type)
+    assert not harness.dispatcher.parts.learner.answer([question])[question].known
+    assert harness.states() == {first: "RUNNING", second: "RUNNING"}
 
 
 async def test_restarted_dispatcher_forecasts_as_before(harness: Harness) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from gpuq.adapters.store.contract import Commit, JobChange
+from gpuq.core.state.actions import OpenToPartners
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.booking import BookingRequest
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
+from gpuq.core.state.validate import validate
 from gpuq.core.state.verdict import Rule
 from gpuq.daemon.restore import restore
 from gpuq.messages.codec import plain
 from gpuq.messages.submission import ArrayTasks
-from tests.daemon.harness import Harness
+from tests.daemon.harness import Harness, measured
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World
 
@@ -49,6 +53,23 @@ async def test_reason_is_the_stored_one_also_where_a_cancel_came_later(
     harness.lease.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
     restored = restore(harness.store, harness.now)
     assert restored.attempts[attempt].stopping is StopReason.PREEMPTED
+
+
+async def test_an_idle_job_that_was_opened_to_partners_stays_open(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    attempt = AttemptId(job, 1)
+    before = harness.dispatcher.state.attempts[attempt]
+    assert not before.opened
+    opening = OpenToPartners(attempt, GIB)
+    assert apply(harness.dispatcher.state, opening, harness.now)
+    harness.dispatcher.recorder.note(opening, harness.dispatcher.state)
+    harness.submit()  # what else makes a cycle commit
+    await harness.turn()
+    harness.start()
+    after = harness.dispatcher.state.attempts[attempt]
+    assert (after.opened, after.promised) == (True, (GIB,)), "what it gave up may be promised to others by now"
 
 
 async def test_a_drained_host_stays_drained_over_a_restart(harness: Harness) -> None:
@@ -91,7 +112,9 @@ async def test_what_was_opened_to_partners_stays_open_over_a_restart(harness: Ha
     job = harness.submit()
     await harness.live(world, 3)
     attempt = AttemptId(job, 1)
-    harness.lease.commit(Commit(opened=[(attempt, GIB)]))
+    recorder = harness.dispatcher.recorder
+    recorder.note(OpenToPartners(attempt, GIB), harness.dispatcher.state)
+    harness.lease.commit(recorder.take())
     assert harness.store.live_attempts()[0].opened_memory == GIB
     restored = restore(harness.store, harness.now).attempts[attempt]
     assert (restored.opened, restored.shares, restored.promised) == (True, True, (GIB,))
@@ -149,6 +172,7 @@ async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harnes
         "later": harness.submit(begin_at=harness.now + 500),
         "in turn": harness.submit(name="a", singleton=True),
         "doomed": harness.submit(after=(f"fail:{first}",), hold=True),
+        "started": harness.submit(after=(f"start:{first}-{second}", f"any:{second}")),
     }
     await harness.live(world, 6)
     assert harness.dispatcher.state.index.waiting == {}
@@ -163,7 +187,8 @@ async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harnes
     harness.start()
     restored = harness.dispatcher.state
     assert restored.index.waiting == {}
-    for job in ("ok", "fail", "later", "in turn"):
+    assert [str(one) for one in restored.jobs[after["started"]].after] == [f"any:{second}"]
+    for job in ("ok", "fail", "later", "in turn", "started"):
         assert replace(restored.jobs[after[job]], since=0, had_partner=False) == replace(
             before.jobs[after[job]], since=0, had_partner=False
         )
@@ -183,12 +208,53 @@ async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harnes
 async def test_a_start_is_meant_by_the_wall_clock(harness: Harness) -> None:
     world = World(harness.store, a_device())
     harness.wall_offset = 3600.0
-    job = harness.submit(begin_at=harness.wall + 100)
+    job = harness.submit(begin_at=harness.wall + 1000)
     await harness.live(world, 6)
-    assert harness.store.jobs(ids=[job])[0].waits.not_before == pytest.approx(harness.wall + 94, abs=5)
+    assert harness.store.jobs(ids=[job])[0].waits.not_before == pytest.approx(harness.wall + 994, abs=5)
+    harness.store.add_request("edit", job, "ada", harness.wall, {"edit": {"begin_at": harness.wall + 100}})
+    await harness.live(world, 1)
+    assert harness.store.jobs(ids=[job])[0].waits.not_before == pytest.approx(harness.wall + 99)
+    assert harness.store.jobs(ids=[job])[0].record.submission.begin_at == pytest.approx(harness.wall + 99)
     harness.now += 100
     await harness.live(world, 6)
     assert harness.states()[job] == "RUNNING"
+
+
+async def test_an_edited_job_is_the_same_after_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    running, waiting = harness.submit(time_limit_s=3600.0), harness.submit(name="night", singleton=True)
+    await harness.live(world, 4)
+    changes = {"priority": 5, "share": "never", "gpu_memory": GIB, "begin_at": harness.now + 100, "name": "x"}
+    for job, edit in ((running, {"time_limit_s": 60.0, "notify": ["end"]}), (waiting, changes)):
+        harness.store.add_request("edit", job, "ada", harness.wall, {"edit": edit})
+    await harness.live(world, 2)
+    assert harness.dispatcher.state.jobs[waiting].not_before == changes["begin_at"]
+    harness.store.add_request("edit", waiting, "ada", harness.wall, {"edit": {"reset": ["begin_at"]}})
+    await harness.live(world, 2)
+    kept = dict(harness.dispatcher.state.jobs)
+    harness.start()
+    restored = harness.dispatcher.state.jobs
+    assert restored[waiting] == kept[waiting]
+    assert (restored[running].time_limit_s, restored[running].state) == (60.0, JobState.RUNNING)
+
+    await harness.live(world, 60)
+    assert harness.states()[running] == "TIMEOUT"
+    ended = harness.store.job(running)
+    assert ended is not None
+    assert ended.reason == "it ran longer than its limit of 60 s"
+
+
+async def test_a_reservation_ends_with_an_edit_also_over_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    harness.submit()
+    await harness.live(world, 3)
+    waiting = harness.submit(gpus=2)
+    await harness.live(world, 3, seconds=harness.limits.patience_s)
+    assert waiting in harness.dispatcher.state.reservations
+    harness.store.add_request("edit", waiting, "ada", harness.now, {"edit": {"begin_at": harness.now + 1000}})
+    await harness.turn()
+    assert waiting not in harness.dispatcher.state.reservations
+    assert waiting not in restore(harness.store, harness.now).reservations
 
 
 async def test_retries_and_a_raised_promise_are_counted_over_a_restart(harness: Harness) -> None:
@@ -212,3 +278,23 @@ async def test_retries_and_a_raised_promise_are_counted_over_a_restart(harness: 
     world.end(AttemptId(job, 3), Ending.OUT_OF_MEMORY, 1)
     await harness.live(world, 2)
     assert harness.states()[job] == "OUT_OF_MEMORY"
+
+
+async def test_a_restarted_dispatcher_knows_who_stands_still_for_whom(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    await harness.live(world, 3)
+    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
+    await harness.live(world, 4)
+    rows = [
+        msgspec.structs.replace(row, launch={**row.launch, "pauses": [list(older)]}) if row.job == newer.job else row
+        for row in harness.store.live_attempts()
+    ]
+    assert [row.job for row in rows] == [older.job, newer.job]
+    harness.store.live_attempts = lambda: rows  # type: ignore[method-assign]
+    restored = restore(harness.store, harness.now)
+    assert restored.attempts[older].paused_for == newer
+    assert restored.attempts[older].paused_at == restored.attempts[newer].launched_at
+    validate(restored)

@@ -12,12 +12,13 @@ from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
+from gpuq.core.state.apply import apply
 from gpuq.core.state.events import QuotaSet, Submitted
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.core.state.reservation import Reservation
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling, load

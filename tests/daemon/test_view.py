@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from gpuq.core.measuring.slowdown import Rate, Rates
 from gpuq.core.state.attempt import AttemptId
@@ -50,6 +51,20 @@ async def test_the_resident_that_was_there_first_has_a_live_slowdown_too(harness
     suffers, came = resident(picture, older), resident(picture, newer)
     assert (suffers.slowdown, suffers.slowdown_basis) == (1.25, "within attempt")
     assert (came.slowdown, came.slowdown_basis) == (2.0, "kind's alone rate"), "it never was alone"
+
+
+async def test_what_a_job_may_still_lose_is_shown_once_the_cost_of_its_partners_is_measured(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    older, newer = await two_that_share(harness, world)
+    world.numbers = {older: {"slowed_s": 0.5}, newer: {"slowed_s": None}}
+    await harness.live(world, 2)
+    picture = await view(harness)
+    known, unknown = (resident(picture, attempt).slowdown_account for attempt in (older, newer))
+    assert known is not None
+    assert known.budget == 1.15
+    assert known.left_s == pytest.approx(known.earned_s - 0.5)
+    assert unknown is not None
+    assert (unknown.slowed_s, unknown.earned_s, unknown.left_s) == (None, None, None)
 
 
 async def test_expected_slowdown_is_shown_for_both_jobs_of_a_pair_and_for_no_job_alone(harness: Harness) -> None:

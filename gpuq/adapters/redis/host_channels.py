@@ -1,4 +1,5 @@
-"""Connections to interactive jobs: the endpoint asks the job's host for one through Redis, and takes it as `handover` describes.
+"""Connections to interactive jobs, and for files of jobs: the endpoint asks the job's host for one through Redis, and takes it as
+`handover` describes.
 
 Only the signed request is in Redis, never what is typed or printed.
 """
@@ -14,7 +15,7 @@ from gpuq.adapters.redis.host_mail import push
 from gpuq.adapters.redis.link import async_client, reaching
 from gpuq.errors import Conflict, Unreachable
 from gpuq.messages import wire
-from gpuq.messages.launch import Interactive
+from gpuq.messages.launch import ChannelName
 
 ANSWER_WITHIN_S = 5.0
 
@@ -26,9 +27,9 @@ class HostChannels:
         self._url, self._key_of, self._run = url, key_of, run
         self._client = async_client(url)
 
-    async def open(self, host: str, job: int, attempt: int, name: Interactive) -> socket.socket:
-        """A connection to this socket of an attempt. Raises Unreachable if its host does not answer, Conflict if the job does not
-        listen there."""
+    async def open(self, host: str, job: int, attempt: int, name: ChannelName) -> socket.socket:
+        """A connection to this socket of an attempt, or for its files (`gpuq_workers.results`). Raises Unreachable if its host
+        does not answer, Conflict if the job does not listen there."""
         with Handover(self._run, host) as handover:
             request = wire.ChannelRequest(host, handover.id, job, attempt, name)
             with reaching(self._url):

@@ -101,7 +101,11 @@ def _parameters(cls: type[msgspec.Struct] | None, place: str) -> list[dict[str, 
     found = []
     for name, schema in parameter_schemas(cls).items() if cls else ():
         text = {"description": schema["description"]}
-        commas = {"style": "form", "explode": False} if schema.get("type") == "array" else {}
         plain = {key: value for key, value in schema.items() if key != "description"}
+        commas: dict[str, Any] = {}
+        if schema.get("type") == "array":
+            # A form whose field is empty sends `state=`. What is empty between commas is passed over.
+            commas = {"style": "form", "explode": False}
+            plain["items"] = {"anyOf": [plain["items"], {"const": ""}]}
         found.append({"name": name, "in": place, **text, **commas, "schema": plain})
     return found

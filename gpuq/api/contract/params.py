@@ -18,10 +18,25 @@ from multidict import MultiMapping
 
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.identity import Caller
-from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
+from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
 from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
-from gpuq.messages.submission import MAX_MOMENT, NO_NUL, NO_NUL_IN_LONG, Constraints, Submission
+from gpuq.files import MOST_FILES, NAME
+from gpuq.messages.submission import (
+    MAX_BYTES,
+    MAX_MOMENT,
+    NO_NUL,
+    NO_NUL_IN_LONG,
+    Constraints,
+    JobName,
+    MaxSlowdown,
+    Memory,
+    Moment,
+    NotifyRules,
+    Priority,
+    Submission,
+    TimeLimit,
+)
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
@@ -96,6 +111,12 @@ class ListQuery(msgspec.Struct, frozen=True):
     order: Annotated[Literal["newest", "oldest"], Meta(description="Which jobs come first.")] = "newest"
 
 
+class DevicesQuery(msgspec.Struct, frozen=True):
+    """Which devices."""
+
+    ids: Annotated[list[str], Meta(max_length=1000, description="Only these devices.")] = []
+
+
 class ArraysQuery(msgspec.Struct, frozen=True):
     """Which arrays."""
 
@@ -113,6 +134,7 @@ class QueuePageQuery(msgspec.Struct, frozen=True):
     sort: Annotated[
         Literal["place", "newest", "oldest", "name", "owner", "priority"], Meta(description="Which come first.")
     ] = "place"
+    array: Annotated[int, Meta(ge=1, le=MAX_ID, description="Only the tasks of this array.")] | UnsetType = UNSET
     page: Annotated[int, Meta(ge=1, le=10**6, description="Which page of 100 jobs.")] = 1
     after: (
         Annotated[int, Meta(ge=0, le=MAX_ID, description="Of ended jobs: only those behind this one.")] | UnsetType
@@ -268,6 +290,62 @@ class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class TreeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a tree."""
+
+    name: Annotated[
+        str, Meta(pattern=NAME, description="Its path in the tree: without `.`, `..`, `.git` or an empty part.")
+    ]
+    size: Annotated[int, Meta(ge=0, le=MAX_BYTES, description="Bytes.")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    executable: bool = False
+
+
+class TreeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of a tree that jobs are to run with."""
+
+    files: Annotated[list[TreeFile], Meta(max_length=MOST_FILES)]
+
+
+class FilesQuery(msgspec.Struct, frozen=True):
+    """Which of a job's files, of which attempt."""
+
+    match: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=1024, pattern="^[^,\x00-\x1f]*$")]],
+        Meta(max_length=100, description="Files, folders, or globs whose `*` also matches `/`; none: all."),
+    ] = []
+    attempt: Number | UnsetType = UNSET
+
+
+class EditFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """New values for what jobs ask for, as in a submission. null takes a field back to what a submission without it has."""
+
+    name: JobName | UnsetType | None = UNSET
+    priority: Priority | UnsetType = UNSET
+    share: Sharing | UnsetType = UNSET
+    max_slowdown: MaxSlowdown | UnsetType | None = UNSET
+    gpu_memory: Memory | UnsetType | None = UNSET
+    time_limit_s: TimeLimit | UnsetType | None = UNSET
+    deadline_at: Moment | UnsetType | None = UNSET
+    begin_at: Moment | UnsetType | None = UNSET
+    notify: NotifyRules | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        if not self.changes:
+            raise ValueError("`edit` names no field")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The new value of each field that is given."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not UNSET}
+
+
+class EditBody(JobsBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs are to be changed, and how: all of them or none. Without `ids` and `state`, those that wait."""
+
+    edit: Annotated[EditFields, Meta(extra_json_schema={"minProperties": 1})]
+
+
 class DrainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a host is drained, for the users whose jobs wait."""
 
@@ -354,7 +432,10 @@ def _parameters(texts: MultiMapping[str], cls: type[Parameters]) -> Parameters:
     for name, schema in fields.items():
         values = texts.getall(name, [])
         if schema.get("type") == "array":
-            found[name] = [word for value in values for word in value.split(",") if word]
+            words = [word for value in values for word in value.split(",")]
+            found[name] = [word for word in words if word]
+            if len(words) > schema["maxItems"]:
+                raise BadInput(f"`{name}` has {len(words):,} values; it must be {_described(schema)}.")
         elif len(values) > 1:
             raise BadInput(f"`{name}` is given {len(values)} times; once is enough.")
         elif values:

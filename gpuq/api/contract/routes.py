@@ -19,6 +19,7 @@ from gpuq.api.handlers import (
     bookings,
     channels,
     control,
+    files,
     hosts,
     jobs,
     logs,
@@ -29,8 +30,10 @@ from gpuq.api.handlers import (
     system,
     tokens,
 )
+from gpuq.api.handlers.edit import edit
 from gpuq.api.handlers.events import events
 from gpuq.api.handlers.policies import policies
+from gpuq.api.handlers.preview import preview
 from gpuq.api.handlers.series import series
 from gpuq.api.handlers.shadow import shadow
 from gpuq.api.handlers.usage import usage
@@ -42,6 +45,7 @@ from gpuq.api.page.model import model as model_page
 from gpuq.api.page.pairs import pairs as pairs_page
 from gpuq.api.page.queue import queue as queue_page
 from gpuq.api.page.submit import submit as submit_page
+from gpuq.api.page.terminal import terminal as terminal_page
 from gpuq.api.page.timeline import timeline as timeline_page
 from gpuq.api.page.week import week as week_page
 from gpuq.messages.submission import Submission
@@ -107,11 +111,14 @@ _PREDICT = "Forecast without queueing."
 _SHADOW = "What sharing would have done."
 _USAGE = "What users and projects had of the devices."
 _CHANNEL = "Work in an interactive job, through a WebSocket."
+_TREE = "Name the files that jobs are to run with; which contents are missing."
+_RESULTS = "The files that a job with `sync` made or changed."
 _BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
     _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),
     _get("/jobs/{id}", job_page, "The page of one job.", media="text/html", query=params.JobPageQuery),
+    _get("/jobs/{id}/terminal", terminal_page, "The page of a job's terminal.", media="text/html"),
     _get("/timeline", timeline_page, "The page of the timeline.", media="text/html", query=params.TimelineQuery),
     _get("/week", week_page, "The page of what the last days brought.", media="text/html", query=params.WeekQuery),
     _get("/submit", submit_page, "The page that submits a job.", media="text/html", query=params.SubmitPageQuery),
@@ -131,13 +138,39 @@ ROUTES: tuple[Route, ...] = (
     *_control("cancel", "End"),
     *_control("hold", "Keep from starting"),
     *_control("release", "Let go on, after a hold,"),
+    _post(
+        f"{API}/jobs/edit",
+        edit,
+        "Change what jobs ask for.",
+        schema.EditsTaken,
+        also=_LATER,
+        query=params.WaitQuery,
+        body=params.EditBody,
+    ),
+    _post(
+        f"{API}/jobs/edit/preview",
+        preview,
+        "Whose expected start such a change would move.",
+        schema.Preview,
+        body=params.EditBody,
+    ),
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/files", files.results, _RESULTS, query=params.FilesQuery, media=_BYTES),
+    _post(f"{API}/trees", files.keep_tree, _TREE, schema.TreeTaken, body=params.TreeBody),
+    _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema.FilesTaken),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
     _get(f"{API}/jobs/{{id}}/channels/{{name}}", channels.channel, _CHANNEL, status=101, media=_BYTES),
+    _post(f"{API}/jobs/{{id}}/ticket", channels.ticket, "A ticket for a page to work in a job.", schema.Ticket),
     _get(f"{API}/jobs/{{id}}/notebook", channels.notebook, "How to enter a notebook.", schema.Notebook),
     _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),
-    _get(f"{API}/gpus", system.devices, "Devices and their residents.", list[schema.DeviceView]),
+    _get(
+        f"{API}/gpus",
+        system.devices,
+        "Devices and their residents.",
+        list[schema.DeviceView],
+        query=params.DevicesQuery,
+    ),
     _get(f"{API}/queue", system.queue, "Waiting jobs in order.", schema.Queue),
     _get(
         f"{API}/events",

@@ -76,6 +76,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     device_names: list[str]
     promised_memory_bytes: list[int]
     shares: bool | None
+    opened_memory_bytes: int | None
+    """Promised to it on each device since it was opened to partners because it was idle; null: it was not."""
     launched_at: str
     started_at: str | None
     ended_at: str | None
@@ -111,6 +113,9 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     share: str
     max_slowdown: float | None
     gpus: int
+    wanted_hosts: int
+    time_limit_s: float | None
+    preemptible: bool
     notify: list[str] | None
     submitted_at: str
     submitted_at_unix: float
@@ -169,6 +174,8 @@ class JobView(JobLine, frozen=True, kw_only=True):
     snapshot_folder: str | None
     """The top of that copy."""
     snapshot_taken_from: str | None
+    synced: bool
+    """Whether it runs with files that were sent with `--sync`."""
     """The top of the work tree that it is a copy of."""
     signal: str | None
     signal_before_s: float | None
@@ -177,17 +184,15 @@ class JobView(JobLine, frozen=True, kw_only=True):
     environment: list[str]
     umask: int | None
     declared_memory_bytes: int | None
-    time_limit_s: float | None
     requeue_on_node_fail: bool
-    wanted_hosts: int
     constraints: Constraints | None
     """Which devices it may have, with their names; null: all."""
     most_gpus: int | None
     deadline_at: str | None
     deadline_at_unix: float | None
-    preemptible: bool
     blink: bool
     idle_ok: bool
+    no_pause: bool
     alone: bool
     retried: list[int]
     """How often each of `retry` was followed; empty while none was."""
@@ -287,6 +292,44 @@ class RequestsTaken(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[tuple[int, int]]
 
 
+class UndoEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a request that gives jobs the values back that they had. `where` has their ids, `edit` the values."""
+
+    where: dict[str, Any]
+    edit: dict[str, Any]
+
+
+class EditsTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a change of many jobs: `jobs` are those it is for, by the state they were in. `unchanged` are those of them
+    that started or ended before the dispatcher came to them. `missing` is as in the answer to a cancel."""
+
+    dry_run: bool
+    done: bool
+    """Whether the dispatcher has carried it out."""
+    jobs: dict[JobState, list[int]]
+    unchanged: list[int]
+    refused: list[Refused]
+    """Jobs that cannot be changed so. Only a dry run has some; else nothing is changed then, and the answer is an error."""
+    missing: list[tuple[int, int]]
+    undo: list[UndoEdit]
+
+
+class StartChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A waiting job whose expected start a change would move. Seconds from now; null: no start can be expected. `name` is null
+    for jobs that the caller is not shown."""
+
+    id: int
+    name: str | None
+    before_s: float | None
+    after_s: float | None
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """The expected starts that move by a minute or more, the largest difference first."""
+
+    changes: list[StartChange]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits, or why it is where it is, with the numbers."""
 
@@ -347,6 +390,9 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     sharing: str | None
     features: tuple[str, ...]
     """What its host's settings say that it offers, for `--constraint`."""
+    until_at: str | None
+    """When its host gives it back; null where it keeps it."""
+    until_at_unix: float | None
     used_memory_bytes: int | None
     promised_memory_bytes: int | None
     foreign_memory_bytes: int | None
@@ -426,6 +472,19 @@ class NewToken(TokenView, frozen=True, kw_only=True):
     """A token that was just made. `token` is its text, which is shown this once."""
 
     token: str
+
+
+class TreeTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a tree, for `sync.tree` of a submission, once no content is `missing` (SHA-256 in hex)."""
+
+    tree: str
+    missing: list[str]
+
+
+class FilesTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """How many contents were taken."""
+
+    count: int
 
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True):
@@ -528,6 +587,13 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     jobs: list[int]
     body: Any
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets a page of the caller's connect to the job's terminal within half a minute: `ticket.` and it among the protocols of its
+    WebSocket."""
+
+    ticket: str
 
 
 class Notebook(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,10 @@ from aiohttp import WSCloseCode, web
 
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.api import tickets
 from gpuq.api.context import context_of, reply
 from gpuq.api.contract.problem import BadRequest
-from gpuq.api.contract.schema import Notebook
+from gpuq.api.contract.schema import Notebook, Ticket
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
@@ -26,6 +27,7 @@ from gpuq.messages.launch import Interactive
 
 TOKEN_VARIABLE = "JUPYTER_TOKEN"  # noqa: S105 - its name
 _PING_EVERY_S = 20.0
+_PROTOCOL, _TICKET = "gpuq", "ticket."
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +39,9 @@ async def channel(request: web.Request) -> web.StreamResponse:
     attempt = running(job, attempts)
     if name not in get_args(Interactive):
         raise NotFound(f"A job has no channel `{name[:40]}`.", fix=f"There is {' and '.join(get_args(Interactive))}.")
-    answer = web.WebSocketResponse(heartbeat=_PING_EVERY_S, max_msg_size=LARGEST_MESSAGE, compress=False)
+    answer = web.WebSocketResponse(
+        heartbeat=_PING_EVERY_S, max_msg_size=LARGEST_MESSAGE, compress=False, protocols=(_PROTOCOL,)
+    )
     if not answer.can_prepare(request):
         raise BadRequest("This address is for WebSockets.", fix="`gpuq attach` and `gpuq notebook` connect to it.")
     if context.channels is None:
@@ -74,15 +78,47 @@ async def notebook(request: web.Request) -> web.Response:
     return reply(Notebook(token=token))
 
 
+async def ticket(request: web.Request) -> web.Response:
+    """What lets the page of the job's owner connect to its terminal. It takes a token: the page's key is not enough."""
+    context = context_of(request)
+    job, attempts = await find(context, request.match_info["id"])
+    check_owns(request, job)
+    running(job, attempts)
+    return reply(Ticket(ticket=tickets.make(context.token, caller_of(request).user, job.id, context.now())))
+
+
+def check_owns(request: web.Request, job: JobRow) -> None:
+    """Raises NotPermitted for all but the job's owner."""
+    if caller_of(request).user != job.record.owner:
+        raise NotPermitted(
+            f"Job {job.id} belongs to {job.record.owner}; only {job.record.owner} works in it from a page.",
+            fix=f"`gpuq attach {job.id}` lets admins work in it.",
+        )
+
+
+def _has_ticket(request: web.Request, job: JobRow) -> bool:
+    """Whether one of the protocols that a browser offers for the terminal is a ticket of its user."""
+    context, user = context_of(request), caller_of(request).user
+    offered = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    return request.match_info.get("name") == "terminal" and any(
+        tickets.is_valid(one.removeprefix(_TICKET), context.token, user, job.id, context.now())
+        for one in offered
+        if one.startswith(_TICKET)
+    )
+
+
 def check_enters(request: web.Request, job: JobRow) -> None:
-    """Raises NotPermitted unless the caller may run programs as the job's user: its owner and admins, by more than a cookie."""
+    """Raises NotPermitted unless the caller may run programs as the job's user: its owner and admins, by more than a cookie.
+
+    A cookie is enough with a ticket, which only a token gives, and only for the owner.
+    """
     caller = caller_of(request)
     if caller.user != job.record.owner and caller.role < Role.ADMIN:
         raise NotPermitted(
             f"Job {job.id} belongs to {job.record.owner}; only {job.record.owner} and admins may work in it.",
             fix="Ask its owner; an operator may cancel it, and not work in it.",
         )
-    if caller.way == "cookie":
+    if caller.way == "cookie" and not (caller.user == job.record.owner and _has_ticket(request, job)):
         # Browsers send it to every port of the machine, and it would be enough to run programs.
         raise NotPermitted("The page's cookie may only read.", fix="Send the token in the Authorization header.")
 

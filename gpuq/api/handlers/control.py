@@ -30,7 +30,7 @@ Verb = Literal["cancel", "hold", "release"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 States = Mapping[JobId, JobState]
 
-_LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.02
 # At most this share of the waiting time is spent on queries.
 _LOOK_SHARE = 0.2
 _POSSIBLE: dict[Verb, frozenset[JobState]] = {
@@ -67,23 +67,20 @@ def many(verb: Verb) -> Handler:
         context = context_of(request)
         wait = params.query(request, params.WaitQuery).wait
         wanted = await params.body(request, _body)
-        selection = _selection(verb, wanted.where, caller_of(request))
-        if caller_of(request).role < Role.OPERATOR:
-            selection = await context.read(_own, context, caller_of(request), wanted.where, selection)
-        found: States = await context.read(context.store.select, selection)
+        selection, found = await selected(request, wanted.where, _POSSIBLE[verb])
         before = {job: state for job, state in found.items() if state in _POSSIBLE[verb]}
         now: States = before
         if before and not wanted.dry_run:
             await context.request(verb, list(before), caller_of(request).user)
             now = await _wait_for_changes(context, before, wait)
-        refused = _by_state({job: state for job, state in found.items() if job not in before})
+        refused = by_state({job: state for job, state in found.items() if job not in before})
         answer = RequestsTaken(
             asked=verb,
             dry_run=wanted.dry_run,
-            jobs=_by_state(before),
-            now=_by_state(now),
+            jobs=by_state(before),
+            now=by_state(now),
             refused=[Refused(state=state, ids=ids, why=_obstacle(verb, state)) for state, ids in refused.items()],
-            missing=await context.read(_missing, context, selection),
+            missing=await context.read(missing, context, selection),
         )
         done = wanted.dry_run or all(now.get(job) is not state for job, state in before.items())
         return reply(answer, 200 if done else 202)
@@ -91,16 +88,27 @@ def many(verb: Verb) -> Handler:
     return handle
 
 
-def _selection(verb: Verb, where: params.Where, caller: Caller) -> Selection:
+async def selected(
+    request: web.Request, where: params.Where, possible: frozenset[JobState]
+) -> tuple[Selection, dict[JobId, JobState]]:
+    """The conditions of a body, limited to what the caller may change, and the jobs that meet them. Raises NotPermitted."""
+    context, caller = context_of(request), caller_of(request)
+    selection = _selection(possible, where, caller)
+    if caller.role < Role.OPERATOR:
+        selection = await context.read(_own, context, caller, where, selection)
+    return selection, await context.read(context.store.select, selection)
+
+
+def _selection(possible: frozenset[JobState], where: params.Where, caller: Caller) -> Selection:
     """The body's conditions as a `Selection`.
 
     Jobs and states that are named are selected as such, and those for which the request is too late are refused. If neither is
-    named, only jobs that the request is possible for are selected.
+    named, only jobs in states that the request is possible in are selected.
     """
     ids = params.given(where.ids)
     states = params.states(params.given(where.state) or ())
     if states is None and ids is None:
-        states = sorted(_POSSIBLE[verb])
+        states = sorted(possible)
     owner = params.given(where.owner)
     return Selection(
         ids=None if ids is None else tuple((one, one) if isinstance(one, int) else (one[0], one[1]) for one in ids),
@@ -125,7 +133,7 @@ def _own(context: ApiContext, caller: Caller, where: params.Where, selection: Se
     return replace(selection, owner=caller.user)
 
 
-def _missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
+def missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
     """The parts of the named id ranges without a job. Blocks."""
     if selection.ids is None:
         return []
@@ -142,7 +150,7 @@ def _missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]
     return missing
 
 
-def _ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
+def ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Ascending ids as (first, last) ranges."""
     found: list[tuple[int, int]] = []
     for job in ids:
@@ -163,7 +171,8 @@ def _obstacle(verb: Verb, state: JobState) -> str:
     return f"cannot be released: it is {state}. Only a held job can"
 
 
-def _by_state(states: States) -> dict[JobState, list[int]]:
+def by_state(states: States) -> dict[JobState, list[int]]:
+    """The jobs in each state."""
     found: dict[JobState, list[int]] = defaultdict(list)
     for job, state in states.items():
         found[state].append(int(job))
@@ -174,7 +183,7 @@ async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -
     """The states of these jobs after at most `seconds`; returns earlier once each of them has changed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    selection = Selection(ids=_ranges(before))
+    selection = Selection(ids=ranges(before))
     while True:
         # Thousands of jobs make this query slow: the pause grows with it, so that waiting does not load the database.
         started = loop.time()
@@ -183,4 +192,4 @@ async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -
         if changed or context.stopping.is_set() or loop.time() >= deadline:
             return now
         took = loop.time() - started
-        await asyncio.sleep(max(_LOOK_EVERY_S, min(took / _LOOK_SHARE, deadline - loop.time())))
+        await asyncio.sleep(max(LOOK_EVERY_S, min(took / _LOOK_SHARE, deadline - loop.time())))

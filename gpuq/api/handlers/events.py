@@ -22,7 +22,7 @@ from aiohttp_sse import EventSourceResponse
 
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.api import visibility
-from gpuq.api.context import ApiContext, context_of
+from gpuq.api.context import JOURNAL_AT_ONCE, ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
@@ -32,7 +32,6 @@ from gpuq.errors import BadInput, GpuqError, NotPermitted
 
 _HEARTBEAT_S = 15.0
 _LOOK_EVERY_S = 0.4
-_AT_ONCE = 500
 _ID = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 REWOUND = "Rewound"
 
@@ -137,16 +136,15 @@ async def _send(
     context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
 ) -> None:
     wanted = None if job is None else JobId(job)
-    journal = context.store.journal
     while answer.is_connected() and not context.stopping.is_set():
         try:
-            entries = await context.read(journal, after=after, limit=_AT_ONCE, job=wanted, only_jobs=only_jobs)
+            entries = await context.journal.entries((after, wanted, only_jobs))
         except GpuqError:
             entries = []  # the database is unreachable; it is tried again
         for entry in entries:
             await _send_entry(answer, entry, EventCursor.of(entry))
             after = entry.seq
-        if len(entries) < _AT_ONCE:
+        if len(entries) < JOURNAL_AT_ONCE:
             await _sleep_unless(context.stopping, _LOOK_EVERY_S)
 
 

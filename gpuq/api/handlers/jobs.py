@@ -18,8 +18,8 @@ from gpuq.api.live import Live
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
+from gpuq.messages.job_record import constraints_of
 from gpuq.messages.live import LiveView
-from gpuq.messages.submission import constraints_of
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -138,6 +138,7 @@ async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, d
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.models is None or not waiting:
         return {}
+    await context.analyse(context.models.watch, (await context.live.read()).view)
     return await context.analyse(context.models.forecasts, waiting)
 
 
@@ -168,12 +169,7 @@ async def waiting_order(context: ApiContext) -> list[int]:
 
 async def device_names(context: ApiContext, live: LiveView | None) -> DeviceNames:
     """The display names of all known devices."""
-    return DeviceNames(await context.read(context.devices), live.reported if live else ())
-
-
-def start_of(store: Store, row: JobRow) -> list[AttemptRow]:
-    """The attempts of a job's last start; none if it was never started. Blocks."""
-    return views.last_start(row, store.attempts(row.id)) if row.attempt else []
+    return await context.read(context.device_names, live)
 
 
 def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
@@ -193,14 +189,11 @@ def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, J
 
 
 def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:
-    """Jobs and the attempts of their last starts: live attempts in one call, those of ended jobs one by one. Blocks."""
+    """Jobs and the attempts of their last starts. Blocks."""
     rows = store.jobs(**filters)
-    starts = by_job(store.live_attempts())
-    for row in rows:
-        # Of a gang some attempts may have ended.
-        if row.state not in WAITING and (row.id not in starts or row.record.submission.hosts > 1):
-            starts[row.id] = start_of(store, row)
-    return rows, starts
+    started = [row for row in rows if row.state not in WAITING and row.attempt]
+    attempts = by_job(store.attempts(*(row.id for row in started)))
+    return rows, {row.id: views.last_start(row, attempts.get(row.id, ())) for row in started}
 
 
 async def view_of(request: web.Request) -> tuple[JobView, int | None]:

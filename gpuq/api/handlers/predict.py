@@ -28,10 +28,10 @@ from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId, KindId, Sharing
-from gpuq.errors import BadInput, NeverFits, NotFound
+from gpuq.errors import Conflict, NeverFits, NotFound
 from gpuq.messages.codec import noun, plain
-from gpuq.messages.live import DeviceStatus, LiveView
-from gpuq.messages.submission import JobRecord, constraints_of, to_core
+from gpuq.messages.job_record import JobRecord, constraints_of, to_core
+from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 
 # Busy devices that are looked at, the least loaded first.
 _MOST_DEVICES = 16
@@ -51,7 +51,7 @@ async def predict(request: web.Request) -> web.Response:
     context = context_of(request)
     wanted = await params.submission(request)
     if wanted.array is not None:
-        raise BadInput(
+        raise Conflict(
             "A prediction is about one job, not about an array.", fix="Send the submission of one of its tasks."
         )
     record = records(context, caller_of(request), [wanted], None)[0]
@@ -86,6 +86,8 @@ def _prediction(
     if device_type is not None and devices and device_type not in {one.type for one in devices}:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
+    if context.models is not None:
+        context.models.watch(live)
     alone = _explained_forecasts(context, record.kind, record.features, [(device, ()) for device in by_type.values()])
     types = [_type_forecast(one, by_type[one.device_type]) for one in alone]
     first_known = next((place for place, one in enumerate(alone) if one.forecast.known), 0)
@@ -182,7 +184,7 @@ def _would_admit_now(
     job, forecasts = to_core(JobId(0), record), {explained.device_type: explained.forecast for explained in alone}
     by_host: dict[str, list[str]] = {}
     for device in idle:
-        verdict = admit(job, forecasts.get(device.type, UNKNOWN), _snapshot(device, ()), context.settings.admission)
+        verdict = admit(job, forecasts.get(device.type, UNKNOWN), snapshot_of(device, ()), context.settings.admission)
         if verdict.admitted:
             by_host.setdefault(device.host, []).append(device.id)
     for there in shared:
@@ -254,17 +256,27 @@ def _occupied_now(
         if len(launches) != len(ids):
             continue  # an attempt has just ended
         residents = [
-            replace(noun(launch, Attempt), live_memory=resident.memory_bytes)
+            _as_now(noun(launch, Attempt), resident)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
         names: dict[int, str | None] = {
             a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs
         }
-        found.append(_OccupiedDevice(_snapshot(device, residents), names))
+        found.append(_OccupiedDevice(snapshot_of(device, residents), names))
     return found
 
 
-def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
+def _as_now(launched: Attempt, resident: ResidentStatus) -> Attempt:
+    """The attempt as the dispatcher has it now, as far as admission goes by it."""
+    now = replace(launched, live_memory=resident.memory_bytes)
+    if resident.revised is None or resident.promised_bytes is None:
+        return now
+    promised = (resident.promised_bytes,) * len(launched.devices)
+    return replace(now, forecast=resident.revised, shares=resident.revised.known, promised=promised)
+
+
+def snapshot_of(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
+    """A device of the live view with these residents, as admission sees it."""
     reading = None
     if device.read_at is not None:
         reading = Reading(

@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from aiohttp import web
 from msgspec.structs import asdict, replace
 
-from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.contract import ArrayRow, Selection, Store
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
+from gpuq.api.handlers import files
 from gpuq.api.identity import Caller, caller_of
+from gpuq.array import text_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.constraints import DeviceConstraints
-from gpuq.core.state.dependency import Dependency, left_of
+from gpuq.core.state.dependency import Dependency, DependencyType, left_of
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.errors import BadInput, Conflict, NeverFits, NotFound, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
+from gpuq.messages.job_record import JobRecord, constraints_of
 from gpuq.messages.launch import LEAST_UID
-from gpuq.messages.submission import Constraints, JobRecord, Submission, constraints_of
+from gpuq.messages.submission import Constraints, Submission
 from gpuq.messages.verdicts import constraint
 
 # Describing more submissions than this would block the event loop for too long.
@@ -56,6 +59,7 @@ async def submit(request: web.Request) -> web.Response:
             check_fits(one, devices, names)
     wanted = await with_arrays(context, wanted)
     await check_dependencies(request, wanted)
+    await files.note_use(context, caller, wanted)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
@@ -77,18 +81,62 @@ async def submit(request: web.Request) -> web.Response:
 
 
 async def with_arrays(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
-    """The submissions, with the tasks of an array in place of its id where they wait for one."""
+    """The submissions, with the tasks of an array in place of its id where they wait for one. Raises Conflict and NotFound for
+    corresponding tasks that there are not."""
     after = {text: Dependency.parse(text) for one in wanted for text in one.after}
     if not after:
         return list(wanted)
-    rows = await context.read(lambda: context.store.arrays(ids=[JobId(one.first) for one in after.values()]))
-    last = {row.id: row.id + row.record.job_count - 1 for row in rows}
-    whole = {
-        text: str(Dependency(one.type, one.first, last[JobId(one.first)]))
-        for text, one in after.items()
-        if one.first == one.last and JobId(one.first) in last
-    }
-    return [replace(one, after=tuple(whole.get(text, text) for text in one.after)) for one in wanted]
+    arrays = await context.read(_arrays_of, context.store, after.values())
+    for text, one in after.items():
+        if "-" not in text and one.first in arrays and arrays[one.first].id == one.first:
+            after[text] = Dependency(one.type, one.first, one.first + arrays[one.first].record.job_count - 1)
+    return [
+        replace(one, after=tuple(str(_of_tasks(text, after[text], one, arrays)) for text in one.after))
+        for one in wanted
+    ]
+
+
+def _arrays_of(store: Store, after: Collection[Dependency]) -> dict[int, ArrayRow]:
+    """By the first job of each dependency the array that it is, or that it is a task of where corresponding ones are meant."""
+    firsts = {JobId(one.first) for one in after}
+    in_array = {job: job for job in firsts}
+    corresponding = [JobId(one.first) for one in after if one.type is DependencyType.CORR]
+    for row in store.jobs(ids=corresponding) if corresponding else ():
+        if row.record.task is not None:
+            in_array[row.id] = row.record.task.array
+    rows = {row.id: row for row in store.arrays(ids=sorted(set(in_array.values())))}
+    return {job: rows[array] for job, array in in_array.items() if array in rows}
+
+
+def _of_tasks(text: str, dependency: Dependency, submission: Submission, arrays: Mapping[int, ArrayRow]) -> Dependency:
+    """The dependency; of one on corresponding tasks what is on as many tasks as the submission has, each in the other's place."""
+    if dependency.type is not DependencyType.CORR:
+        return dependency
+    if submission.array is None:
+        fix = "Wait for one task with ok:12_3, or for all with ok:12; or make this an array too, with --array."
+        raise Conflict(f"`{text}` is for the tasks of an array, and this is one job.", fix=fix)
+    if dependency.first not in arrays:
+        fix = f"Wait for it with ok:{dependency.first}."
+        raise NotFound(f"Job {dependency.first} is no array, so `{text}` names no corresponding tasks.", fix=fix)
+    row = arrays[dependency.first]
+    other = row.record.submission.array
+    assert other is not None, f"{row.id} is no array"
+    wanted = submission.array.numbers
+    there = other.numbers[dependency.first - row.id : dependency.last - row.id + 1]
+    missing = sorted(set(wanted) - set(there))
+    if missing:
+        raise NotFound(
+            f"Array {row.id} has no task {missing[0]} among those of `{text}`, so task {missing[0]} would wait for ever.",
+            fix=f"Its tasks are {text_of(there)}; submit the array with these.",
+        )
+    place = there.index(wanted[0])
+    if there[place : place + len(wanted)] != wanted:
+        raise Conflict(
+            f"The tasks {submission.array.tasks} do not follow one another in array {row.id}, as those of `{text}` have to.",
+            fix=f"Its tasks are {text_of(there)}. Submit an array for each part, or wait for all with ok:{row.id}.",
+        )
+    first = dependency.first + place
+    return Dependency(DependencyType.CORR, first, first + len(wanted) - 1)
 
 
 async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:

@@ -5,7 +5,7 @@ The probes return fixed words only, because anyone may call them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from aiohttp import web
@@ -13,9 +13,10 @@ from aiohttp import web
 import gpuq
 from gpuq.api import metrics, views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
+from gpuq.api.contract import params
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import by_job, device_names, waiting_order
-from gpuq.core.state.job import JobState
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import GpuqError
 from gpuq.messages.live import LiveView
 
@@ -48,10 +49,10 @@ async def version(_: web.Request) -> web.Response:
 
 
 async def devices(request: web.Request) -> web.Response:
-    """Every device with the jobs on it."""
-    context = context_of(request)
+    """Every device with the jobs on it, or those with these ids."""
+    context, query = context_of(request), params.query(request, params.DevicesQuery)
     live = (await context.live.read()).view
-    return reply(await device_list(context, live, partial(visibility.sees, request)))
+    return reply(await device_list(context, live, partial(visibility.sees, request), query.ids or None))
 
 
 async def queue(request: web.Request) -> web.Response:
@@ -79,11 +80,20 @@ async def prometheus(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
-async def device_list(context: ApiContext, live: LiveView | None, sees: Callable[[str], bool]) -> list[DeviceView]:
-    """Every device with its residents' forecasts, and the names of those whose owner `sees` allows."""
-    known = await context.read(context.devices)
-    attempts = by_job(await context.read(context.store.live_attempts))
-    ids = list(attempts)
-    rows = await context.read(context.store.jobs, ids=ids) if ids else []
-    names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows if sees(row.record.owner)}
-    return views.device_views(known, live, await device_names(context, live), names, attempts)
+async def device_list(
+    context: ApiContext, live: LiveView | None, sees: Callable[[str], bool], ids: Collection[str] | None = None
+) -> list[DeviceView]:
+    """Every device, or those with these ids, with its residents' forecasts, and the names of those whose owner `sees` allows."""
+    wanted = None if ids is None else frozenset(ids)
+    known = [device for device in await context.read(context.devices) if wanted is None or device.id in wanted]
+    shown = [] if live is None else [device for device in live.devices if wanted is None or device.id in wanted]
+    on_them = {JobId(resident.job) for device in shown for resident in device.residents}
+    if wanted is not None and {device.id for device in known} <= {device.id for device in shown}:
+        found = await context.read(context.store.attempts, *on_them)
+        attempts = by_job(attempt for attempt in found if attempt.ended_at is None)
+    else:
+        attempts = by_job(await context.read(context.store.live_attempts))
+        on_them |= attempts.keys()
+    labels = await context.read(context.store.labels, sorted(on_them))
+    names: dict[int, str | None] = {job: label.name for job, label in labels.items() if sees(label.owner)}
+    return views.device_views(known, shown, await device_names(context, live), names, attempts)

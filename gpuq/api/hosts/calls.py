@@ -5,7 +5,7 @@ Messages stay signed from the host to the dispatcher and back (`gpuq.messages.wi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -17,11 +17,13 @@ from gpuq.adapters.certificates import Authority
 from gpuq.adapters.redis.host_mail import HostMail
 from gpuq.adapters.redis.stream import Stream
 from gpuq.adapters.store.contract import JoinedHost, Store
+from gpuq.adapters.synced import SyncedTrees
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.hosts import joining
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.errors import NotPermitted
+from gpuq.home import Home
 from gpuq.messages import wire
 from gpuq.messages.codec import plain
 
@@ -64,6 +66,13 @@ class ClaimBody(msgspec.Struct, frozen=True):
     instance: _Text
     boot_id: _Text
     at: float
+
+
+class AttemptBody(msgspec.Struct, frozen=True):
+    """An attempt on the host that calls."""
+
+    job: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
 
 class LeaseBody(msgspec.Struct, frozen=True):
@@ -141,6 +150,17 @@ async def log_request(call: HostCall[None]) -> Any:
 async def log_answer(call: HostCall[LogAnswerBody]) -> Any:
     """Answer a request for a log."""
     await call.mail.log_answer(call.body.request, call.body.answer.encode())
+
+
+def tree(store: Store, home: Home, host: str, asked: AttemptBody) -> Iterator[bytes]:
+    """The files that were sent for an attempt which this host has claimed and which has not ended, as a stream. Blocks. Raises
+    NotPermitted for all others."""
+    job = store.job(JobId(asked.job))
+    attempts = store.attempts(JobId(asked.job)) if job is not None else []
+    mine = [one for one in attempts if one.number == asked.attempt and one.host == host]
+    if job is None or job.record.submission.sync is None or not mine or mine[0].ended_at or not mine[0].claimed_at:
+        raise NotPermitted(f"Host {host} has no such attempt.", fix="Send nothing else.")
+    return SyncedTrees(home, job.record.owner).pieces(job.record.submission.sync.tree)
 
 
 CALLS: Mapping[str, tuple[Callable[[Any], Awaitable[Any]], Any]] = {

@@ -26,7 +26,7 @@ from gpuq.adapters.handover import give
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
-from gpuq.api.contract.problem import BadRequest, Unauthenticated, problems
+from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
 from gpuq.api.hosts.calls import HostCall, HostContext
@@ -54,6 +54,7 @@ def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_a
     app.router.add_get("/package", packaged)
     app.router.add_post("/join", join)
     app.router.add_get(PREFIX + "/channel/{id:[0-9a-f]{32}}", channel)
+    app.router.add_post(PREFIX + "/tree", tree)
     for path, (call, body) in calls.CALLS.items():
         app.router.add_post(PREFIX + path, _handler(call, body))
     return app
@@ -67,6 +68,29 @@ def _handler(call: Callable[[Any], Awaitable[Any]], body: Any) -> Callable[[web.
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     return handle
+
+
+async def tree(request: web.Request) -> web.StreamResponse:
+    """The files that were sent with `--sync` for an attempt of the host that calls."""
+    host, _ = await identify(request)
+    context, asked = request.app[CONTEXT], await calls.read(request, calls.AttemptBody)
+    pieces = await context.run(calls.tree, context.store, request.app[HOME], host.host, asked)
+    answer = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+    answer.enable_chunked_encoding()
+    first = await context.run(
+        next, pieces, None
+    )  # raises for a tree that is gone, while a problem document can be sent
+    await answer.prepare(request)
+    try:
+        while first is not None:
+            await answer.write(first)
+            first = await context.run(next, pieces, None)
+        await answer.write_eof()
+    except ConnectionError:
+        pass
+    except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
+        break_off(request)
+    return answer
 
 
 async def channel(request: web.Request) -> web.StreamResponse:

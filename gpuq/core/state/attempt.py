@@ -28,6 +28,7 @@ class StopReason(StrEnum):
     PREEMPTED = "preempted"
     IDLE = "it used none of its devices"
     GANG = "another attempt of its gang ended"
+    TIME_LIMIT = "its time limit was made shorter"
 
 
 class Ending(StrEnum):
@@ -83,7 +84,10 @@ class Attempt:
     the order to start it is taken back, because its host does not report it. `lease_s`: its host ends it when it was not
     connected to the dispatcher for so many seconds; None: it runs on. `idle_s`: for how long it has used none of its devices,
     None while that is not known; `warned_at`: when it was warned of that last. `opened`: it
-    was opened to partners for that, and counts as no load while it is idle. `gang`: None for a start on one host.
+    was opened to partners for that, and counts as no load while it is idle. `revised`: its forecast was made while it ran.
+    `gang`: None for a start on one host. `time_limit_s`: its host ends it so long after its start; None: it runs on.
+    `slowed_s` and `paused_s`: what it has lost to partners and pauses, as last reported. `paused_for`: it stands still while that
+    attempt runs, since `paused_at`; `resumed_at` is when its last pause ended. `not_pausable`: why its host could not pause it.
     """
 
     id: AttemptId
@@ -105,7 +109,15 @@ class Attempt:
     idle_s: float | None = None
     warned_at: float | None = None
     opened: bool = False
+    revised: bool = False
     gang: Gang | None = None
+    time_limit_s: float | None = None
+    slowed_s: float | None = None
+    paused_s: float | None = None
+    paused_for: AttemptId | None = None
+    paused_at: float | None = None
+    resumed_at: float | None = None
+    not_pausable: str | None = None
 
 
 def opened(attempt: Attempt, promised: int) -> Attempt:

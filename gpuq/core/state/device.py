@@ -22,6 +22,8 @@ class Device:
 
     `sharing` is how jobs share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. The costs of
     pairs never cross ways of sharing. `features` are words that its host's settings give to all its devices, for `--constraint`.
+    `until_at`: when its host has to give it back (Unix seconds), None where it need not. It is not in the record: no job starts
+    on a device before its host has reported it again.
     """
 
     id: DeviceId
@@ -32,6 +34,7 @@ class Device:
     sharing: str | None = None
     index: str | None = None
     features: tuple[str, ...] = ()
+    until_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

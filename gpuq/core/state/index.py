@@ -19,9 +19,9 @@ from gpuq.core.state.job import ACTIVE, ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account
 
 # Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements. Owner and time
-# limit count because of bookings.
+# limit count because of bookings, and with `preemptible` because of devices that are given back.
 SchedulingClass = tuple[
-    str, str, bool, float | None, int | None, int, int | None, int, str, float | None, DeviceConstraints | None
+    str, str, bool, float | None, int | None, int, int | None, int, str, float | None, bool, DeviceConstraints | None
 ]
 # A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas, and the limit
 # of an array, hold for all jobs of a group alike.
@@ -105,8 +105,9 @@ class Index:
         waited, waits = (job is not None and job.state is JobState.PENDING for job in (old, new))
         if old is not None:
             self._take_out(old)
-        if old is None or new is None:
-            self._add_or_remove_name(old, new)
+        if old is None or new is None or old.name != new.name:
+            self._remove_name(old)
+            self._add_name(new)
         if old is not None and waited and not waits:
             self.needs_verdict.pop(old.id, None)
         if new is not None:
@@ -159,14 +160,20 @@ class Index:
         """Whether nothing but time keeps a pending job from being eligible."""
         return not job.eligible and not job.after and (not job.singleton or self.is_first_of_name(job))
 
-    def _add_or_remove_name(self, old: Job | None, new: Job | None) -> None:
-        job = old or new
+    def _add_name(self, job: Job | None) -> None:
         if job is None or job.name is None:
             return
         key = (job.owner, job.name)
-        if new is not None:
-            self.named.setdefault(key, {})[job.id] = None
+        same = self.named.setdefault(key, {})
+        last = next(reversed(same), 0)
+        same[job.id] = None
+        if job.id < last:
+            self.named[key] = dict.fromkeys(sorted(same))
+
+    def _remove_name(self, job: Job | None) -> None:
+        if job is None or job.name is None:
             return
+        key = (job.owner, job.name)
         del self.named[key][job.id]
         if not self.named[key]:
             del self.named[key]
@@ -315,7 +322,16 @@ def last_heartbeat(attempt: Attempt) -> float:
 def scheduling_class(job: Job) -> SchedulingClass:
     """The scheduling class of a job."""
     requirements = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices, job.host_count)
-    return (job.signature, job.sharing, job.alone, *requirements, job.owner, job.time_limit_s, job.constraints)
+    return (
+        job.signature,
+        job.sharing,
+        job.alone,
+        *requirements,
+        job.owner,
+        job.time_limit_s,
+        job.preemptible,
+        job.constraints,
+    )
 
 
 def group_key(job: Job) -> GroupKey:

@@ -43,7 +43,8 @@ class Job:
     that a policy may stop it and start it again. `served_s` counts the device-seconds of its ended attempts. `constraints`: which
     devices it may have; None for all. `time_limit_s`: it is ended so long after its start; None: it may run on. `array` is the
     array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number). `idle_ok`: it is
-    not stopped because it does not use its devices.
+    not stopped because it does not use its devices. `pausable`: it may be paused so that others run; `failed_after_pause`: its
+    last attempt failed soon after a pause.
 
     While it is not `eligible`, passes do not look at it: it waits for the jobs in `after`, as `singleton` for the earlier jobs of
     its owner that have its name, and until `not_before`. `eligible_at` is when such a wait ended; None if it had none.
@@ -91,6 +92,8 @@ class Job:
     exit_code: int | None = None
     ran_out_of: int | None = None
     idle_ok: bool = False
+    pausable: bool = True
+    failed_after_pause: bool = False
 
     @property
     def accounts(self) -> tuple[Account, ...]:

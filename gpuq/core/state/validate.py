@@ -15,7 +15,8 @@ def validate(state: State) -> None:
     """Raise AssertionError, with what is wrong, unless all invariants hold.
 
     No device promises more memory than it has, a job has at most one live attempt on each of its hosts, no device is reserved
-    twice, no more tasks of an array run than may at once, and no job runs that still waits for something.
+    twice, no more tasks of an array run than may at once, no job runs that still waits for something, and none is paused for one
+    that does not run.
     """
     attempts_of: dict[JobId, list[AttemptId]] = {}
     for attempt_id in state.attempts:
@@ -39,6 +40,7 @@ def validate(state: State) -> None:
         for device in attempt.devices:
             assert attempt.id in state.residents[device], f"{attempt.id} is not on {device}"
         _validate_gang(state, attempt)
+        _validate_pause(state, attempt)
     for device, residents in state.residents.items():
         assert residents, f"{device} has an empty list of residents"
         assert len(set(residents)) == len(residents)
@@ -63,10 +65,18 @@ def _validate_gang(state: State, attempt: Attempt) -> None:
     assert (gang is None) is (state.jobs[attempt.id.job].host_count == 1), f"{attempt.id} has {gang}"
 
 
+def _validate_pause(state: State, attempt: Attempt) -> None:
+    if attempt.paused_for is not None:
+        other = state.attempts.get(attempt.paused_for)
+        assert other is not None, f"{attempt.id} is paused for {attempt.paused_for}, which is gone"
+        assert other.paused_for is None, f"{attempt.id} is paused for {other.id}, which is paused itself"
+        assert not set(attempt.devices).isdisjoint(other.devices), f"{attempt.id} shares no device with {other.id}"
+        assert attempt.stopping is None, f"{attempt.id} is paused and being stopped"
+
+
 def _validate_promises(state: State, device: DeviceId) -> None:
     residents = state.residents_of(device)
-    promised = sum(a.promised[a.devices.index(device)] for a in residents)
-    total = state.devices[device].total_memory
+    promised, total = state.promised_on(device), state.devices[device].total_memory
     assert promised <= total, f"{device}: {promised} bytes promised of {total}"
     assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"
 
@@ -112,4 +122,5 @@ def rebuilt(state: State) -> State:
         bookings=dict(state.bookings),
         first_attempt=state.first_attempt,
         gang_ends=dict(state.gang_ends),
+        unpausable=dict(state.unpausable),
     )

@@ -15,6 +15,7 @@ from gpuq.adapters.redis import host_logs
 from gpuq.adapters.redis.host_logs import HostLogs
 from gpuq.adapters.redis.host_mail import MainHostMail
 from gpuq.adapters.redis.link import async_client
+from gpuq.adapters.tasks import end
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
 
@@ -31,9 +32,7 @@ async def serving(url: str, attempts: Path, key: str = KEY) -> AsyncIterator[Hos
     try:
         yield reader
     finally:
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
+        await end([serving])
         await reader.close()
         await client.aclose()
 

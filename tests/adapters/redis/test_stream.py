@@ -280,11 +280,17 @@ async def real(redis_server):
 
 
 async def blocked_read(client, stream):
-    """A read that the server knows to be waiting."""
+    """A read that waits for the answer, and that the server knows to be waiting.
+
+    The server may know before the library has ended its sending, in which a cancellation may be lost (gpuq/adapters/tasks.py):
+    that takes some turns of the loop.
+    """
     reading = asyncio.create_task(stream.read(2.0, 10))
     while client.info("clients")["blocked_clients"] == 0:
         assert not reading.done()
         await asyncio.sleep(0.01)
+    for _ in range(10):
+        await asyncio.sleep(0)
     return reading
 
 

@@ -13,10 +13,13 @@ from rq.job import Job
 from gpuq.adapters.certificates import Authority, new_request
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.redis.queue import RqOrderSender
+from gpuq.adapters.synced import SyncedTrees
 from gpuq.api.hosts import calls, joining, package
 from gpuq.api.hosts.calls import CALLS
+from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
+from gpuq.messages.submission import SyncedTree
 from tests.adapters.store.samples import launched
 from tests.api.hosts.conftest import Main
 from tests.support.redis import ThrowawayRedis
@@ -78,7 +81,7 @@ async def test_every_call_by_every_caller(
     assert set(BODIES) == set(CALLS), "a new call belongs into this table"
     served = {route.resource.canonical for route in main.app.router.routes() if route.resource}
     assert served == {PREFIX + path for path in CALLS} | {
-        *("/join.py", "/invitation", "/package", "/join", f"{PREFIX}/channel/{{id}}")
+        *("/join.py", "/invitation", "/package", "/join", f"{PREFIX}/channel/{{id}}", f"{PREFIX}/tree")
     }
     got: dict[str, dict[str, tuple[int, Any]]] = {caller: {} for caller in CALLERS}
     for caller in reversed(CALLERS):  # the host itself comes last, and finds all that is its own
@@ -101,6 +104,33 @@ async def test_every_call_by_every_caller(
     assert own["/claim"][1]["record"]["owner"] == "ada"
     assert own["/order"][1]["order"]["host"] == ALPHA
     assert set(main.store.lease_rows) == {ALPHA, BETA}, "each has the lease of its own name"
+
+
+async def test_the_files_that_were_sent_for_an_attempt_are_for_its_host_while_it_runs(
+    main: Main, callers: dict[str, str | None]
+) -> None:
+    tree, missing = SyncedTrees(main.home, "ada").keep([])
+    assert not missing
+    job, number = launched(main.store, host=ALPHA, sync=SyncedTree(tree=tree, folder="/home/ada"))
+    asked = {"job": job, "attempt": number}
+    assert (await main.call("/tree", asked, callers["own"]))[0] == 403, "it has not claimed it"
+    assert main.store.claim(AttemptId(job, number), ALPHA, "home", "boot", 1.0) is not None
+    got = {caller: (await main.call("/tree", asked, pem))[0] for caller, pem in callers.items()}
+    assert got == {
+        "own": 200,
+        "other host": 403,
+        "none": 401,
+        "expired": 0,
+        "foreign authority": 0,
+        "forgotten": 401,
+        "replaced": 401,
+    }
+    for other in (
+        {"job": job, "attempt": 2},
+        {"job": job + 1, "attempt": 1},
+        {"job": launched(main.store, host=ALPHA).job, "attempt": 1},
+    ):
+        assert (await main.call("/tree", other, callers["own"]))[0] == 403
 
 
 async def test_a_captured_host_makes_a_thousand_attempts_to_act_for_another(
