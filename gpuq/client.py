@@ -16,19 +16,34 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
-from gpuq.cli import job_options
+from gpuq.cli import edits, job_options, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
-from gpuq.cli.verbs.submit import batches, submit_one, tidy_snapshots
+from gpuq.cli.verbs.submit import batches, send_files, submit_one, tidy_snapshots
 from gpuq.errors import BadInput
 from gpuq.states import ENDED, JobState
 
 Word = str | os.PathLike[str]
+
+
+class EditOptions(TypedDict, total=False):
+    """The options of `gpuq edit` as keywords."""
+
+    name: str
+    priority: int | str
+    share: Literal["auto", "never"]
+    max_slowdown: float | str
+    gpu_mem: str
+    time: int | str
+    begin: str
+    deadline: str
+    notify: str | list[str]
 
 
 class JobOptions(TypedDict, total=False):
@@ -42,6 +57,7 @@ class JobOptions(TypedDict, total=False):
     exclusive: bool
     max_slowdown: float | str
     gpu_mem: str
+    dry_run_memory: bool
     gpus: int | str
     hosts: int
     gpu_type: str
@@ -63,6 +79,7 @@ class JobOptions(TypedDict, total=False):
     signal: str
     blink: bool
     idle_ok: bool
+    no_pause: bool
     notify: str | Sequence[str]
     chdir: Word
     python: Word
@@ -73,6 +90,7 @@ class JobOptions(TypedDict, total=False):
     module: str | Sequence[str]
     snapshot: bool
     from_snapshot: str
+    sync: bool
 
 
 @dataclass(frozen=True)
@@ -146,6 +164,8 @@ class Client:
         """The ids of these submissions, made by `submission`. All are queued or, if one is refused, none of the 500 it was sent
         with."""
         ids: list[int] = []
+        for body in bodies[:1]:
+            send_files(self._http, body)
         for batch in batches(bodies):
             ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
         for body in bodies[:1]:
@@ -197,6 +217,20 @@ class Client:
         finally:
             connection.close()
 
+    def fetch(
+        self,
+        job: JobInfo | int,
+        *patterns: str,
+        to: Word | None = None,
+        attempt: int | None = None,
+        force: bool = False,
+    ) -> list[Path]:
+        """The files that a job submitted with `sync` made or changed, brought into the folder `to`, as `gpuq fetch`. Raises
+        Conflict for one that is there with another content, unless `force`."""
+        place = None if to is None else Path(to)
+        found = results.fetch(self._http, _id(job), patterns, to=place, attempt=attempt, force=force)
+        return [found.to / file.name for file in found.files]
+
     def cancel(self, job: JobInfo | int) -> None:
         """End the job, waiting or running. Raises Conflict if it has ended."""
         self._http.post(f"/api/v1/jobs/{_id(job)}/cancel")
@@ -208,6 +242,18 @@ class Client:
     def release(self, job: JobInfo | int) -> None:
         """Let a held job start. Raises Conflict if it is not held."""
         self._http.post(f"/api/v1/jobs/{_id(job)}/release")
+
+    def edit(self, jobs: JobInfo | int | Iterable[JobInfo | int], **new: Unpack[EditOptions]) -> None:
+        """Change what waiting jobs ask for, and the name, a shorter time limit or the notifications of running ones, with the
+        values of `gpuq edit`: `client.edit(job, priority=5, time="4h")`; "default" takes a value back. All of the jobs or none.
+        Raises Conflict for one that is too far."""
+        if unknown := new.keys() - EditOptions.__annotations__.keys():
+            fix = f"The options are {', '.join(EditOptions.__annotations__)}."
+            raise BadInput(f"`{min(unknown)}` cannot be changed of a job.", fix=fix)
+        many = jobs if isinstance(jobs, Iterable) else [jobs]
+        ids = [_id(job) for job in many]
+        values = {name: value if isinstance(value, list) else str(value) for name, value in new.items()}
+        self._http.post("/api/v1/jobs/edit", {"where": {"ids": ids}, "edit": edits.fields(values)})
 
     def devices(self) -> list[dict[str, Any]]:
         """All devices with their readings and who is on them, as `gpuq gpus --json`."""
@@ -328,9 +374,24 @@ class AsyncClient:
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
+    async def fetch(
+        self,
+        job: JobInfo | int,
+        *patterns: str,
+        to: Word | None = None,
+        attempt: int | None = None,
+        force: bool = False,
+    ) -> list[Path]:
+        """As `Client.fetch`."""
+        return await _in_thread(self._client.fetch, job, *patterns, to=to, attempt=attempt, force=force)
+
     async def cancel(self, job: JobInfo | int) -> None:
         """As `Client.cancel`."""
         await _in_thread(self._client.cancel, job)
+
+    async def edit(self, jobs: JobInfo | int | Iterable[JobInfo | int], **new: Unpack[EditOptions]) -> None:
+        """As `Client.edit`."""
+        await _in_thread(self._client.edit, jobs, **new)
 
     async def hold(self, job: JobInfo | int) -> None:
         """As `Client.hold`."""

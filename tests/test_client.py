@@ -23,7 +23,7 @@ SCRIPT = "import sys; print('lr', *sys.argv[1:]); sys.exit(sys.argv[1] == '3')\n
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with Site(devices_cpu_count=2) as site:
+    with Site(devices_cpu_count=2, admission_memory_headroom=0.95) as site:
         yield site
 
 
@@ -83,6 +83,12 @@ async def _watch_two_jobs(client: AsyncClient) -> None:
 def test_a_held_job_waits_for_its_release(client: Client) -> None:
     job = client.submit("train.py", "1", hold=True)
     assert job.state == "HELD"
+    client.edit(job, priority=5, time="4h")
+    client.edit([job], name="renamed", time="default", max_slowdown=1.3)
+    changed = client.job(job.id)
+    assert (changed.name, changed.record["priority"], changed.record["time_limit_s"]) == ("renamed", 5, None)
+    with pytest.raises(BadInput, match="`gpus` cannot be changed of a job"):
+        client.edit(job, priority=1, gpus=2)  # type: ignore[call-arg]
     client.release(job)
     assert client.wait([job])[0].exit_code == 0
     assert {device["host"] for device in client.devices()}

@@ -57,7 +57,10 @@ def _in_short(action: argparse.Action) -> argparse.Action:
 class Parser(argparse.ArgumentParser):
     """An argument parser for one verb. Options are not abbreviated: a new option could change what an old script means."""
 
-    def __init__(self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None) -> None:
+    def __init__(
+        self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None, mixed: bool = False
+    ) -> None:
+        """`mixed`: the last of several arguments may also stand behind options."""
         super().__init__(
             prog=f"gpuq {verb}",
             description=summary,
@@ -72,6 +75,7 @@ class Parser(argparse.ArgumentParser):
         )
         # Let argparse take `-5%` or `-1G` for a value, so that the check of the option itself can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
+        self._mixed = mixed
         self._command: list[str] = []
         self._rare: set[argparse.Action] = set()
         self._of_every_verb = self.add_argument_group("with every verb")
@@ -132,7 +136,7 @@ class Parser(argparse.ArgumentParser):
             from gpuq.cli.completion import offer_options
 
             offer_options(self)
-        return super().parse_args(args, namespace)
+        return self.parse_intermixed_args(args) if self._mixed else super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput with a suggestion, where argparse would print the usage and exit."""

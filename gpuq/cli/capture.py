@@ -135,13 +135,15 @@ def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd
     return str(cwd / found)
 
 
-def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str]) -> dict[str, str]:
-    """The variables that are passed: the listed ones, those that match `--pass-env`, and those set with `-e`."""
+def environment(
+    environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str], *, listed: bool = True
+) -> dict[str, str]:
+    """The variables that are passed: the `listed` ones, those that match `--pass-env`, and those set with `-e`."""
     globs = list(pass_globs)
     env = {
         name: value
         for name, value in environ.items()
-        if (is_listed(name) or any(fnmatchcase(name, glob) for glob in globs))
+        if ((listed and is_listed(name)) or any(fnmatchcase(name, glob) for glob in globs))
         and not name.startswith("GPUQ_")
         and is_text(name)
         and is_text(value)

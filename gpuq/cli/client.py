@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -152,6 +152,11 @@ class HttpClient:
                     console.note(f"gpuq: {error.message} Trying again for up to {RETRY_S:.0f} s.")
             time.sleep(0.2)
 
+    def send(self, path: str, pieces: Iterable[bytes], length: int) -> Any:
+        """The JSON answer to a POST of these bytes, which are `length` together."""
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(length)}
+        return self._call("POST", path, pieces, headers)
+
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
         """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
@@ -191,7 +196,7 @@ class HttpClient:
         """Close the connection."""
         self._connection.close()
 
-    def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
+    def _call(self, method: str, path: str, payload: bytes | Iterable[bytes] | None, headers: Mapping[str, str]) -> Any:
         answer = source = _parse(self._checked(self._send(method, path, payload, headers)))
         if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
             source = jobs[0]
@@ -204,7 +209,13 @@ class HttpClient:
         return answer
 
     def _send(
-        self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str], *, again: bool = True
+        self,
+        method: str,
+        path: str,
+        payload: bytes | Iterable[bytes] | None,
+        headers: Mapping[str, str],
+        *,
+        again: bool = True,
     ) -> http.client.HTTPResponse:
         if self._connection.sock is None:
             self._connect()
@@ -313,9 +324,9 @@ def _tls(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _nearest_socket(environ: dict[str, str]) -> Path:
-    """The socket of the user's own home; for a user without one, that of the gpuq which this machine's users share."""
+    """The socket of the user's own gpuq; for a user without one, that of the gpuq which this machine's users share."""
     home = Home.from_environment(environ)
-    alone = environ.get("GPUQ_HOME") or home.root.exists() or not SHARED_SOCKET.exists()
+    alone = environ.get("GPUQ_HOME") or home.is_in_use or not SHARED_SOCKET.exists()
     return home.api_socket if alone else SHARED_SOCKET
 
 

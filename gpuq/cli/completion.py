@@ -19,7 +19,13 @@ from gpuq.errors import GpuqError
 VARIABLE = "_ARGCOMPLETE"
 _MOST_JOBS = 50
 # Which jobs each verb is for; the others take any.
-_STATES = {"cancel": ("waiting", "active"), "hold": ("PENDING",), "release": ("HELD",), "wait": ("waiting", "active")}
+_STATES = {
+    "cancel": ("waiting", "active"),
+    "edit": ("waiting", "RUNNING"),
+    "hold": ("PENDING",),
+    "release": ("HELD",),
+    "wait": ("waiting", "active"),
+}
 
 
 def complete(verbs: dict[str, tuple[str, str]], aliases: dict[str, str], options: dict[str, bool]) -> int:

@@ -27,6 +27,7 @@ from gpuq.errors import BadInput
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpuq.cli.snapshot import WorkTreeCopy
+    from gpuq.cli.sync import WorkTree
 
 _MOST_GPUS = 64
 # The limits of `gpuq.messages.submission.Submission`, checked here so that the message can name the option.
@@ -94,16 +95,22 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add("--hosts", metavar="N", help="hosts at once, with as many devices of each. Default: 1.")
     device_options.add_device_options(add)
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB. Default: learned.")
+    dry = "Run its first steps here, without a GPU, and count its memory. PyTorch, and no `--array`."
+    add("--dry-run-memory", rare=True, action="store_true", help=dry)
     add("--share", choices=["auto", "never"], default="auto", help="may it share a device? Default: auto.")
     add("--exclusive", rare=True, action="store_true", help="Same as --share never.")
     add("--max-slowdown", metavar="X", help=_MAX_SLOWDOWN)
-    blink = "Pause it and its partner by turns, under 1%% of the time, to measure both."
-    add("--blink", rare=True, action="store_true", help=blink)
+    add(
+        "--blink",
+        rare=True,
+        action="store_true",
+        help="Pause it and its partner by turns, <1%% of the time, to measure both.",
+    )
 
     add = parser.group("when it runs", all_rare=named)
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
     add("-p", "--priority", metavar="N", help="-1000 to 1000, higher goes first. Default: 0.")
-    after = "after jobs that end so: ok:12 (succeeded), any:@, fail:NAME"
+    after = "Wait for: ok:12, any:@, fail:NAME, start:12, corr:12. With corr, each task of an array after that of 12."
     add("--after", action="append", default=[], metavar="JOBS", help=after)
     add("--begin", metavar="WHEN", help="not before: 22:00, now+1hour, 2026-07-01T08:00")
     add("--singleton", rare=True, action="store_true", help="After all your earlier jobs of its name.")
@@ -120,9 +127,13 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
         metavar="NAME[@SECONDS]",
         help="The signal to save its work on: USR1, which makes it preemptible. USR1@120 comes 120 s before its time limit.",
     )
+    add("--no-pause", rare=True, action="store_true", help="Never pause it so that another job runs.")
     add("--idle-ok", rare=True, action="store_true", help="Do not stop it because it does not use its devices.")
     add("--deadline", rare=True, metavar="WHEN", help="Wanted by then: 8h from now, or 2026-07-01T08:00 (local time).")
+    _add_environment_options(parser, named=named)
 
+
+def _add_environment_options(parser: Parser, *, named: bool) -> None:
     add = parser.group("what it runs with", all_rare=named)
     add(
         "-e",
@@ -146,6 +157,8 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     module = "Load this module first, by `module load` of Lmod or Environment Modules; may be given several times."
     add("--module", rare=True, action="append", default=[], metavar="NAME", help=module)
     add("--snapshot", action="store_true", help="run a copy of the git work tree as it is now")
+    sync = "send the work tree there. `gpuq fetch` brings results back."
+    add("--sync", action="store_true", help=sync)
     key = "Run the copy that an earlier --snapshot made; `gpuq show` has its key."
     add("--from-snapshot", rare=True, metavar="KEY", help=key)
     pty = "Give it a terminal, which `gpuq attach` works in."
@@ -189,15 +202,19 @@ def submission(
     if taken is not None:
         taken.check_words(words, here)
         start = taken.entered(here)
+    sent = _work_tree(options, here)
     image, modules = _image(options.image, here), [_module(name) for name in options.module]
-    if image is None:
+    if image is None and sent is None:
         command = capture.command(
             words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read
         )
     else:
         command = capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
     folder = _working_folder(options.chdir, here)
-    env = capture.environment(os.environ, [*options.pass_env, *(_OF_TERMINALS if options.pty else ())], options.env)
+    if sent is not None:
+        sent.check(command, words, here, folder)
+    named = [*options.pass_env, *(_OF_TERMINALS if options.pty else ())]
+    env = capture.environment(os.environ, named, options.env, listed=sent is None)
     if taken is None:
         commit, dirty = capture.git_state(command.script.parent if command.script else here)
     else:
@@ -207,13 +224,7 @@ def submission(
             taken.environment(env, command.words[0], here),
         )
         commit, dirty = taken.commit, taken.changed
-    if options.slurm_env:
-        env = {
-            **env,
-            "SLURM_SUBMIT_DIR": str(here),
-            "SLURM_JOB_ID": "",
-            "SLURM_JOB_NAME": options.name or Path(words[0]).name,
-        }
+    env |= _for_slurm_scripts(options, words, here)
     constraints = device_options.constraints(options)
     # Kept, so that what `@` and names stand for is looked up once for all submissions with these options.
     if not isinstance(options.after, tuple):
@@ -225,9 +236,9 @@ def submission(
         "command": _in_environment(image, modules, command.words),
         "cwd": str(folder),
         "env": env,
-        "name": _label(options, "name") or default_name[: _LONGEST["name"]],
-        "project": _label(options, "project"),
-        "kind": _label(options, "kind"),
+        "name": label("name", options.name) or default_name[: _LONGEST["name"]],
+        "project": label("project", options.project),
+        "kind": label("kind", options.kind),
         "priority": whole("--priority", options.priority, -1000, 1000),
         "share": "never" if options.exclusive else options.share,
         "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
@@ -246,6 +257,7 @@ def submission(
         **_signal(options),
         "blink": options.blink or None,
         "idle_ok": options.idle_ok or None,
+        "no_pause": options.no_pause or None,
         "notify": notify_file.option(options.notify, os.environ),
         "stdin": None if options.pty else command.stdin,
         "interactive": "terminal" if options.pty else None,
@@ -254,8 +266,9 @@ def submission(
         "git_dirty": dirty,
         "script": str(taken.original(script) if taken else script) if script else None,
         "script_sha256": capture.script_sha256(script) if script else None,
-        "hints": capture.hints(command, folder) if array is None else sweep.hints(command, folder, array),
+        "hints": _hints(options, command, folder, env, array),
         "snapshot": taken.facts() if taken else None,
+        "sync": sent.field() if sent else None,
         "array": array,
     }
     if array is not None:
@@ -267,6 +280,46 @@ def submission(
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _for_slurm_scripts(options: argparse.Namespace, words: list[str], here: Path) -> dict[str, str]:
+    """The variables of `--slurm-env` that are known here; the host fills in the others."""
+    if not options.slurm_env:
+        return {}
+    name = options.name or Path(words[0]).name
+    return {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
+
+
+def _hints(
+    options: argparse.Namespace,
+    command: capture.Command,
+    folder: Path,
+    env: Mapping[str, str],
+    array: dict[str, Any] | None,
+) -> dict[str, Any] | None:
+    """What the script says of the job, and what a dry run of it counts if one was asked for. Raises BadInput."""
+    if options.dry_run_memory:
+        if array is not None or options.image or options.module or command.stdin is not None or options.pty:
+            fix = "Leave --dry-run-memory out, or try one of its jobs with `gpuq predict --dry-run-memory`."
+            raise BadInput("--dry-run-memory is for one script of this machine's Python.", fix=fix)
+        return {**(capture.hints(command, folder) or {}), "traced": _traced(command.words, folder, env)}
+    if array is None:
+        return capture.hints(command, folder)
+    from gpuq.cli import sweep
+
+    return sweep.hints(command, folder, array)
+
+
+def _traced(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """What a dry run of these words counts. Raises BadInput."""
+    from gpuq.cli.dry_run import dry_run
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = dry_run(words, folder, {**os.environ, **env}, memory // 2)
+    for danger in found.unprotected:
+        _warn(f"this kernel could not shut off the dry run: {danger}")
+    names = ("framework", "reserved_bytes", "convolution_bytes")
+    return {name: getattr(found, name) for name in names}
 
 
 def _in_environment(image: str | None, modules: list[str], words: Sequence[str]) -> Sequence[str]:
@@ -314,6 +367,23 @@ def _snapshot(options: argparse.Namespace, here: Path) -> WorkTreeCopy | None:
     return taken
 
 
+def _work_tree(options: argparse.Namespace, here: Path) -> WorkTree | None:
+    """The files to send for the job, the same for all submissions with these options. Raises BadInput."""
+    if not options.sync:
+        return None
+    if options.snapshot or options.from_snapshot is not None:
+        raise BadInput(
+            "--sync goes with neither --snapshot nor --from-snapshot: it runs the files as they are now.",
+            fix="Leave one of them out.",
+        )
+    from gpuq.cli import sync
+
+    if options.sync is True:
+        options.sync = sync.take(here)
+    sent: WorkTree = options.sync
+    return sent
+
+
 @cache
 def _warn(sentence: str) -> None:
     """Write a warning, once per process: `--stdin` submits many commands with the same options."""
@@ -339,9 +409,8 @@ def _working_folder(named: str | None, here: Path) -> Path:
     return folder
 
 
-def _label(options: argparse.Namespace, name: str) -> str | None:
+def label(name: str, text: str | None) -> str | None:
     """The value of --name, --project or --kind. Raises BadInput if it is empty, too long or not one printable line."""
-    text: str | None = getattr(options, name)
     if text is None:
         return None
     if not text.strip():

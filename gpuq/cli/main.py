@@ -29,8 +29,13 @@ VERBS: dict[str, tuple[str, str]] = {
     "predict": ("predict", "what gpuq expects of a job, before submitting it"),
     "profile": ("profile", "where a job's time goes, op by op"),
     "logs": ("logs", "a job's output; -f follows it"),
+    "watch": ("watch", "how a job gets on, renewed until it ends; exit with its code"),
+    "events": ("events", "what happens, as lines of JSON, for scripts"),
+    "fetch": ("fetch", "bring back the files of a job that was submitted with --sync"),
+    "top": ("top", "devices, queue and jobs on one screen that renews; keys act"),
     "wait": ("wait", "wait for jobs to end; exit with their code"),
     "cancel": ("cancel", "end jobs, waiting or running"),
+    "edit": ("edit", "change what jobs ask for: priority, time limit, name …"),
     "hold": ("hold", "keep waiting jobs from starting"),
     "release": ("release", "let held jobs start"),
     "reserve": ("reserve", "devices for yourself from one moment to another; cancel, list"),
@@ -68,6 +73,7 @@ ALIASES = {
     "why": "explain",
     "kill": "cancel",
     "reservations": "reserve",
+    "devices": "gpus",
 }
 # Verbs that need what `gpuq-client`, the installation without the daemon, does not have.
 OF_THE_DAEMON = {"up", "db", "policy", "pool", "profile", "simulate", "characterize", "doctor", "mcp"}

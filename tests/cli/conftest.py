@@ -171,7 +171,8 @@ def _handler(fake: FakeApi) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             split = urlsplit(self.path)
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            body = json.loads(raw) if raw else None
+            is_json = self.headers.get("Content-Type") != "application/octet-stream"
+            body = (json.loads(raw) if is_json else raw) if raw else None
             query = dict(parse_qsl(split.query))
             self.send(fake.answer(Request(self.command, split.path, query, dict(self.headers), body)))
 

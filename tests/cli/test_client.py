@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from gpuq.cli.client import HttpClient, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
+from gpuq.home import Home
 from tests.cli import samples
 from tests.cli.conftest import Command, Done, FakeApi, Reply, _handler, problem, serve
 
@@ -125,7 +126,7 @@ def test_a_certificate_is_checked_against_the_authority_that_is_named(
         thread.join()
 
 
-def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_gpuq_uses_the_socket_that_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = tmp_path / "shared.sock"
     monkeypatch.setattr("gpuq.cli.client.SHARED_SOCKET", shared)
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
@@ -133,7 +134,9 @@ def test_a_user_without_a_home_uses_the_socket_that_all_share(tmp_path: Path, mo
     assert HttpClient(None, environ).address == own
     shared.touch()
     assert HttpClient(None, environ).address == f"unix://{shared}"
-    (tmp_path / "state" / "gpuq").mkdir(parents=True)
+    (tmp_path / "state" / "gpuq" / "checkpoints").mkdir(parents=True)  # a job of the user made it, no `gpuq up`
+    assert HttpClient(None, environ).address == f"unix://{shared}"
+    Home(tmp_path / "state" / "gpuq").create()
     assert HttpClient(None, environ).address == own
     assert HttpClient(None, {"GPUQ_HOME": "/nonexistent"}).address == "unix:///nonexistent/run/api.sock"
 

@@ -166,7 +166,7 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
     for alias in ("ls", "list", "ps", "status"):
         assert ALIASES[alias] == "queue"
         assert gpuq(alias, "--json").json == listing
-    assert (ALIASES["why"], ALIASES["kill"]) == ("explain", "cancel")
+    assert (ALIASES["why"], ALIASES["kill"], ALIASES["devices"]) == ("explain", "cancel", "gpus")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
             ("submit", "--gpu", "1", "--", "true"),
             "no option `--gpu`. Did you mean `--gpus` or `--gpu-mem` or `--gpu-type`?",
         ),
-        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem` or `--gpu-mem-min`?"),
+        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem` or `--gpu-mem-min` or `--dry-run-memory`?"),
         (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
         (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),
         (("queue", "-Z"), "unrecognized arguments: -Z.\n"),

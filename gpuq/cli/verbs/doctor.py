@@ -360,7 +360,7 @@ def _submitters(home: Home) -> Check:
     missing = [str(path) for path in _FOR_SUBMITTERS if not path.exists()]
     if missing:
         found = f"jobs are to run as their submitters, and this is not there: {', '.join(missing)}"
-        return Check("submitters", BROKEN, found, "docs/operations.md, Jobs of several users, says how to place it.")
+        return Check("submitters", BROKEN, found, "docs/hosts.md, Jobs of several users, says how to place it.")
     return Check("submitters", OK, "jobs run as their submitters")
 
 

@@ -18,13 +18,13 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     client = HttpClient.of(options)
     jobs = job_ids.named(client, [options.id])
-    job = jobs.only if jobs.array is None else _telling_task(jobs.array)
+    job = jobs.only if jobs.array is None else telling_task(jobs.array)
     answer: Record = client.get(f"/api/v1/jobs/{job}/explanation")
     console.show(options, answer, partial(screen, label=jobs.label(job)))
     return 0
 
 
-def _telling_task(array: Record) -> int:
+def telling_task(array: Record) -> int:
     """The first task that waits, else the first that runs, else the first."""
     from gpuq.array import numbers
 
@@ -60,6 +60,11 @@ def _answer(answer: Record, headline: str) -> list[str]:
         lines = [f"{headline}: {first}" if waits else f"{headline} because {first}", *others]
     else:
         lines = [f"{headline}.", *([fmt.clean(answer["sentence"])] if answer.get("sentence") else [])]
+    opened = answer["attempts"][-1].get("opened_memory_bytes") if answer.get("attempts") else None
+    if opened is not None and answer["state"] in ACTIVE:
+        lines.append(
+            f"It uses none of its devices, so others may join it; {fmt.gib(opened)} of memory stay promised to it."
+        )
     if answer.get("blink"):
         lines.append(f"Its partner was paused to measure it: {fmt.clean(answer['blink'])}.")
     if position is not None:

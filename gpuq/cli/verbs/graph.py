@@ -29,15 +29,18 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     client = HttpClient.of(options)
     live = newest(client, ",".join(LIVE), {"owner": "all" if options.all else "me"}, None)
-    wanted = {str(job) for job in job_ids.several(client, options.ids)} if options.ids else None
-    edges = _connected(_edges(live), wanted)
+    ids = job_ids.several(client, options.ids) if options.ids else None
+    edges = _connected(_edges(live), None if ids is None else {str(job) for job in ids})
+    if ids is not None and not edges:
+        known = {job["id"] for job in live}
+        jobs_of(client, [job for job in ids if job not in known])  # raises where there is none
     graph = {"jobs": _jobs(client, live, edges), "edges": edges}
     if options.dot and not options.json:
         print("\n".join(dot(graph)))
     elif options.json or edges:
         console.show(options, graph, screen)
     else:
-        console.note("No job waits for another one." if wanted is None else "None of these waits for another one.")
+        console.note("No job waits for another one." if ids is None else "None of these waits for another one.")
     return 0
 
 

@@ -23,6 +23,7 @@ Options behind `--` are for sbatch. A pilot is one Slurm job. gpuq requests one
 when jobs wait, shares its GPUs among them, and gives it back when it is idle.
 docs/slurm-pools.md says what gpuq needs of the cluster.
 """
+_LEAST_TIME_S = 300
 
 
 def run(words: list[str]) -> int:
@@ -32,10 +33,16 @@ def run(words: list[str]) -> int:
     add("action", nargs="?", choices=["list", "add", "remove"], default="list", help="default: list")
     add("name", nargs="?", metavar="slurm|NAME", help="add: what to request from (slurm); remove: which pool")
     add("--name", dest="called", metavar="NAME", help="add: a name for the pool; default slurm")
-    add("--gpus", metavar="N", help="add: of each pilot; 0 for its cores only; default 1")
+    add("--gpus", metavar="N", help="add: of each pilot at most; 0 for its cores only; default 1")
     add("--max", metavar="N", help="add: pilots at once; default 1")
     add("-t", "--time", metavar="TIME", default="4h", help="add: time limit of each pilot; default 4h")
     add("--idle", metavar="TIME", default="10m", help="add: a pilot without a job for so long ends; default 10m")
+    add(
+        "--scaling",
+        choices=["steady", "eager"],
+        default="steady",
+        help="add: request pilots for as much work as fills them, or for every job",
+    )
     add("--max-hours", metavar="N", help="add: GPU-hours that all its pilots may take; default no limit")
     cut = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:cut])
@@ -52,13 +59,17 @@ def run(words: list[str]) -> int:
     name: str = options.called or "slurm"
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", name):
         raise BadInput(f"`{name}` is no name for a pool.", fix="Use up to 32 of a-z, 0-9 and -.")
+    time_limit_s = parse_duration(options.time)
+    if time_limit_s < _LEAST_TIME_S:
+        raise BadInput("In less than 5 minutes a pilot would hardly run a job.", fix="Give --time 5m or more.")
     pool = {
         "name": name,
         "gpus": whole("--gpus", options.gpus or "1", 0, 64),
         "most": whole("--max", options.max or "1", 1, 1000),
-        "time_limit_s": parse_duration(options.time),
+        "time_limit_s": time_limit_s,
         "idle_s": parse_duration(options.idle),
         "most_hours": None if options.max_hours is None else whole("--max-hours", options.max_hours, 1, 10**6),
+        "scaling": options.scaling,
         "sbatch": words[cut + 1 :],
     }
     become_module(["gpuq.pools.change", "add", json.dumps(pool)])
@@ -76,7 +87,17 @@ def _read(home: Home) -> list[Record]:
         raise BadSettings(
             f"the pools in {home.root} cannot be read: {error}.", fix="Look at its pools.json."
         ) from error
-    return [{**pool, "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]]} for pool in pools]
+    found = []
+    for pool in pools:
+        problem = home.pilots / f"{pool['name']}.problem"
+        found.append(
+            {
+                **pool,
+                "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]],
+                "problem": json.loads(problem.read_bytes()) if problem.exists() else None,
+            }
+        )
+    return found
 
 
 def _listing(pools: list[Record], width: int) -> list[str]:
@@ -89,8 +110,21 @@ def _listing(pools: list[Record], width: int) -> list[str]:
             str(pool["most"]),
             str(pool["gpus"]),
             fmt.duration(pool["time_limit_s"]),
-            ", ".join(str(pilot["slurm_job"]) for pilot in pool["pilots"]),
+            ", ".join(_pilot(pilot) for pilot in pool["pilots"]),
         )
         for pool in pools
     ]
-    return console.table(columns, rows, width) if rows else ["There is no pool. `gpuq pool add slurm` makes one."]
+    if not rows:
+        return ["There is no pool. `gpuq pool add slurm` makes one."]
+    problems = [
+        f"{pool['name']}: {fmt.clean(pool['problem']['problem'])} {fmt.clean(pool['problem']['fix'])}"
+        for pool in pools
+        if pool["problem"] is not None
+    ]
+    return [*console.table(columns, rows, width), *problems]
+
+
+def _pilot(pilot: Record) -> str:
+    """Its Slurm job, and why that waits."""
+    waits = pilot["joined_at"] is None and pilot["slurm_says"] not in {None, "None"}
+    return f"{pilot['slurm_job']} ({fmt.clean(pilot['slurm_says'])})" if waits else str(pilot["slurm_job"])

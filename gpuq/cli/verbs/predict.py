@@ -112,6 +112,8 @@ def _read(features: Record) -> Iterator[tuple[str, str | None]]:
     yield "precision", setting_line("precision", "precision")
     yield "optimiser", setting_line("optimizer", "optimizer")
     yield "epochs", setting_line("epochs", "epochs")
+    traced = (features.get("traced") or {}).get("reserved_bytes")
+    yield "dry run", None if traced is None else f"{fmt.gib(traced)} of GPU memory, without the driver's own"
 
 
 def _count(number: int | None) -> str | None:

@@ -84,21 +84,37 @@ def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None =
     at = time.time() if now is None else now
     arrays, jobs = [one for one in jobs if "count" in one], [one for one in jobs if "count" not in one]
     names = dict(zip((job["id"] for job in jobs), job_labels.labels(jobs), strict=True))
-    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
+    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
     lines: list[str] = []
     if arrays:
-        from gpuq.cli.arrays import table
+        from gpuq.cli.arrays import table as array_table
 
-        lines = table(arrays, width, at)
-    for columns, row, some in ((_ENDED, _ended, ended), (_RUNNING, _running, running), (_WAITING, _waiting, waiting)):
+        lines = array_table(arrays, width, at)
+    for some in (ended, running, waiting):
         if some:
-            rows = [row(job, names[job["id"]], at) for job in some]
             styles = [console.state_style(job["state"]) for job in some] if colour else []
-            lines += [*([""] if lines else []), *_table(columns, rows, width, styles)]
+            lines += [*([""] if lines else []), *table(some, width, at, styles, names)]
     several = arrays or len(jobs) > 1
     return [*lines, *(["", *console.wrapped(totals([*arrays, *jobs]), width)] if several else [])]
+
+
+def table(
+    jobs: Sequence[Record],
+    width: int,
+    now: float,
+    styles: Sequence[str | None] = (),
+    names: dict[int, console.Cell] | None = None,
+) -> list[str]:
+    """A heading and a line for each of these jobs, which all run, all wait or all have ended. `names`: what tells them from more
+    jobs than these."""
+    names = names or dict(zip((job["id"] for job in jobs), job_labels.labels(jobs), strict=True))
+    state = jobs[0]["state"]
+    columns, row = (
+        (_WAITING, _waiting) if state in WAITING else (_RUNNING, _running) if state in LIVE else (_ENDED, _ended)
+    )
+    return _table(columns, [row(job, names[job["id"]], now) for job in jobs], width, styles)
 
 
 def totals(jobs: Sequence[Record]) -> str:
@@ -112,7 +128,7 @@ def totals(jobs: Sequence[Record]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def _start_order(job: Record) -> tuple[bool, float, int]:
+def start_order(job: Record) -> tuple[bool, float, int]:
     """Sort key: the order of starts, held jobs last."""
     position = job.get("position")
     return job["state"] == "HELD", float("inf") if position is None else position, int(job["id"])
@@ -166,7 +182,7 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
         jobs, older = list(found.values()), len(past) > _ENDED_SHOWN
     # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
-        jobs, key=lambda job: (job.get("state") in WAITING, *(_start_order(job) if job.get("state") in WAITING else ()))
+        jobs, key=lambda job: (job.get("state") in WAITING, *(start_order(job) if job.get("state") in WAITING else ()))
     ), older
 
 
@@ -220,7 +236,7 @@ def _running(job: Record, name: str, now: float) -> list[str]:
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
         f"~{fmt.slowdown(expected)}" if only_expected else fmt.slowdown(slowdown),
         fmt.duration(ran_s),
-        f"idle {fmt.duration(live['idle_s'])}" if live.get("warned_of_idleness") else _left(job, forecast, now),
+        f"idle {fmt.duration(live['idle_s'])}" if live.get("warned_of_idleness") else remaining(job, now),
     ]
 
 
@@ -236,14 +252,14 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
     if expected:
         half_s, most_s = expected["p50_unix"] - now, expected["p90_unix"] - now
         # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
-        start = "soon" if half_s < 1 and -60 < most_s < 1 else _remaining(half_s, most_s)
+        start = "soon" if half_s < 1 and -60 < most_s < 1 else _until(half_s, most_s)
     return [
         job_labels.id_of(job),
         name,
         _code(job),
         _share(job),
         "-" if upper is None else fmt.gib(upper, "G"),
-        _left(job, forecast, now),
+        remaining(job, now),
         start,
         job_labels.short_reason(job),
     ]
@@ -259,21 +275,22 @@ def _share(job: Record) -> str:
     return "never" if job.get("share") == "never" else "-"
 
 
-def _left(job: Record, forecast: Record, now: float) -> str:
+def remaining(job: Record, now: float) -> str:
     """Until a running job ends; of a waiting job its whole run."""
-    half_s, started = forecast.get("duration_p50_s"), job.get("started_at_unix")
+    forecast, started = job.get("forecast") or {}, job.get("started_at_unix")
+    half_s = forecast.get("duration_p50_s")
     if half_s is None or job["state"] not in LIVE:
         return "-"
     ran_s = 0.0 if started is None else now - started
-    return _remaining(half_s - ran_s, (forecast.get("duration_p90_s") or half_s) - ran_s)
+    return _until(half_s - ran_s, (forecast.get("duration_p90_s") or half_s) - ran_s)
 
 
-def _remaining(half_s: float, most_s: float) -> str:
+def _until(half_s: float, most_s: float) -> str:
     """Seconds to a median and a 90th percentile, below 0 once they are past: `~48m`; then `<20m`, since half of such cases take
     longer; then `overdue 5m`, by which even the 90th percentile is past."""
     if half_s > 0:
         return f"~{fmt.about(half_s)}"
-    return f"<{fmt.about(most_s)}" if most_s > 0 else f"overdue {fmt.about(-most_s)}"
+    return f"<{fmt.about(max(1.0, most_s))}" if most_s > 0 else f"overdue {fmt.about(-most_s)}"
 
 
 def _first(*values: float | None) -> float | None:

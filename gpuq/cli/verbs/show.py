@@ -19,6 +19,7 @@ _BASES = {
     "kind's alone rate": "against its kind alone",
     "beside foreign load": "beside foreign load, not used for predictions",
 }
+_LOSSES = {"slowed_s": "lost to partners", "paused_s": "paused"}
 
 
 def run(words: list[str]) -> int:
@@ -155,6 +156,7 @@ def _options(job: Record) -> Iterator[str]:
         "--blink": job.get("blink"),
         "--pty": job.get("interactive") == "terminal",
         "--idle-ok": job.get("idle_ok"),
+        "--no-pause": job.get("no_pause"),
     }
     yield from (option for option, given in switches.items() if given)
 
@@ -184,6 +186,8 @@ def _asked_for(job: Record) -> Iterator[str]:
         yield "to be signalled before it is stopped for another"
     if job.get("blink"):
         yield "to be measured by blinks"
+    if job.get("no_pause"):
+        yield "not to be paused for others"
     if job.get("idle_ok"):
         yield "not to be stopped when idle"
     if job.get("priority"):
@@ -222,14 +226,25 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("host", ", ".join(map(fmt.clean, job.get("hosts") or [job["host"]])) if job.get("host") else None),
         ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
         ("memory now", _known(fmt.gib, live.get("memory_bytes"))),
+        ("memory so far", _memory_so_far(live)),
         ("utilisation now", _known(fmt.percent, live.get("utilization_pct"))),
         ("steps", _steps(live or actual)),
         ("rate", _known(fmt.rate, live.get("rate"))),
         ("slowdown now", _slowdown_now(live)),
+        ("paused for", _known(lambda other: f"job {other}", live.get("paused_for"))),
+        ("slowdown account", _known(_account, live.get("slowdown_account"))),
         ("partner paused", _known(fmt.clean, live.get("blink") or actual.get("blink"))),
         ("place in queue", str(job["position"]) if waits else None),
         ("starts", messages.expected_start(job) if waits else None),
     ]
+
+
+def _memory_so_far(live: Record) -> str | None:
+    """The peak of a job that runs, and whether it is evidence for other jobs of its kind."""
+    if live.get("peak_memory_bytes") is None or live.get("level_s") is None:
+        return None
+    level = f"level for {fmt.duration(live['level_s'])}, so jobs of its kind are predicted from it"
+    return f"{fmt.gib(live['peak_memory_bytes'])} at most, {level}"
 
 
 def _slowdown_now(live: Record) -> str | None:
@@ -242,6 +257,16 @@ def _slowdown_now(live: Record) -> str | None:
     if expected is not None:
         parts.append(f"{fmt.slowdown(expected)} expected")
     return ", ".join(parts) or None
+
+
+def _account(account: Record) -> str:
+    """What it may still lose to partners and pauses, and what it has lost."""
+    budget, left = f"budget {fmt.slowdown(account['budget'])}", account["left_s"]
+    if left is None:
+        return f"not known ({budget}): its partners' cost is not measured"
+    lost = [f"{fmt.duration(account[name])} {how}" for name, how in _LOSSES.items() if account[name]]
+    shown = f"{fmt.duration(-left)} over" if left < 0 else f"{fmt.duration(left)} left"
+    return ", ".join([f"{shown} of {fmt.duration(account['earned_s'])} ({budget})", *lost])
 
 
 def _steps(seen: Record) -> str | None:

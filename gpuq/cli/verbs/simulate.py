@@ -15,6 +15,7 @@ would have run it, as its policy would have without sharing, and with sharing.
 
   gpuq simulate                                     one's own history
   gpuq simulate jobs.csv --world philly --seeds 5   a trace (docs/simulate.md)
+  gpuq simulate --slurm jobs.txt                    what Slurm ran
   gpuq simulate --set admission.max_slowdown=1.3    with another setting
 """
 # option -> (metavar, help); each is passed on unchanged.
@@ -51,6 +52,7 @@ def run(words: list[str]) -> int:
     for name, (metavar, text) in _VALUES.items():
         choices = ["learned", "oracle", "cold"] if name == "--forecasts" else None
         add(name, metavar=metavar, help=text, choices=choices)
+    add("--slurm", metavar="FILE", help="play what `sacct --parsable2` printed (docs/simulate.md)")
     add("--rivals", action="store_true", help="compare with all rivals: how other queues would have done")
     setting = "try a setting, as docs/settings.md has it"
     add("--set", action="append", default=[], metavar="GROUP.SETTING=VALUE", help=setting)
@@ -64,6 +66,10 @@ def run(words: list[str]) -> int:
             _check(name, value)
             command.append(f"{name}={value}")
     command += [f"--set={word}" for word in options.set]
+    if options.slurm is not None:
+        if options.trace is not None:
+            raise BadInput("There are two traces: TRACE and --slurm.", fix="Leave one of them out.")
+        options.trace = f"slurm:{options.slurm}"
     become_module([*command, *(["--", options.trace] if options.trace is not None else [])])
     return 1
 

@@ -63,9 +63,18 @@ def run(words: list[str]) -> int:
 
 def submit_one(client: HttpClient, body: Record) -> int:
     """Submit one job or array; its id. An idempotency key makes a repetition after a lost answer harmless."""
+    send_files(client, body)
     answer: Record = client.post("/api/v1/jobs", body, key=new_key())
     tidy_snapshots(client, body)
     return int(answer["id"])
+
+
+def send_files(client: HttpClient, body: Record) -> None:
+    """Before a submission with `sync`: send what the server lacks of its files."""
+    if "sync" in body:
+        from gpuq.cli import sync
+
+        sync.send(client, body)
 
 
 def task_count(body: Record) -> int | None:
@@ -148,6 +157,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
     if not bodies:
         raise BadInput("stdin holds no command.", fix="Write one command per line: printf 'train.py --lr 0.1\\n' | …")
     client = HttpClient.of(options)
+    send_files(client, bodies[0])
     ids: list[int] = []
     try:
         for batch in batches(bodies):

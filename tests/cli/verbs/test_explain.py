@@ -77,7 +77,7 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
     assert out.startswith(
         "job 42 runs on cpu0 beside 43 because it fitted beside job 43: peak utilisation 54% + 33% = 87% <= 100%"
     )
-    assert "9.8 GiB + 6.0 GiB spoken for + 8.0 GiB kept free = 23.8 GiB <= 80.0 GiB" in out
+    assert "9.8 GiB + 6.0 GiB promised + 8.0 GiB kept free = 23.8 GiB <= 80.0 GiB" in out
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,8 @@ def test_a_job_without_edges_is_in_no_graph(gpuq: Command, api: FakeApi, jobs: N
     done = gpuq("graph", "17")
     assert (done.code, done.out) == (0, "")
     assert "None of these waits for another one." in done.err
+
+
+def test_a_job_that_there_is_not_is_an_error(gpuq: Command, api: FakeApi, jobs: None) -> None:
+    done = gpuq("graph", "99")
+    assert (done.code, "There is no job 99" in done.err) == (3, True)

@@ -140,6 +140,27 @@ def test_show_has_the_slowdown_of_now_and_the_devices_name_and_id(gpuq: Command,
     assert f"gpu3 ({uuid})" in out
 
 
+def test_show_says_for_which_job_it_stands_still(gpuq: Command, api: FakeApi) -> None:
+    live = {**samples.running(42)["live"], "paused_for": 43}
+    api.on("GET", "/api/v1/jobs/42", samples.running(42, live=live))
+    assert "paused for        job 43\n" in gpuq("show", "42").out
+
+
+def test_show_has_what_a_job_may_still_lose_to_others(gpuq: Command, api: FakeApi) -> None:
+    account = {"budget": 1.15, "earned_s": 5400.0, "slowed_s": 600.0, "paused_s": 0.0, "left_s": 4800.0}
+    for changed, shown in (
+        ({}, "1:20:00 left of 1:30:00 (budget 15%), 10:00 lost to partners"),
+        ({"slowed_s": 5460.0, "left_s": -60.0}, "1:00 over of 1:30:00 (budget 15%), 1:31:00 lost to partners"),
+        (
+            {"earned_s": None, "slowed_s": None, "left_s": None},
+            "not known (budget 15%): its partners' cost is not measured",
+        ),
+    ):
+        live = {**samples.running(42)["live"], "slowdown_account": {**account, **changed}}
+        api.on("GET", "/api/v1/jobs/42", samples.running(42, live=live))
+        assert f"slowdown account  {shown}\n" in gpuq("show", "42").out
+
+
 def test_show_says_that_it_is_not_known_when_a_job_starts(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/1", samples.job(1, position=3))
     assert "starts            unknown, there is no calibrated estimate yet\n" in gpuq("show", "1").out

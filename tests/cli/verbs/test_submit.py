@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -419,3 +419,39 @@ def test_wait_ends_with_the_jobs_code(gpuq: Command, taken: FakeApi, script: Pat
     done = gpuq("submit", "--wait", "train.py")
     assert (done.code, done.out) == (3, "42\n")
     assert "job 42 ended FAILED with exit code 3" in done.err
+
+
+def test_a_dry_run_goes_along_with_what_was_read(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gpuq.cli import dry_run as module
+
+    asked: list[list[str]] = []
+
+    def count(command: Sequence[str], *_: object) -> module.Traced:
+        asked.append(list(command))
+        return module.Traced("torch", 2**30, 2**20, ("it could reach the network",))
+
+    monkeypatch.setattr(module, "dry_run", count)
+    monkeypatch.chdir(script.parent)
+    parser = job_options.job_parser("submit", "")
+    job_options.add_job_options(parser)
+    _, body = job_options.parse(parser, ["--dry-run-memory", str(script)])
+    assert "could not shut off the dry run: it could reach the network" in capsys.readouterr().err
+    assert body["hints"]["traced"] == {
+        "framework": "torch",
+        "reserved_bytes": 2**30,
+        "convolution_bytes": 2**20,
+    }
+    assert asked == [list(body["command"])]
+    msgspec.convert(body, Submission)
+
+
+@pytest.mark.parametrize("words", [["--array", "0-3"], ["--image", "a.sif"], ["--module", "cuda/12"], ["--pty"]])
+def test_a_dry_run_is_for_one_script_of_this_machine(gpuq: Command, script: Path, words: list[str]) -> None:
+    if "a.sif" in words:
+        script.with_name("a.sif").write_text("")
+        words = ["--image", str(script.with_name("a.sif"))]
+    done = gpuq("submit", "--dry-run-memory", *words, str(script))
+    assert done.code == 2
+    assert "one script of this machine" in done.err
