@@ -26,6 +26,8 @@ NAMES = (
     "foreign",
     "pages",
     "frames",
+    "top",
+    "streams",
     "keystrokes",
 )
 

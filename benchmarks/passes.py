@@ -19,11 +19,12 @@ from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
+from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import HostReported, Submitted
 from gpuq.core.state.job import Job, JobId, KindId
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.learn.history.history import History, Outcome
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.policies.lists.packed import packed

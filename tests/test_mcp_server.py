@@ -1,24 +1,33 @@
-"""`gpuq mcp` as an agent uses it: the official SDK starts the command, on a whole gpuq with real jobs."""
+"""`gpuq mcp` as an agent uses it: the official SDK starts the command, on a whole gpuq with real jobs.
+
+The SDK is imported in the tests: every process of the suite collects this file, and it takes half a second.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from gpuq.client import AsyncClient
-from gpuq.mcp_server import Agent, server_of
 from tests.support.forked import PROGRAM
 from tests.support.site import Site
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+INSPECTOR = shutil.which("mcp-inspector")
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with Site(devices_cpu_count=1) as site:
+    with Site(devices_cpu_count=1, admission_memory_headroom=0.95) as site:
         yield site
 
 
@@ -34,6 +43,8 @@ async def call(agent: Client, tool: str, **arguments: Any) -> Any:
 async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_output(
     site: Site, tmp_path: Path
 ) -> None:
+    from mcp import Client, StdioServerParameters
+
     (tmp_path / "train.py").write_text("import sys; print('lr', sys.argv[2])\n")
     command = StdioServerParameters(
         command=PROGRAM, args=["mcp", "--budget", "1h"], env={**site.env, "PATH": site.env["PATH"]}, cwd=tmp_path
@@ -57,6 +68,10 @@ async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_o
 
 
 async def test_an_agent_without_a_budget_only_looks(site: Site) -> None:
+    from mcp import Client
+
+    from gpuq.mcp_server import Agent, server_of
+
     others = site.submit("/bin/sleep", "60")
     async with AsyncClient(f"unix://{site.home}/run/api.sock") as client:
         gpuq = Agent(client, granted_s=0.0)
@@ -79,3 +94,48 @@ async def test_an_agent_without_a_budget_only_looks(site: Site) -> None:
             assert (await call(agent, "cancel", job_id=own["id"]))["id"] == own["id"]
             assert (await call(agent, "wait", job_id=own["id"]))["state"] == "CANCELLED"
     site.request("POST", f"/api/v1/jobs/{others}/cancel")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(
+    INSPECTOR is None,
+    reason="needs mcp-inspector on PATH (npm install node@22 @modelcontextprotocol/inspector), some 8 s for each call",
+)
+def test_the_inspector_of_the_protocol_lists_and_calls_each_tool(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('hello')\n")
+
+    def inspect(*words: str) -> Any:
+        server = ["-e", f"GPUQ_HOME={site.home}", PROGRAM, "mcp", "--budget", "1h"]
+        done = subprocess.run(
+            [str(INSPECTOR), "--cli", *server, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            cwd=tmp_path,
+        )
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def called(tool: str, **arguments: object) -> Any:
+        given = [f"--tool-arg={name}={json.dumps(value)}" for name, value in arguments.items()]
+        result = inspect("--method", "tools/call", "--tool-name", tool, *given)
+        return result["content"][0]["text"] if result.get("isError") else result["structuredContent"]
+
+    tools = {tool["name"]: tool for tool in inspect("--method", "tools/list")["tools"]}
+    assert all(tool["description"] and tool["inputSchema"] and tool["outputSchema"] for tool in tools.values())
+    command = [sys.executable, "train.py"]
+    job = called("submit", command=command, time_limit="5m")["id"]
+    answers = {
+        "submit": "30.00 device-hours; 1.00 of the 1.00" in called("submit", command=command, time_limit="30h"),
+        "wait": called("wait", job_id=job, seconds=60)["exit_code"] == 0,
+        "logs": called("logs", job_id=job)["result"] == "hello\n",
+        "job": called("job", job_id=job)["id"] == job,
+        "explain": called("explain", job_id=job)["state"] == "COMPLETED",
+        "predict": "forecast" in called("predict", command=command),
+        "devices": len(called("devices")["result"]) == 1,
+        "queue": called("queue")["result"] == [],
+        # Each call is a server of its own, which has submitted nothing.
+        "cancel": "was not submitted here" in called("cancel", job_id=job),
+    }
+    assert answers == dict.fromkeys(tools, True)

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "gpuq/adapters/store/memory.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
+    "gpuq/adapters/store/to_core.py": "tests/adapters/store/test_sql.py",
     # From end to end, with both sides of the wire.
     "gpuq/adapters/main_host.py": "tests/workers/test_join.py",
     "gpuq/adapters/redis/host_mail.py": "tests/api/hosts/test_listener.py",
@@ -43,7 +44,6 @@ ELSEWHERE = {
     "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",
     # With a real Slurm.
     "gpuq/pools/change.py": "tests/slurm/test_pools.py",
-    "workers/gpuq_workers/pilot.py": "tests/slurm/test_pools.py",
     "gpuq/pools/pool.py": "tests/pools/test_serve.py",
     "gpuq/pools/request.py": "tests/pools/test_serve.py",
     # With targets that take its message, and one that does not.
@@ -89,6 +89,7 @@ ELSEWHERE = {
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
     "gpuq/messages/submission.py": "tests/api/test_submit.py",
+    "gpuq/messages/job_record.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",

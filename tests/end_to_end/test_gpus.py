@@ -6,6 +6,7 @@ lasts five seconds, so all that can happen at once happens at once, on different
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from gpuq.cli.client import HttpClient
 from tests.support.mock_gpus import MockGpus, emulated
 from tests.support.site import Site, wait_for
+from tests.support.top_screen import opened_top
 
 STEP = Path(__file__).with_name("emulated_step.py")
 MIB = 2**20
@@ -79,7 +82,7 @@ def alone_on_their_gpus(machine: Machine) -> None:
     """First runs: each job has its GPUs to itself. On one GPU processes are hidden; two GPUs break, one after foreign load."""
     site, gpus = machine.site, machine.gpus
     gpus.hidden.add(0)
-    hidden = machine.train("hidden", HIDDEN, 4)
+    hidden = machine.train("hidden", HIDDEN, MEASURED_S)
     assert machine.where(hidden) == [0]
     first = {kind: machine.train(kind, needs, MEASURED_S) for kind, needs in NEEDS.items()}
     gang = machine.train("gang", GANG, 5, gpus=2)
@@ -120,6 +123,8 @@ def alone_on_their_gpus(machine: Machine) -> None:
 def two_on_one_gpu(machine: Machine) -> None:
     """What sharing costs, on two GPUs; on a third a job outgrows what is left beside its partner, and has one to itself then."""
     site, gpus = machine.site, machine.gpus
+    # Where processes are hidden, memory of a job that has just left may count as there before, so a job seems to take less.
+    gpus.hidden.clear()
     rest = machine.train(
         "rest", (10, 1_000), 60, gpus=3
     )  # all GPUs but two that are broken and three for the residents
@@ -130,6 +135,7 @@ def two_on_one_gpu(machine: Machine) -> None:
     ]
     for job in (rest, *residents):
         machine.where(job)
+    asyncio.run(shown_by_top(site, residents[0], *NEEDS["heavy"]))
     pairs = {
         1.33 * 1.03: machine.train("heavier", NEEDS["heavier"], MEASURED_S, max_slowdown=1.4),
         1.03: machine.train("lighter", NEEDS["lighter"], MEASURED_S, max_slowdown=1.05),
@@ -152,6 +158,21 @@ def two_on_one_gpu(machine: Machine) -> None:
     for truth, job in pairs.items():
         measured = site.wait(job)["actual"]
         assert measured["slowdown"] == pytest.approx(truth, rel=0.02), measured
+
+
+async def shown_by_top(site: Site, job: int, percent: float, mib: int) -> None:
+    """The job stands beside its device, with what it takes of it, and what it was forecast to take."""
+    async with opened_top(lambda: HttpClient(None, site.env)) as screen:
+        shown = f"{percent}/{percent}%"
+        # Another job of the same kind runs on another device, so the line is the one that names the job too.
+        text = await screen.until(lambda text: line_with(text, shown, f"/79.0G {job}") is not None)
+        assert f" {mib / 1024:.1f}/" in (line_with(text, shown, f"/79.0G {job}") or "")
+
+
+def line_with(text: str, *parts: str) -> str | None:
+    """The first line of the text that has all of the parts, the last at its end."""
+    lines = (line.rstrip() for line in text.splitlines())
+    return next((line for line in lines if line.endswith(parts[-1]) and all(part in line for part in parts)), None)
 
 
 def takes(ended: dict[str, Any], percent: float, mib: int) -> None:

@@ -178,7 +178,8 @@ def test_a_notebook_is_reached_at_an_address_of_this_machine(site: Site) -> None
     (site.home / "lab" / "jupyterlab" / "__main__.py").write_text(JUPYTER)
     (site.home / "lab" / "jupyterlab" / "__init__.py").write_text("")
     env = {**site.env, "PYTHONPATH": f"{site.home}/lab"}
-    words = [forked.PROGRAM, "notebook", "--python", sys.executable]
+    # A shell starts what runs in the background with SIGINT ignored.
+    words = ["env", "--default-signal=INT", forked.PROGRAM, "notebook", "--python", sys.executable]
     with subprocess.Popen(words, env=env, cwd=site.home, stdout=subprocess.PIPE, text=True) as command:
         assert command.stdout is not None
         address = command.stdout.readline().strip()

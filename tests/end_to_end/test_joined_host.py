@@ -18,11 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.adapters.main_host import Link, joined
 from gpuq.cli.channel import Channel
 from gpuq.cli.client import HttpClient
 from gpuq.cli.terminal import ATTACH, framed
-from gpuq.errors import Conflict
-from tests.support import services
+from gpuq.errors import Conflict, NotPermitted
+from gpuq.home import Home
+from tests.support import forked, services
 from tests.support.forked import Fork
 from tests.support.site import Site, wait_for
 
@@ -150,6 +152,35 @@ def test_a_host_that_joined_runs_a_job_and_holds_no_password(site: Site, node2: 
     assert {"joined.json", "host.key", "tls/ca.pem", "tls/host.pem", "dispatcher.pub"} <= held
     assert {"order.key", "gpuq.db", "token", "tls/ca.key"}.isdisjoint(held)
     assert all((node2.home / name).stat().st_mode & 0o77 == 0 for name in held if name.startswith(("tls/", "host.key")))
+
+
+def test_files_that_were_sent_reach_a_job_there_and_what_it_made_comes_back(
+    site: Site, node2: JoinedHost, tmp_path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/run.sh").write_text("#!/bin/sh\nmkdir out\necho $GPUQ_JOB_ID on $PWD >out/made\nsleep 1\n")
+    (tmp_path / "project/run.sh").chmod(0o755)
+    (tmp_path / "project/weights").write_bytes(os.urandom(3_000_000))
+    words = ("submit", "--sync", "--array", "1-2", "--exclusive", "run.sh")
+    done = forked.gpuq(*words, env=site.env, cwd=tmp_path / "project", text=True)
+    assert done.returncode == 0, done.stderr
+    first = int(done.stdout)
+    placed = {site.wait(first + task)["host"]: first + task for task in range(2)}
+    job = placed["node2"]
+    assert site.job(job)["exit_code"] == 0
+    assert not (node2.home / "synced").exists(), "the main host alone has them"
+    fetched = forked.gpuq("fetch", f"{first}_{job - first + 1}", "--to", "back", env=site.env, cwd=tmp_path, text=True)
+    assert (fetched.returncode, fetched.stdout) == (0, "out/made\n"), fetched.stderr
+    assert (tmp_path / "back/out/made").read_text() == f"{job} on {node2.home}/attempts/{job}-1/files\n"
+    # The files of an attempt are for its own host, and only while it runs.
+    link = Link(Home(node2.home), joined(Home(node2.home)))
+    for asked in (
+        {"job": job, "attempt": 1},
+        {"job": placed[socket.gethostname()], "attempt": 1},
+        {"job": 999, "attempt": 1},
+    ):
+        with pytest.raises(NotPermitted, match="has no such attempt"):
+            list(link.stream("/tree", asked))
 
 
 def test_a_used_command_and_a_taken_name_are_refused_at_once(site: Site, node2: JoinedHost) -> None:

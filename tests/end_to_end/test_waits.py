@@ -19,8 +19,8 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def run(site: Site, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return forked.gpuq(*words, env=site.env, cwd=site.home)
+def run(site: Site, *words: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return forked.gpuq(*words, env={**site.env, **env}, cwd=site.home)
 
 
 def submit(site: Site, *words: str) -> int:
@@ -55,6 +55,77 @@ def test_a_chain_runs_in_its_order_and_what_cannot_come_is_cancelled(site: Site)
         f"gpuq: Job {first} has ended as FAILED, so `ok:{first}` can never hold.",
         f"  Leave it out, or wait for another end: any:{first} holds.",
     ]
+
+
+def test_tasks_wait_for_their_corresponding_ones_and_a_job_for_a_start(site: Site) -> None:
+    out, gate = site.home / "tasks", site.home / "started"
+    waits = submit(site, "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done")
+    opens = submit(site, "--after", f"start:{waits}", "--", "touch", str(gate))
+    first = submit(site, "--array", "0-2", "--", "sh", "-c", f"echo first {{task}} >> {out}; [ {{task}} != 1 ]")
+    second = submit(
+        site, "--array", "0-2", "--after", f"corr:{first}", "--", "sh", "-c", f"echo second {{task}} >> {out}"
+    )
+    last = submit(site, "--after", f"any:{first}_1-2,ok:{second}_[0,2]", "--", "sh", "-c", f"echo last >> {out}")
+    assert [site.wait(job)["state"] for job in (waits, opens, last)] == ["COMPLETED"] * 3
+    assert [site.wait(second + place)["state"] for place in range(3)] == ["COMPLETED", "CANCELLED", "COMPLETED"]
+    assert site.job(second + 1)["reason"] == f"it waited for ok:{first + 1}, which can never hold any more"
+    lines = out.read_text().splitlines()
+    assert sorted(lines) == ["first 0", "first 1", "first 2", "last", "second 0", "second 2"]
+    assert [line for line in lines if line.endswith(" 2")] == ["first 2", "second 2"]
+    assert lines[-1] == "last"
+    refused = run(site, "submit", "--array", "1-5", "--after", f"corr:{first}", "--", "true")
+    assert (refused.returncode, refused.stderr.decode().splitlines()) == (
+        3,
+        [
+            f"gpuq: Array {first} has no task 3 among those of `corr:{first}-{first + 2}`, so task 3 would wait for ever.",
+            "  Its tasks are 0-2; submit the array with these.",
+        ],
+    )
+    refused = run(site, "submit", "--after", f"start:{last + 1}", "--", "true")
+    assert (refused.returncode, b"There is no job" in refused.stderr) == (3, True), "so no two wait for each other"
+
+
+def test_a_job_that_waits_is_changed_by_options_and_in_an_editor(site: Site) -> None:
+    gate, out = site.home / "edited-gate", site.home / "edited"
+    blocker = submit(site, "--gpus", "2", "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done")
+    site.wait(blocker, "RUNNING")
+    first, second = (submit(site, "--gpus", "2", "--", "sh", "-c", f"echo {name} >> {out}") for name in "ab")
+    array = submit(site, "--array", "0-3", "--hold", "--", "true")
+    changed = run(site, "edit", str(second), "--priority", "5", "--time-limit", "4h", "--max-slowdown", "1.3")
+    assert changed.returncode == 0, changed.stderr
+    assert changed.stderr.decode().splitlines() == [
+        f"Job {second} changed.",
+        f"  To take it back: gpuq edit {second} --priority 0 --max-slowdown default --time default",
+    ]
+    assert [site.job(second)[name] for name in ("priority", "time_limit_s", "max_slowdown")] == [5, 14400.0, 1.3]
+
+    editor = site.home / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/^name = .*/name = \"from the editor\"/; s/^time = .*//' $1\n")
+    editor.chmod(0o755)
+    assert run(site, "edit", str(second), EDITOR=str(editor)).returncode == 0
+    assert [site.job(second)[name] for name in ("name", "time_limit_s", "priority")] == ["from the editor", None, 5]
+    assert run(site, "edit", str(second), EDITOR="true").stderr == b"Nothing was changed.\n"
+
+    refused = run(site, "edit", str(blocker), str(first), "-p", "9")
+    assert refused.returncode == 6
+    assert refused.stderr.decode().startswith(f"gpuq: Job {blocker} runs: priority cannot be changed any more.")
+    assert site.job(first)["priority"] == 0
+    editor.write_text("#!/bin/sh\necho 'priority = 1001' > $1\n")
+    kept = run(site, "edit", str(first), EDITOR=str(editor))
+    assert (kept.returncode, b"Your text is in /" in kept.stderr) == (2, True), kept.stderr
+
+    assert run(site, "cancel", f"{array}_0").returncode == 0
+    assert run(site, "edit", f"{array}_2-3", "--name", "two").returncode == 0
+    assert run(site, "edit", str(array), "-p", "3", "--json").returncode == 0, "of those that can be changed"
+    tasks = [site.job(array + number) for number in range(4)]
+    assert [task["priority"] for task in tasks] == [0, 3, 3, 3]
+    assert [task["name"] for task in tasks] == ["true", "true", "two", "two"]
+    assert run(site, "cancel", str(array)).returncode == 0
+
+    assert run(site, "edit", str(blocker), "-t", "1s").returncode == 0
+    assert site.wait(blocker)["state"] == "TIMEOUT"
+    assert {site.wait(job)["state"] for job in (first, second)} == {"COMPLETED"}
+    assert out.read_text() == "b\na\n", "the higher priority first"
 
 
 TRAINS = """

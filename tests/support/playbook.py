@@ -14,13 +14,15 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, SetPendingReason
-from gpuq.core.state.events import Event
+from gpuq.core.state.apply import apply
+from gpuq.core.state.events import Event, Submitted
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import JobId, JobState
-from gpuq.core.state.state import State, apply
+from gpuq.core.state.state import State
 from gpuq.core.state.validate import validate
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.lists.packed import packed
+from tests.support.nouns import a_device, a_job, a_report, a_start
 
 
 class Playbook:
@@ -104,3 +106,9 @@ class Playbook:
             alone = self.forecasts.get(question.signature, UNKNOWN)
             found[question] = self.together.get((question.signature, question.beside), alone)
         return found
+
+
+def one_running() -> Playbook:
+    """One job that runs on the only device."""
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
+    return play.happen(a_start(1))

@@ -6,6 +6,7 @@ It keeps the two fences a real host keeps: the record's claim and one folder per
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
@@ -40,6 +41,8 @@ class World:
         """The number of the last event that is not in the spool any more."""
         self.starts: list[AttemptId] = []
         self.rates: dict[AttemptId, Rates] = {}
+        self.numbers: dict[AttemptId, dict[str, Any]] = {}
+        """What it reports of attempts besides, by the names of `ResidentNumbers`."""
 
     def follow(self, order: Order) -> None:
         """What the RQ task does."""
@@ -91,7 +94,12 @@ class World:
             self.devices,
             tuple((device.id, a_reading()) for device in self.devices),
             tuple(
-                ResidentReport(attempt=attempt, started_at=0.0, rates=self.rates.get(attempt))
+                ResidentReport(
+                    attempt=attempt,
+                    started_at=0.0,
+                    rates=self.rates.get(attempt),
+                    **{"paused_s": 0.0} | self.numbers.get(attempt, {}),
+                )
                 for attempt in self.running()
             ),
             self.instance,

@@ -13,7 +13,7 @@ from workloads import search
 def test_trials_are_jobs_and_the_best_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Site(devices_cpu_count=2) as site:
+    with Site(devices_cpu_count=2, admission_memory_headroom=0.95) as site:
         monkeypatch.setenv("GPUQ_HOME", str(site.home))
         assert search.main(["--trials", "3", "--at-once", "2", "--steps", "20"]) == 0
         jobs = site.get("/api/v1/jobs?project=search&state=ended")[1]["jobs"]
