@@ -22,12 +22,15 @@ class TopScreen:
     def text(self) -> str:
         return "\n".join(strip.text.rstrip() for strip in self._top.screen._compositor.render_strips())
 
-    async def until(self, wanted: str | Callable[[str], bool], within_s: float = 30) -> str:
+    async def until(self, *wanted: str | Callable[[str], bool], within_s: float = 60) -> str:
+        """The first text that has, or fulfils, all of `wanted` at once: what the screen shows comes from several requests."""
         deadline = time.monotonic() + within_s
-        while not (wanted in (text := self.text) if isinstance(wanted, str) else wanted(text := self.text)):
-            assert time.monotonic() < deadline, f"never: {wanted}\n{text}"
+        while missing := [
+            want for want in wanted if not (want in self.text if isinstance(want, str) else want(self.text))
+        ]:
+            assert time.monotonic() < deadline, f"never: {missing}\n{self.text}"
             await self._pilot.pause(0.05)
-        return text
+        return self.text
 
     async def press(self, *keys: str) -> None:
         await self._pilot.press(*keys)

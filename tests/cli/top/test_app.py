@@ -35,7 +35,9 @@ async def opened(endpoint: Endpoint, width: int = 80, height: int = 24) -> Async
 
 async def test_devices_are_shown_against_forecasts_and_the_queue_with_reasons(endpoint: Endpoint) -> None:
     async with opened(endpoint) as screen:
-        lines = (await screen.until("PredictedLoad")).splitlines()
+        lines = (
+            await screen.until("PredictedLoad", "4 devices, 60% busy", "84/94%", "/141G", "42 resnet50-image")
+        ).splitlines()
     assert "4 devices, 60% busy; 5 running, 5 waiting" in lines[0]
     assert "84/94%" in lines[2], "its load, and the peaks that are forecast"
     assert "/141G" in lines[2]
@@ -80,9 +82,9 @@ async def test_words_leave_what_contains_them_and_escape_brings_all_back(endpoin
 async def test_a_device_says_what_its_jobs_lose(endpoint: Endpoint) -> None:
     async with opened(endpoint) as screen:
         await screen.press("tab", "home", "enter")
-        text = await screen.until("UTIL/FORECAST  MEM/FORECAST")
-        assert "promised, of 141 GiB" in text
-        assert "/25.3G" in text, "the most that is forecast of job 43"
+        await screen.until(
+            "UTIL/FORECAST  MEM/FORECAST", "promised, of 141 GiB", "/25.3G"
+        )  # the most that is forecast of job 43
         await screen.press("escape")
         await screen.until("Enter open")
 
@@ -93,8 +95,7 @@ async def test_a_log_goes_on_and_steers_no_terminal(endpoint: Endpoint) -> None:
         await screen.press("slash", *"resnet50", "enter", "l")
         await screen.until("step 99")
         write_log(endpoint, f"{ESCAPES}\nthe last line\n")
-        text = await screen.until("the last line")
-        assert "<img src=x" in text
+        text = await screen.until("the last line", "<img src=x")
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
