@@ -64,7 +64,7 @@ WHAT_HELPS = {
     "SlowdownRisk": "--max-slowdown allows more, for it and for its partner; every pair that is measured makes the risk clearer.",
     "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
-    "ForeignProcess": "Processes that gpuq did not start use the device; `gpuq gpus` shows how much.",
+    "ForeignProcess": "`gpuq gpus` shows how much such processes use; --gpu-mem lets a first run start beside them.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
     "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
     "Drained": "It starts on another device, or after `gpuq host resume`.",

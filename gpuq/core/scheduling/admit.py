@@ -179,11 +179,12 @@ def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None
 def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     total, foreign = snapshot.device.total_memory, snapshot.committed_memory
     needed = needed_memory(job, forecast)
-    headroom = int(total * limits.memory_headroom)
+    # Foreign memory on a GPU is mostly another training. That of CPU cores is the machine's, and any desktop uses some of it.
+    tolerated = total // 2 if snapshot.device.backend == "cpu" else int(total * limits.memory_headroom)
     numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
     if needed is None:
-        if foreign > headroom:
-            return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
+        if foreign > tolerated:
+            return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", tolerated)))
         return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
     # Alone, a forecast beyond the device refuses nothing: the job may have all there is. A declared need does refuse.
     if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:

@@ -1,7 +1,7 @@
 """Hosts and devices, and the last readings of devices, as workers report them.
 
-A device is a GPU, a MIG slice or a set of CPU cores; the core treats them alike. A reading that could not be taken is `None`,
-never 0.
+A device is a GPU, a MIG slice or a set of CPU cores. The core treats them alike, but for how much memory other programs may use
+when the first run of a kind starts. A reading that could not be taken is `None`, never 0.
 """
 
 from __future__ import annotations

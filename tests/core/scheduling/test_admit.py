@@ -119,6 +119,17 @@ def test_an_unknown_job_keeps_off_a_device_with_foreign_processes() -> None:
     assert judge(UNKNOWN, reading=reading).rule is Rule.FOREIGN_PROCESS
 
 
+@pytest.mark.parametrize(("used_gib", "rule"), [(12, Rule.FIRST_RUN_EXCLUSIVE), (13, Rule.FOREIGN_PROCESS)])
+def test_an_unknown_job_starts_on_cores_while_other_programs_use_up_to_half_of_the_memory(
+    used_gib: int, rule: Rule
+) -> None:
+    used = used_gib * GIB
+    reading = a_reading(used_memory=used, foreign_memory=used)
+    snapshot = DeviceSnapshot(replace(a_device(gib=24), backend="cpu"), (), reading)
+
+    assert admit(a_job(1), UNKNOWN, snapshot, LIMITS).rule is rule
+
+
 def test_foreign_load_counts_and_an_unknown_foreign_load_blocks_sharing() -> None:
     busy = a_reading(used_memory=GIB, foreign_memory=GIB, foreign_utilization_pct=30.0)
     unknown = a_reading(used_memory=GIB, foreign_memory=GIB, foreign_utilization_pct=None)
