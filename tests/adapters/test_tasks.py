@@ -24,6 +24,6 @@ async def test_a_dispatcher_that_is_ended_ends_although_a_cancellation_is_lost(m
     parts, stop = Tasks(), asyncio.Event()
     parts.start("cycle", loses_one_cancellation())
     asyncio.get_running_loop().call_soon(stop.set)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await parts.run_until(stop)
     assert [task.cancelled() for task in parts._tasks] == [True]

@@ -76,13 +76,13 @@ async def started(
     ):
         yield Endpoint(store, stream, settings, app[CONTEXT], over_socket, over_tcp, port)
     stop.set()
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, 60)
 
 
 async def _port_of(home: Home, serving: asyncio.Task[None]) -> int:
     import msgspec
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not note(home).exists():
             if serving.done():
                 serving.result()

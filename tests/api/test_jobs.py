@@ -222,7 +222,7 @@ async def test_cancel_hold_and_release_of_one_job(busy: Endpoint, verb: str, job
     if status == 202:
         assert (body["asked"], body["done"]) == (verb, False)
         assert [(one.verb, one.job) for one in busy.store.requests(100)] == [(verb, job)]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not busy.stream.messages:
                 await asyncio.sleep(0.005)
     else:
@@ -233,7 +233,7 @@ async def test_cancel_hold_and_release_of_one_job(busy: Endpoint, verb: str, job
 
 async def test_the_answer_waits_until_the_request_is_carried_out(busy: Endpoint) -> None:
     asking = asyncio.create_task(busy.post("/api/v1/jobs/49/hold?wait=10"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not busy.store.requests(100):
             await asyncio.sleep(0.005)
     busy.store.set_state(49, JobState.HELD)
@@ -329,7 +329,7 @@ async def test_without_ids_and_states_only_possible_jobs_are_selected(endpoint: 
 async def test_the_answer_says_when_all_is_carried_out(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     asking = asyncio.create_task(many(endpoint, "hold", wait=10, where={"ids": [49, 50]}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(endpoint.store.requests(100)) < 2:
             await asyncio.sleep(0.005)
     for job in (49, 50):

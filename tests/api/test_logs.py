@@ -83,7 +83,7 @@ async def test_segments_are_joined_and_gaps_marked(endpoint: Endpoint, folder: P
 async def test_following_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> None:
     log = folder / "output.log"
     log.write_bytes(b"one\n")
-    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(60):
         assert await answer.content.readexactly(4) == b"one\n"
         with log.open("ab") as file:
             file.write(b"two\n")
@@ -96,7 +96,7 @@ async def test_following_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> N
 
 async def test_following_a_job_that_waits_and_runs_twice(endpoint: Endpoint) -> None:
     endpoint.store.job_rows[7] = row(7, record(NOW), JobState.PENDING)
-    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(60):
         for number in (1, 2):
             folder = endpoint.settings.home.attempt(7, number)
             folder.mkdir()
@@ -111,7 +111,7 @@ async def test_following_a_job_that_waits_and_runs_twice(endpoint: Endpoint) -> 
 async def test_one_attempt_is_followed_to_its_own_end(endpoint: Endpoint, folder: Path) -> None:
     (folder / "output.log").write_bytes(b"first")
     end(endpoint, JobState.PENDING)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await body(endpoint, "?follow=1&attempt=1") == b"first"
 
 
@@ -123,7 +123,7 @@ async def test_a_disconnected_follower_ends_the_stream(endpoint: Endpoint, folde
     reads: list[int] = []
     original = endpoint.store.job
     endpoint.store.job = lambda job: reads.append(job) or original(job)  # type: ignore[method-assign, func-returns-value]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             before = len(reads)
             await asyncio.sleep(0.7)
@@ -169,7 +169,7 @@ async def test_the_log_of_another_host_is_read_there(endpoint: Endpoint, elsewhe
 async def test_a_job_on_another_host_is_followed_through_a_time_when_that_host_is_away(
     endpoint: Endpoint, elsewhere: OtherHosts
 ) -> None:
-    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(60):
         assert await answer.content.readexactly(4) == b"one\n"
         elsewhere.away = True
         elsewhere.log += b"two\n"
@@ -220,7 +220,7 @@ async def test_links_and_pipes_give_nothing(endpoint: Endpoint, folder: Path, tm
         (folder / "output.log").touch()
     for make in (lambda p: p.symlink_to(secret), lambda p: p.symlink_to("/proc/self/environ"), os.mkfifo, Path.mkdir):
         make(folder / name)  # type: ignore[operator]
-        async with asyncio.timeout(5), endpoint.socket.get("/api/v1/jobs/7/logs") as answer:
+        async with asyncio.timeout(60), endpoint.socket.get("/api/v1/jobs/7/logs") as answer:
             # No plain file at all is a log that was deleted.
             assert answer.status == (404 if name == "output.log" else 200)
             assert "canary" not in await answer.text()
@@ -254,7 +254,7 @@ async def test_a_search_gives_the_lines_with_the_text_from_any_host(
 async def test_a_search_follows_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> None:
     log = folder / "output.log"
     log.write_bytes(b"loss 1\nother\nlos")
-    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1&search=loss") as answer, asyncio.timeout(10):
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1&search=loss") as answer, asyncio.timeout(60):
         assert await answer.content.readexactly(7) == b"loss 1\n"
         with log.open("ab") as file:
             file.write(b"s 2\nmore\nloss 3")

@@ -30,7 +30,7 @@ from gpuq.settings import load
 from tests.api.support import record, submission
 from tests.support.sqlite_record import make_record
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture

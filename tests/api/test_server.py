@@ -15,6 +15,7 @@ from gpuq.api.server import address, note
 from gpuq.settings import Settings
 from tests.api.conftest import TOKEN, started
 from tests.api.support import FaultyStore, MemoryStream, submission
+from tests.support.patience import Stopwatch
 
 
 @pytest.mark.parametrize(
@@ -40,14 +41,14 @@ async def test_two_processes_for_one_home(settings: Settings) -> None:
         address = f"http://127.0.0.1:{_second_ports[0]}/version"
         async with aiohttp.ClientSession(headers=known) as client, client.get(address) as answer:
             assert answer.status == 200
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not note(home).exists() or json.loads(note(home).read_bytes())["port"] != _second_ports[0]:
             await asyncio.sleep(0.02)
     connector = aiohttp.UnixConnector(str(home.api_socket))
     async with aiohttp.ClientSession(connector=connector) as client, client.get("http://gpuq/api/v1/jobs/1") as answer:
         assert answer.status == 200
     _stop_second.set()
-    await asyncio.wait_for(other, 10)
+    await asyncio.wait_for(other, 60)
     assert not home.api_socket.exists()
     assert not note(home).exists()
 
@@ -83,8 +84,8 @@ async def test_streams_end_when_the_process_does(settings: Settings) -> None:
     async with started(settings, FaultyStore(), MemoryStream()) as endpoint:
         answer = await endpoint.socket.get("/api/v1/events")
         await answer.content.readline()
-        beginning = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - beginning < 2.5
+        ending = Stopwatch()
+    assert ending.seconds < 2.5
     answer.close()
 
 
@@ -94,7 +95,7 @@ async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypat
         manager.setblocking(False)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "60000")
-        async with started(settings, FaultyStore(), MemoryStream()), asyncio.timeout(5):
+        async with started(settings, FaultyStore(), MemoryStream()), asyncio.timeout(60):
             loop = asyncio.get_running_loop()
             reply = [await loop.sock_recv(manager, 100) for _ in range(4)]
     assert reply[0] == b"READY=1\n"

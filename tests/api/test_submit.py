@@ -24,7 +24,7 @@ JOBS = "/api/v1/jobs"
 
 
 async def rung(endpoint: Endpoint, times: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(endpoint.stream.messages) < times:
             await asyncio.sleep(0.005)
 
@@ -111,7 +111,7 @@ async def test_one_invalid_submission_refuses_the_whole_batch(endpoint: Endpoint
 
 async def test_submissions_during_a_commit_share_the_next_one(endpoint: Endpoint) -> None:
     gate = threading.Event()
-    endpoint.store.before_commit = lambda: gate.wait(10) and None
+    endpoint.store.before_commit = lambda: gate.wait(60) and None
     first = asyncio.create_task(endpoint.post(JOBS, submission()))
     while not endpoint.context.committer._thread._work_queue.empty() or not endpoint.context.committer._thread._threads:
         await asyncio.sleep(0.005)
@@ -157,7 +157,7 @@ async def test_a_silent_database_is_answered_with_503_and_a_key_finds_what_it_re
 ) -> None:
     monkeypatch.setattr("gpuq.api.submit.ANSWER_WITHIN_S", 0.2)
     gate = threading.Event()
-    endpoint.store.before_commit = lambda: gate.wait(10) and None
+    endpoint.store.before_commit = lambda: gate.wait(60) and None
     keys = [{"Idempotency-Key": "sent"}, {"Idempotency-Key": "waiting"}]
     sent = asyncio.create_task(endpoint.post(JOBS, submission(), headers=keys[0]))
     while not endpoint.context.committer._thread._threads:
@@ -177,7 +177,7 @@ async def test_a_silent_database_is_answered_with_503_and_a_key_finds_what_it_re
 @pytest.mark.parametrize("way", ["down", "hang"])
 async def test_a_submission_succeeds_without_redis(endpoint: Endpoint, way: str) -> None:
     setattr(endpoint.stream, way, True)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(60):
         status, body = await endpoint.post(JOBS, submission())
     assert (status, body) == (201, {"id": 1, "dispatcher": None if way == "hang" else "absent"})
 
@@ -435,7 +435,7 @@ async def test_submissions_before_the_shutdown_are_committed(settings: object) -
 
     store = FaultyStore()
     gate = threading.Event()
-    store.before_commit = lambda: gate.wait(10) and None
+    store.before_commit = lambda: gate.wait(60) and None
     async with started(settings, store, MemoryStream()) as endpoint:  # type: ignore[arg-type]
         asking = asyncio.create_task(endpoint.post(JOBS, submission()))
         while endpoint.context.committer._batches == [] and not endpoint.context.committer._thread._threads:

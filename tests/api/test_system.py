@@ -62,7 +62,7 @@ async def test_reads_of_a_silent_database_are_answered_with_503(
     monkeypatch.setattr("gpuq.api.context.ANSWER_WITHIN_S", 0.2)
     gate = threading.Event()
     for call in ("last_seq", "job"):
-        monkeypatch.setattr(endpoint.store, call, lambda *_: gate.wait(10))
+        monkeypatch.setattr(endpoint.store, call, lambda *_: gate.wait(60))
     try:
         shown, probed = await asyncio.gather(endpoint.get("/api/v1/jobs/1"), endpoint.get("/readyz"))
     finally:
@@ -213,7 +213,7 @@ async def test_one_training_at_a_time(endpoint: Endpoint, trainer: Path, tmp_pat
         f"while not pathlib.Path({str(tmp_path / 'off')!r}).exists(): time.sleep(0.01)\nprint('{{}}')"
     )
     first = asyncio.create_task(endpoint.post("/api/v1/models/train"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (tmp_path / "on").exists():
             await asyncio.sleep(0.01)
     status, reply = await endpoint.post("/api/v1/models/train")

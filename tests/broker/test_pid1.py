@@ -38,7 +38,7 @@ class Manager:
 
     def close(self) -> None:
         """To be called when the bus is gone, which ends the thread."""
-        self._thread.join(10)
+        self._thread.join(60)
         self._connection.close()
 
     def _serve(self) -> None:

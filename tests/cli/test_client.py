@@ -8,7 +8,6 @@ import socket
 import socketserver
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home
 from tests.cli import samples
 from tests.cli.conftest import Command, Done, FakeApi, Reply, _handler, problem, serve
+from tests.support.patience import Stopwatch
 
 
 @pytest.fixture
@@ -252,9 +252,9 @@ def test_calls_wait_for_an_absent_endpoint_while_another_service_runs(
     asking = threading.Thread(target=lambda: answers.append(client.get("/api/v1/gpus")))
     try:
         asking.start()
-        assert waits.wait(15)
+        assert waits.wait(60)
         with serve(fake, home / "run" / "api.sock"):
-            asking.join(15)
+            asking.join(60)
             client.close()
     finally:
         os.close(lock)
@@ -268,10 +268,10 @@ def test_calls_do_not_wait_if_no_service_runs(home: Path) -> None:
         os.close(locked(home, left))
     with closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(str(home / "run" / "api.sock"))
-    started = time.monotonic()
+    watch = Stopwatch()
     with pytest.raises(Unreachable, match="No gpuq is running"):
         HttpClient(environ={"GPUQ_HOME": str(home)}).get("/api/v1/gpus")
-    assert time.monotonic() - started < 10
+    assert watch.seconds < 10
 
 
 def test_calls_wait_for_an_absent_endpoint_at_most_away_s(home: Path) -> None:

@@ -109,7 +109,7 @@ async def test_the_lease_is_renewed_during_a_long_restore(harness: Harness, monk
             await asyncio.sleep(0)
         return "restored"
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await renew_during(lease, restore()) == "restored"
 
     harness.start()

@@ -238,7 +238,7 @@ async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
     harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
 
     turning = asyncio.create_task(harness.dispatcher.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
             await asyncio.sleep(0.01)
     turning.cancel()
@@ -254,7 +254,7 @@ async def test_a_report_that_waited_in_the_inbox_is_as_old_as_its_id_says(harnes
     harness.now += 8
 
     working = [asyncio.create_task(harness.dispatcher.listen()), asyncio.create_task(harness.dispatcher.run())]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not harness.dispatcher.state.hosts:
             await asyncio.sleep(0.01)
     for task in working:
@@ -280,7 +280,7 @@ async def test_the_rest_of_a_large_batch_is_fetched_also_while_hosts_talk(
     monkeypatch.setattr(loop, "_TICK_S", 3600.0)
     monkeypatch.setattr(harness.dispatcher, "_next_messages", always_a_report)
     turning = asyncio.create_task(harness.dispatcher.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
             await asyncio.sleep(0)
     turning.cancel()

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from gpuq.home import host_key
+from tests.support import services
 from tests.support.site import Site, wait_for
 
 # Each process connects to the first one, which answers all of them with the ranks that have come.
@@ -70,13 +70,11 @@ class SecondHost:
             "GPUQ_REDIS_URL": f"unix://{self._site.home}/run/redis.sock",
             "GPUQ_DATABASE_URL": f"sqlite:///{self._site.home}/gpuq.db",
         }
-        command = [sys.executable, "-P", "-m", "gpuq_workers"]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-        wait_for(lambda: len(self._site.get("/api/v1/gpus")[1]) == 4, 30, self._log.read_text)
+        self.process = services.started("gpuq_workers", self._log, env=env)
+        wait_for(lambda: len(self._site.get("/api/v1/gpus")[1]) == 4, story=self._log.read_text)
         # A submission is judged by devices that were read up to two seconds ago.
         gang = {"command": ["true"], "cwd": "/", "gpus": 4, "hosts": 2}
-        wait_for(lambda: self._site.request("POST", "/api/v1/predict", gang)[1].get("never_fits", "") is None, 10)
+        wait_for(lambda: self._site.request("POST", "/api/v1/predict", gang)[1].get("never_fits", "") is None)
 
     def lose(self) -> None:
         """As if the machine had been switched off: the services and what they have started are gone at once."""
@@ -86,12 +84,12 @@ class SecondHost:
                 with suppress(ProcessLookupError):  # of an attempt that has ended
                     os.kill(pid, signal.SIGKILL)
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+            self.process.wait(60)
         shutil.rmtree(self.home)
 
 
@@ -129,7 +127,7 @@ def test_the_processes_of_two_hosts_meet(site: Site, second: SecondHost) -> None
         assert (line["WORLD_SIZE"], line["NNODES"], line["PET_NNODES"], line["JAX_NUM_PROCESSES"]) == ("2",) * 4
         assert (line["NPROC_PER_NODE"], line["PET_NPROC_PER_NODE"]) == ("2", "2")
         assert line["JAX_COORDINATOR_ADDRESS"].rpartition(":")[0] == line["MASTER_ADDR"] == "127.0.0.1"
-    wait_for(lambda: not any(device["residents"] for device in site.get("/api/v1/gpus")[1]), 10)
+    wait_for(lambda: not any(device["residents"] for device in site.get("/api/v1/gpus")[1]))
 
 
 @pytest.mark.parametrize("requeue", [False, True])
@@ -137,7 +135,7 @@ def test_when_a_host_is_lost_the_other_is_stopped(site: Site, second: SecondHost
     """The machine is back at once with its disk, and finds that what ran there is gone."""
     job = submit(site, 60, requeue_on_node_fail=requeue)
     site.wait(job, "RUNNING")
-    wait_for(lambda: logs(site, job, 1) and logs(site, job, 2), 20)
+    wait_for(lambda: logs(site, job, 1) and logs(site, job, 2))
     second.lose()
     second.start()
     first_start = {"LOST", "STOPPED"}
@@ -152,4 +150,4 @@ def test_when_a_host_is_lost_the_other_is_stopped(site: Site, second: SecondHost
         assert ended["state"] == "NODE_FAIL"
         assert {one["ending"].upper() for one in ended["attempts"]} == first_start
         assert ended["reason"].startswith("on host node2: ")
-    wait_for(lambda: not any(device["residents"] for device in site.get("/api/v1/gpus")[1]), 15)
+    wait_for(lambda: not any(device["residents"] for device in site.get("/api/v1/gpus")[1]))

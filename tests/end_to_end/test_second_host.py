@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuq.home import host_key
-from tests.support import forked
+from tests.support import forked, services
+from tests.support.forked import Fork
 from tests.support.site import Site, wait_for
 
 
@@ -24,7 +23,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+def second(site: Site) -> Iterator[Fork]:
     """The worker service of the host `node2`, on one device."""
     home = Path(tempfile.mkdtemp(prefix="gq-"))
     (home / "host.key").write_text(host_key((site.home / "order.key").read_text().strip(), "node2"))
@@ -36,23 +35,22 @@ def second(site: Site) -> Iterator[subprocess.Popen[bytes]]:
         "GPUQ_REDIS_URL": f"unix://{site.home}/run/redis.sock",
         "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db",
     }
-    with (site.home / "node2.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-P", "-m", "gpuq_workers"], env=env, stdout=log, stderr=log)
-    wait_for(lambda: len(site.get("/api/v1/gpus")[1]) == 2, 30, (site.home / "node2.log").read_text)
+    process = services.started("gpuq_workers", site.home / "node2.log", env=env)
+    wait_for(lambda: len(site.get("/api/v1/gpus")[1]) == 2, story=(site.home / "node2.log").read_text)
     yield process
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     shutil.rmtree(home)
 
 
-def test_a_job_of_another_host_is_read_and_followed_through_the_api(
-    site: Site, second: subprocess.Popen[bytes]
-) -> None:
-    jobs = [site.submit("/bin/sh", "-c", "echo began; sleep 6; echo ended", share="never") for _ in range(2)]
+def test_a_job_of_another_host_is_read_and_followed_through_the_api(site: Site, second: Fork) -> None:
+    until = f"echo began; until [ -e {site.home}/read ]; do sleep 0.1; done; sleep 1; echo ended"
+    jobs = [site.submit("/bin/sh", "-c", until, share="never") for _ in range(2)]
     placed = {site.wait(job, "RUNNING")["host"]: job for job in jobs}
     assert "node2" in placed
     job = placed["node2"]
-    assert wait_for(lambda: site.get(f"/api/v1/jobs/{job}/logs")[1], 10) == b"began\n"
+    assert wait_for(lambda: site.get(f"/api/v1/jobs/{job}/logs")[1]) == b"began\n"
+    (site.home / "read").touch()
     # One request that stays open until the job has ended.
     assert site.get(f"/api/v1/jobs/{job}/logs?follow=1") == (200, b"began\nended\n")
     # A host that is away is named; its log is there again when the host is.
@@ -66,7 +64,7 @@ def test_a_job_of_another_host_is_read_and_followed_through_the_api(
     assert site.get(f"/api/v1/jobs/{job}/logs") == (200, b"began\nended\n")
 
 
-def test_a_user_chooses_devices_and_hears_which_there_are(site: Site, second: subprocess.Popen[bytes]) -> None:
+def test_a_user_chooses_devices_and_hears_which_there_are(site: Site, second: Fork) -> None:
     def gpuq(*words: str) -> tuple[int, str]:
         done = forked.gpuq(*words, env=site.env, cwd=site.home)
         return done.returncode, (done.stdout or done.stderr).decode()
@@ -99,7 +97,7 @@ def test_a_user_chooses_devices_and_hears_which_there_are(site: Site, second: su
     assert site.wait(waits)["host"] == "node2"
 
 
-def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: subprocess.Popen[bytes]) -> None:
+def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: Fork) -> None:
     def gpuq(*words: str) -> tuple[int, str]:
         done = forked.gpuq(*words, env=site.env, cwd=site.home)
         return done.returncode, (done.stdout or done.stderr).decode()
@@ -118,7 +116,7 @@ def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: 
     assert gpuq("reserve", "--cancel", "1")[0] == 3
 
 
-def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: subprocess.Popen[bytes]) -> None:
+def test_a_drained_host_gets_no_job_until_it_is_resumed(site: Site, second: Fork) -> None:
     assert site.request("POST", "/api/v1/hosts/node2/drain", {"why": "new driver"})[0] == 202
     wait_for(lambda: "drained" in {host["state"] for host in site.get("/api/v1/hosts")[1]}, 10)
     first, waits = (site.submit("/bin/sleep", "60", share="never") for _ in range(2))

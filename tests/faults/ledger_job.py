@@ -1,6 +1,6 @@
 """A job that keeps its own books: a start and an end line, synced to disk, and a lock that two attempts cannot both hold.
 
-ledger_job.py LEDGER SECONDS
+ledger_job.py LEDGER SECONDS [FILE]: it lasts so long, and until there is this file
 """
 
 import fcntl
@@ -20,6 +20,8 @@ def main() -> None:
         sys.exit(9)
     write(ledger, f"start {job} {attempt}")
     time.sleep(seconds)
+    while sys.argv[3:] and not os.path.exists(sys.argv[3]):  # noqa: PTH110  pathlib takes long to import
+        time.sleep(0.05)
     write(ledger, f"end {job} {attempt}")
 
 

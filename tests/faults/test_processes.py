@@ -155,7 +155,7 @@ def second_endpoint(site: Site) -> Iterator[int]:
         yield int(found[1])
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def over_tcp(site: Site, port: int, *command: str) -> int:

@@ -80,10 +80,12 @@ def test_a_secret_given_by_name_reaches_the_job_and_nothing_else_shows_it(site: 
 def test_a_crash_does_not_spill_a_secret_either(site: Site) -> None:
     """What a dispatcher and a worker write when they are killed and come back is in their logs."""
     canary = secrets.token_hex(16)
-    job = site.submit("/bin/sleep", "3", env={"PATH": os.environ["PATH"], "API_KEY": canary})
+    until = "until [ -e killed ]; do sleep 0.1; done"
+    job = site.submit("/bin/sh", "-c", until, env={"PATH": os.environ["PATH"], "API_KEY": canary})
     site.wait(job, "RUNNING")
     for part in ("dispatcher", "worker", "orders", "api"):
         site.kill(part)
+    (site.home / "killed").touch()
 
     assert site.wait(job)["state"] == "COMPLETED"
 

@@ -83,7 +83,7 @@ class Mailbox:
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.server.close)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(60)
         self.loop.close()
 
 
@@ -166,10 +166,12 @@ def log_of(site: Site) -> str:
 
 
 def test_what_was_not_sent_when_gpuq_ended_is_sent_later(site: Site, hook: Hook) -> None:
-    held = int(gpuq(site, "submit", "--notify", "end:hook", "-n", "later", "--", "/bin/sleep", "1").stdout)
+    until = f"until [ -e {site.home}/killed ]; do sleep 0.1; done"
+    held = int(gpuq(site, "submit", "--notify", "end:hook", "-n", "later", "--", "/bin/sh", "-c", until).stdout)
     site.wait(held, "RUNNING")
     [sender] = [pid for pid, words in site._commands() if "gpuq.notifier" in words]
     kill(sender)
+    (site.home / "killed").touch()
     site.wait(held)
     wait_for(lambda: f"gpuq: job {held} (later) COMPLETED" in hook.titles(), 30, lambda: log_of(site))
 

@@ -19,7 +19,7 @@ from tests.support.site import Site, wait_for
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     """A home in which the tests start and end gpuq themselves."""
-    site = Site(api_port=0, worker_grace_s=1)
+    site = Site(api_port=0, worker_grace_s=1, admission_memory_headroom=0.95)
     yield site
     site.close()
 
@@ -86,7 +86,7 @@ def test_a_terminal_that_closes_does_not_end_it_and_down_says_what_still_runs(si
     waiting = site.submit("/bin/true", hold=True)
     assert site.wait(waiting, "HELD")["state"] == "HELD", "the dispatcher still works"
     ended = gpuq(site, "down", "--json")
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
     assert (ended.returncode, json.loads(ended.stdout)["running"]) == (0, [job])
     assert [pid for pid in site.processes() if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/sleep")]
 

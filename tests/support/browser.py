@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
-PATIENCE_S = 15
+PATIENCE_S = 60
 
 
 class Browser:
@@ -105,7 +105,7 @@ def started_chromium() -> Iterator[Chrome]:
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = Chrome(options=options, service=ChromeService(driver))
-    running.set_script_timeout(30)
+    running.set_script_timeout(PATIENCE_S)
     try:
         yield running
     finally:

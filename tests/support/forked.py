@@ -83,7 +83,7 @@ class Forks:
     def close(self) -> None:
         """End the helper. It is done at the end of this process too."""
         atexit.unregister(self.close)
-        self._helper.communicate(timeout=10)
+        self._helper.communicate(timeout=60)
         self._folder.cleanup()
 
     def run(
@@ -106,7 +106,7 @@ class Forks:
                 returncode = process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(10)
+                process.wait(60)
                 raise
             out.seek(0)
             err.seek(0)

@@ -46,7 +46,7 @@ class ThrowawayRedis:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  # a killed test run must leave no server
             )
 
-    def wait_answering(self, within_s: float = 10.0) -> None:
+    def wait_answering(self, within_s: float = 60.0) -> None:
         until = time.monotonic() + within_s
         with self.client() as client:
             while True:
@@ -85,7 +85,7 @@ class ThrowawayRedis:
     def _end(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
-        self.process.wait(10)
+        self.process.wait(60)
         self.process = None
 
 

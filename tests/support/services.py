@@ -4,6 +4,9 @@ So a gpuq starts for an eighth of the processor time that it takes with its inte
 is back at once. All else is as for a user: each service is a process of its own, supervised by the code of `gpuq up`. Starts with
 interpreters are in tests/programs/test_up.py, tests/end_to_end/test_gpus.py and the soak test.
 
+What else this machine does counts for nothing: other programs' memory and load would delay the starts of jobs and spoil what is
+measured of them. It counts in tests/adapters/cpu, and where services are started with interpreters.
+
 A service that is killed again within ten seconds is started again after a pause that grows up to five seconds, here to 0.2 s:
 tests that kill services on purpose would spend most of their time in these pauses.
 """
@@ -18,12 +21,15 @@ import runpy
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from gpuq.adapters import supervise
-from tests.support.forked import Forks, show_as
+from tests.support.forked import Fork, Forks, show_as
 
 WINDOW = "TESTED_WINDOW_S"
 """The variable with the seconds of a measured window, without it the usual five: tests that measure would wait most for them."""
@@ -52,11 +58,19 @@ def forks() -> Forks:
     return Forks(__name__, *_MODULES, env={"SSL_CERT_FILE": os.devnull})
 
 
+def started(module: str, output: Path, *arguments: str, env: Mapping[str, str]) -> Fork:
+    """One of our programs as `python -P -m` starts it; what it says is appended to `output`."""
+    with output.open("ab") as file:
+        words = ["-P", "-m", module, *arguments]
+        return forks().start(f"from {__name__} import run; run()", words, file, file, env=env)
+
+
 def run() -> None:
     """Run the module that `sys.argv` names, as `python -P -m` does; the services that it starts are forks of it."""
     os.setsid()
     supervise._LONGEST_PAUSE_S = 0.2
     supervise.start = start
+    _be_alone()
     if WINDOW in os.environ:
         from gpuq_workers import serve
 
@@ -64,6 +78,18 @@ def run() -> None:
     # An interpreter reads it at its start.
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     _run(sys.argv[2:])
+
+
+def _be_alone() -> None:
+    """Let CPU devices show nothing of other programs of this machine."""
+    from gpuq.adapters.cpu.backend import CpuBackend
+
+    def load(_self: CpuBackend, _resident: object, usage: Any, *_: object) -> Any:
+        return usage if usage.utilization_pct is None else replace(usage, foreign_load=0.0)
+
+    CpuBackend._foreign_memory = lambda self, _used: dict.fromkeys(self._cores, 0)  # type: ignore[method-assign]
+    CpuBackend._smoothed_foreign = lambda *given: None if given[2] is None else 0.0  # type: ignore[method-assign]
+    CpuBackend._with_foreign = load  # type: ignore[method-assign]
 
 
 async def start(spec: supervise.ChildSpec) -> asyncio.subprocess.Process:

@@ -12,16 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.support import services, unix_http
 from tests.support.forked import Fork
+from tests.support.patience import WITHIN_S, wait_for
 from tests.support.sqlite_record import make_record
-
-T = TypeVar("T")
 
 MODULES = {
     "dispatcher": "gpuq.daemon",
@@ -70,22 +68,20 @@ class Site:
         Before that, `gpuq up` takes a service that ends for one that cannot start, and ends too.
         """
         if self.process is not None:
-            self.process.wait(10)
+            self.process.wait(60)
         elif "GPUQ_DATABASE_URL" not in self.env:
             # As after an earlier start. The first start in an empty home is in tests/programs/test_up.py.
             make_record(self.home / "gpuq.db")
         said = self.output.stat().st_size if self.output.exists() else 0
         self.process = self.start(MODULES["up"], self.output, "--port", "0", *arguments)
-        wait_for(lambda: b"gpuq is up" in self.output.read_bytes()[said:], 60, self.output.read_text)
+        wait_for(lambda: b"gpuq is up" in self.output.read_bytes()[said:], story=self.output.read_text)
 
     def start(self, module: str, output: Path, *arguments: str) -> subprocess.Popen[bytes] | Fork:
         """Start one of our programs; what it says is appended to `output`."""
-        words = ["-P", "-m", module, *arguments]
+        if not self.interpreters:
+            return services.started(module, output, *arguments, env=self.env)
         with output.open("ab") as file:
-            if not self.interpreters:
-                code = f"from {services.__name__} import run; run()"
-                return services.forks().start(code, words, file, file, env=self.env)
-            argv = [sys.executable, *words]
+            argv = [sys.executable, "-P", "-m", module, *arguments]
             return subprocess.Popen(
                 argv, env=self.env, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -96,7 +92,7 @@ class Site:
             kill(pid, signal.SIGCONT)
         if not self.is_up():
             self.up()
-        wait_for(self.is_whole, 60, self.output.read_text)
+        wait_for(self.is_whole, story=self.output.read_text)
         left = [job["id"] for job in self.get("/api/v1/jobs?state=waiting&state=active")[1]["jobs"]]
         for job in left:
             self.request("POST", f"/api/v1/jobs/{job}/cancel")
@@ -117,14 +113,14 @@ class Site:
         """Ctrl-C, and wait for the end."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(40)
+        return self.process.wait(60)
 
     def close(self) -> None:
         """Kill all that runs here and remove the home. `down` is the orderly end; its seconds would be spent in each test."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(10)
-        wait_for(lambda: not self._kill_all(), 10)
+            self.process.wait(60)
+        wait_for(lambda: not self._kill_all())
         shutil.rmtree(self.home, ignore_errors=True)
 
     def _kill_all(self) -> list[int]:
@@ -155,13 +151,13 @@ class Site:
             assert status in {0, 201, 503}, (status, answer)
             return answer["id"] if status == 201 else None
 
-        return wait_for(acknowledged, 60)
+        return wait_for(acknowledged)
 
     def job(self, job: int) -> dict[str, Any]:
         status, answer = self.get(f"/api/v1/jobs/{job}")
         return answer if status == 200 else {}
 
-    def wait(self, job: int, *states: str, within_s: float = 60) -> dict[str, Any]:
+    def wait(self, job: int, *states: str, within_s: float = WITHIN_S) -> dict[str, Any]:
         """The job, once it is in one of `states` (default: any end)."""
         wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
         return wait_for(
@@ -226,7 +222,7 @@ def kill_all(pids: Collection[int]) -> None:
     """SIGKILL these processes, and wait for their ends."""
     for pid in pids:
         kill(pid)
-    wait_for(lambda: all(_is_dead(pid) for pid in pids), 10)
+    wait_for(lambda: all(_is_dead(pid) for pid in pids))
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
@@ -234,19 +230,3 @@ def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
-
-
-def wait_for(look: Callable[[], T | None], within_s: float, story: Callable[[], str] = lambda: "") -> T:
-    """What `look` gives once it gives something; fails with the story after `within_s`.
-
-    It looks less often the longer it waits: a look at a job takes the endpoint 3 ms, and the suite waits for many minutes.
-    """
-    began = time.monotonic()
-    while True:
-        found = look()
-        if found:
-            return found
-        waited = time.monotonic() - began
-        if waited > within_s:
-            raise AssertionError(f"not within {within_s} s. {story()}")
-        time.sleep(min(max(0.05, waited / 20), 0.1))

@@ -139,7 +139,7 @@ class SlurmCluster:
             daemon.terminate()
         for daemon in self._daemons.values():
             try:
-                daemon.wait(10)
+                daemon.wait(60)
             except subprocess.TimeoutExpired:
                 daemon.kill()
         self._claim.close()

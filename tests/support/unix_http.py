@@ -16,7 +16,7 @@ def request(
     target: str,
     body: Any = None,
     headers: Mapping[str, str] | None = None,
-    within_s: float = 20,
+    within_s: float = 60,
 ) -> tuple[int, Any]:
     """(status, JSON). Status 0 if no process answers."""
     connection = _UnixConnection(path, within_s)

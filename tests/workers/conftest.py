@@ -17,6 +17,7 @@ from gpuq_workers.attempts import AttemptFolder
 from gpuq.adapters import process
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
+from tests.support import patience
 from tests.workers.twins import KEY
 
 SHIM = Path(__file__).parents[2] / "workers" / "gpuq_workers" / "shim" / "main.py"
@@ -38,15 +39,9 @@ sys.exit(shim.main(sys.argv[1:]))
     return [sys.executable, "-I", "-S", "-c", code, str(folder)]
 
 
-def wait_for(condition: Callable[[], Any], within_s: float = 10.0, what: str = "condition") -> Any:
+def wait_for(condition: Callable[[], Any], within_s: float = patience.WITHIN_S, what: str = "condition") -> Any:
     """The first true value of `condition`; fails after the deadline."""
-    deadline = time.monotonic() + within_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
-        time.sleep(0.01)
+    return patience.wait_for(condition, within_s, lambda: what)
 
 
 class Attempt:
@@ -82,7 +77,7 @@ class Attempt:
         self.order(*command, **changes).start()
         return self.end()
 
-    def end(self, within_s: float = 20.0) -> dict[str, Any]:
+    def end(self, within_s: float = patience.WITHIN_S) -> dict[str, Any]:
         assert self.shim is not None
         assert self.shim.wait(within_s) == 0
         return self.read("exit.json")

@@ -399,7 +399,7 @@ def test_an_attempt_whose_files_cannot_be_read_after_a_restart_runs_on(
     assert host.residents.present() == {attempt_id(): None}, "its host still answers for it"
     assert sum("order.json" in record.message for record in caplog.records) == 1
     go.touch()
-    running.shim.wait(10)
+    running.shim.wait(60)
     assert host.settle(2)[1].exit_code == 9, "what can be read of it counts"
 
 
@@ -425,7 +425,7 @@ def test_the_true_end_counts_although_the_job_had_put_another_file_there_for_lon
     host.look()
     go.touch()
     assert running.shim is not None
-    running.shim.wait(10)
+    running.shim.wait(60)
     assert host.settle(2)[1].exit_code == 9
 
 

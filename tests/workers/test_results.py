@@ -100,7 +100,7 @@ def test_a_request_is_answered_and_one_that_makes_no_sense_ends_the_connection(a
         with theirs:
             theirs.sendall(asked)
             raw = theirs.makefile("rb").read()
-        thread.join(10)
+        thread.join(60)
         to = tmp_path / str(len(raw))
         to.mkdir(exist_ok=True)
         if names is None:

@@ -115,7 +115,7 @@ class Worker:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -235,14 +235,14 @@ def test_a_worker_without_redis_waits_and_can_be_ended(tmp_path: Path) -> None:
     wait_for(lambda: "orders wait" in said.read_text(), what="the warning")
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
 
 
 def test_sigterm_finishes_the_current_order_first(worker: Worker) -> None:
     worker.enqueue({"hang": True}, "slow")
     wait_for(Path(f"{worker.notes}.busy").exists, what="the order in hand")
     worker.process.send_signal(signal.SIGTERM)
-    worker.process.wait(5)
+    worker.process.wait(60)
     assert Path(f"{worker.notes}.done").exists()
     assert worker.process.returncode == 0
 
@@ -254,7 +254,7 @@ def test_the_name_and_message_of_a_killed_worker_are_removed(server: Server, tmp
         cleanup.callback(first.end)
         first.prove_alive()
         first.process.kill()
-        first.process.wait(10)
+        first.process.wait(60)
         server.client.rpush(f"rq:queue:{QUEUE}:intermediate", "left-over")
         second = Worker(server, tmp_path)
         cleanup.callback(second.end)

@@ -71,7 +71,7 @@ def spawn() -> Iterator[Callable[[str], int]]:
 
 
 def look_until(
-    looker: CpuBackend, residents: list[ResidentProcess], good: Callable[[Snapshot], bool], within: float = 15
+    looker: CpuBackend, residents: list[ResidentProcess], good: Callable[[Snapshot], bool], within: float = 60
 ) -> Snapshot:
     deadline = time.monotonic() + within
     while True:
@@ -82,7 +82,7 @@ def look_until(
         time.sleep(0.3)
 
 
-def first_difference(resident: ResidentProcess, good: Callable[[Snapshot], bool], within: float = 15) -> Snapshot:
+def first_difference(resident: ResidentProcess, good: Callable[[Snapshot], bool], within: float = 60) -> Snapshot:
     """What a second look sees, the first with a utilisation; later ones smooth what is foreign."""
     deadline = time.monotonic() + within
     while True:

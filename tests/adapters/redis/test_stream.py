@@ -12,6 +12,7 @@ from gpuq.adapters.redis.stream import MemoryServer, MemoryStream, RedisStream, 
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
+from tests.support.patience import Stopwatch
 
 RINGS = [wire.Spooled("node", seq, "Started", {"seq": seq}) for seq in range(1, 8)]
 
@@ -119,18 +120,19 @@ async def test_messages_come_in_order_and_at_most_limit(stream, opened):
 
 
 async def test_reading_an_empty_inbox_returns_after_block_s(stream):
-    started = time.monotonic()
+    watch, started = Stopwatch(), time.monotonic()
     assert await stream.read(0.05, 10) == []
-    assert 0.03 < time.monotonic() - started < 1.0
+    assert time.monotonic() - started > 0.03
+    assert watch.seconds < 1.0
 
 
 async def test_a_blocked_read_returns_at_once_on_a_message(stream, opened):
-    reading = asyncio.create_task(stream.read(2.0, 10))
+    reading = asyncio.create_task(stream.read(60.0, 10))
     await asyncio.sleep(0)
-    started = time.monotonic()
+    watch = Stopwatch()
     await opened().add(wire.WakeUp())
     assert [message for _, message in await reading] == [wire.WakeUp()]
-    assert time.monotonic() - started < 1.0
+    assert watch.seconds < 1.0
 
 
 async def test_unacknowledged_messages_come_first_after_a_restart(stream, opened):
@@ -236,10 +238,9 @@ async def test_the_view_expires(stream, opened):
     await stream.set_view(b'{"devices": []}', 60.0)
     assert await opened().view() == b'{"devices": []}'
     await stream.set_view(b"short", 0.02)
-    until = time.monotonic() + 5.0
-    while await stream.view() is not None:
-        assert time.monotonic() < until, "it never expired"
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while await stream.view() is not None:
+            await asyncio.sleep(0.01)
 
 
 async def test_acknowledgements_are_per_host_and_unknown_is_none(place, stream, opened):
@@ -285,7 +286,7 @@ async def blocked_read(client, stream):
     The server may know before the library has ended its sending, in which a cancellation may be lost (gpuq/adapters/tasks.py):
     that takes some turns of the loop.
     """
-    reading = asyncio.create_task(stream.read(2.0, 10))
+    reading = asyncio.create_task(stream.read(60.0, 10))
     while client.info("clients")["blocked_clients"] == 0:
         assert not reading.done()
         await asyncio.sleep(0.01)
@@ -361,7 +362,7 @@ async def test_a_server_that_loads_is_unreachable(redis_server, real):
     redis_server.kill()
     redis_server.spawn("--key-load-delay", "300")
     said = set()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
             await real.ping()

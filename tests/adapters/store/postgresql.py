@@ -95,7 +95,7 @@ class Server:
     def stop(self) -> None:
         """An immediate stop: connections break off, nothing is written any more."""
         self._process.send_signal(signal.SIGQUIT)
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=60)
 
     def remove(self) -> None:
         self.stop()

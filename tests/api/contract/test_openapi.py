@@ -112,5 +112,5 @@ def test_two_thousand_requests_of_the_document_are_answered_as_it_says(home: Hom
         found = schemathesis(home, tmp_path / "st", "--max-examples", "100", timeout_s=1800)
     finally:
         dispatcher.terminate()
-        dispatcher.wait(30)
+        dispatcher.wait(60)
     assert found["test_cases"]["generated"] >= 2000

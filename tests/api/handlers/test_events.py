@@ -21,7 +21,7 @@ async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, st
     """The next events as (id, name, data)."""
     found: list[tuple[int, str, dict[str, Any]]] = []
     fields: dict[str, str] = {}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(found) < count:
             line = (await answer.content.readline()).decode().rstrip("\n")
             if not line and "data" in fields:
@@ -86,7 +86,7 @@ async def test_the_newest_id_gets_no_rewound(endpoint: Endpoint) -> None:
 
 async def last_id(answer: aiohttp.ClientResponse) -> str:
     """The id of the next event."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (line := (await answer.content.readline()).decode()).startswith("id: "):
             pass
         await answer.content.readuntil(b"\n\n")
@@ -152,7 +152,7 @@ async def test_one_job_or_all(endpoint: Endpoint) -> None:
 
 async def test_a_comment_keeps_the_line_open(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "_HEARTBEAT_S", 0.05)
-    async with endpoint.socket.get("/api/v1/events") as answer, asyncio.timeout(5):
+    async with endpoint.socket.get("/api/v1/events") as answer, asyncio.timeout(60):
         await answer.content.readuntil(b"\n\n")
         assert (await answer.content.readuntil(b"\n\n")).startswith(b": ping")
     assert events.EventSourceResponse.DEFAULT_PING_INTERVAL == 15

@@ -63,7 +63,7 @@ class Main:
 
     def ask(self, method: str, path: str, body: Any, pem: str | None, headers: dict[str, str]) -> tuple[int, Any]:
         """(status, JSON); status 0 where TLS refuses."""
-        connection = http.client.HTTPSConnection(self.at, timeout=5, context=self.tls(pem))
+        connection = http.client.HTTPSConnection(self.at, timeout=60, context=self.tls(pem))
         try:
             connection.request(method, path, json.dumps(body), headers)
             answer = connection.getresponse()

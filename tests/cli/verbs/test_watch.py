@@ -63,12 +63,12 @@ def test_on_a_terminal_the_lines_are_written_over_and_ctrl_c_leaves_the_job(gpuq
     env = {**gpuq.env, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "80"}
     process = gpuq.start("watch", "42", "-i", "1", env=env, stdout=theirs, start_new_session=True)
     os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 30
+    shown, deadline = b"", time.monotonic() + 60
     while shown.count(b"job 42") < 2 and time.monotonic() < deadline:
         shown += os.read(ours, 4096)
     assert b"\033[" + str(shown.partition(b"\033[J")[0].count(b"\n")).encode() + b"A" in shown
     assert b"\033[3" not in shown, "no colours"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     os.close(ours)
     assert (process.returncode, b"job 42 goes on" in err) == (130, True)

@@ -111,7 +111,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped_and_ends_what_was_left_runni
         assert killed.poll() is None, campaign.errors.read_text()
         time.sleep(0.01)
     killed.kill()
-    killed.wait(30)
+    killed.wait(60)
     assert campaign.left_over(), "the killed campaign did not end its workloads"
     before = campaign.runs()
     after = campaign.run("--pairs=1")
@@ -130,7 +130,7 @@ def test_sigterm_ends_the_processes_and_keeps_earlier_runs(campaign: Campaign, n
         assert stopped.poll() is None, campaign.errors.read_text()
         time.sleep(0.01)
     stopped.send_signal(number)
-    assert stopped.wait(30) == 130
+    assert stopped.wait(60) == 130
     said = campaign.errors.read_text()
     assert "the same command goes on from there" in said
     assert "Traceback" not in said

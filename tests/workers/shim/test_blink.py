@@ -16,6 +16,7 @@ from gpuq_workers.shim.blink import EARN, Blinks, earned_at
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.patience import Stopwatch
 from tests.workers.conftest import Attempt, gone, python, quick_shim, wait_for
 
 # One process that counts, and below it a session of its own that counts too; both say where.
@@ -39,6 +40,7 @@ class Blinked(Attempt):
     """An attempt that is asked to blink."""
 
     asked = 0
+    lease_number, leased_until = 1, 0.0
 
     def ask(self, seconds: float, until_s: float = 60.0) -> Blinked:
         self.asked += 1
@@ -47,11 +49,22 @@ class Blinked(Attempt):
         aside.rename(self.folder / "blink.json")
         return self
 
-    def lease(self, seconds: float, number: int = 1) -> None:
+    def lease(self, seconds: float) -> None:
         """Keep the job standing for so long from now."""
+        self.leased_until = time.monotonic() + seconds
         aside = self.folder / "pause.json.tmp"
-        aside.write_text(json.dumps({"id": number, "until": time.monotonic() + seconds}))
+        aside.write_text(json.dumps({"id": self.lease_number, "until": self.leased_until}))
         aside.rename(self.folder / "pause.json")
+
+    def stand(self, pids: list[int]) -> None:
+        """Let the job stand still, with a lease that is not the last one if that has ended."""
+
+        def stands() -> bool:
+            self.lease_number += time.monotonic() > self.leased_until
+            self.lease(0.9)
+            return states(pids) == {b"T"} and self.record().get("since") is not None
+
+        wait_for(stands, what="both stopped, and a record of it")
 
     def record(self) -> dict[str, Any]:
         found: dict[str, Any] = self.read("paused.json") if (self.folder / "paused.json").exists() else {}
@@ -118,11 +131,12 @@ def states(pids: list[int]) -> set[bytes]:
 
 def test_the_whole_tree_is_stopped_and_resumed(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
-    attempt.ask(0.3)
+    watch = Stopwatch()
+    attempt.ask(1.0)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
     answer = attempt.answer()
     assert answer["why_not"] is None
-    assert 0.3 <= answer["ended"] - answer["began"] < 0.6
+    assert 1.0 <= answer["ended"] - answer["began"] < 1.3 + watch.waited_s
     wait_for(lambda: b"T" not in states(pids), what="both going on")
 
 
@@ -158,7 +172,7 @@ def test_the_job_is_resumed_if_shim_or_helper_is_killed(attempt: Blinked, victim
 
 def test_a_hanging_helper_is_killed_and_the_job_resumed(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
-    attempt.ask(0.5)
+    attempt.ask(1.5)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
     os.kill(attempt.helper, signal.SIGSTOP)
     wait_for(lambda: b"T" not in states(pids), within_s=5, what="both going on")
@@ -170,7 +184,7 @@ def test_a_stop_ends_the_pause_at_once(attempt: Blinked) -> None:
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
     os.kill(attempt.helper, signal.SIGTERM)  # as the shim sends it to every process below it
     attempt.stop()
-    end = attempt.end(within_s=20)
+    end = attempt.end()
     assert (end["ending"], end["exit_code"]) == ("stopped", 9)
     assert attempt.answer()["why_not"] is not None
 
@@ -180,7 +194,7 @@ def test_a_job_killed_in_a_pause_keeps_its_ending(attempt: Blinked) -> None:
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
     os.kill(pids[0], signal.SIGKILL)
-    end = attempt.end(3)
+    end = attempt.end()
     assert (end["ending"], end["exit_code"]) == ("killed", 137)
 
 
@@ -299,28 +313,27 @@ def leased(attempt: Blinked) -> list[int]:
     """The pids of a job that stands still; it was not submitted with --blink."""
     attempt.order(*python(FAMILY)).start()
     pids = attempt.pids()
-
-    def stands() -> bool:
-        attempt.lease(0.9)
-        return states(pids) == {b"T"} and attempt.record().get("since") is not None
-
-    wait_for(stands, what="both stopped, and a record of it")
+    attempt.stand(pids)
     return pids
 
 
 def test_a_job_stands_still_while_its_lease_is_renewed_and_goes_on_within_a_second_of_the_last_renewal(
     attempt: Blinked,
 ) -> None:
+    watch = Stopwatch()
     pids = leased(attempt)
     since = attempt.record()["since"]
     while time.monotonic() < since + 1.5:
+        if time.monotonic() > attempt.leased_until:  # this process was late
+            attempt.stand(pids)
+            since = attempt.record()["since"]
         attempt.lease(0.6)
-        assert states(pids) == {b"T"}
+        assert states(pids) == {b"T"} or time.monotonic() > attempt.leased_until
     wait_for(lambda: b"T" not in states(pids), within_s=2, what="both going on")
     wait_for(lambda: attempt.record()["since"] is None, what="the end of the pause in its record")
     record = attempt.record()
     assert record["why_not"] is None
-    assert 1.5 < record["total_s"] < 4
+    assert 1.5 < record["total_s"] < 4 + watch.waited_s
 
 
 def test_no_lease_lasts_longer_than_a_second(attempt: Blinked) -> None:
@@ -339,11 +352,7 @@ def test_an_ended_lease_is_not_taken_up_again_and_a_new_one_is(attempt: Blinked)
     wait_for(lambda: attempt.record()["since"] is None, what="the end of the pause")
     first = attempt.record()["total_s"]
 
-    def stands_again() -> bool:
-        attempt.lease(0.9, number=2)
-        return states(pids) == {b"T"}
-
-    wait_for(stands_again, what="both stopped again")
+    attempt.stand(pids)
     assert attempt.record()["total_s"] == pytest.approx(first)
 
 

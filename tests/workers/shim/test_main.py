@@ -136,7 +136,7 @@ def test_the_end_can_be_read_whatever_the_stop_order_says(attempt: Attempt) -> N
     attempt.order("sleep", "60").start()
     attempt.started()
     write_private(attempt.folder / "stop.json", rb'{"reason": "a\u0000b\udc80' + b"x" * 5000 + b'"}')
-    attempt.shim.wait(10)  # type: ignore[union-attr]
+    attempt.shim.wait(60)  # type: ignore[union-attr]
     end = AttemptFolder(attempt.folder, attempt_id()).ended()
     assert end is not None
     assert (end.ending, end.reason[:5], len(end.reason)) == ("stopped", "a?b?x", 600)
@@ -192,7 +192,7 @@ def test_a_job_is_signalled_before_its_time_limit_and_may_save_its_work(
 
 
 def test_a_job_that_does_not_listen_for_that_signal_runs_on(attempt: Attempt) -> None:
-    limits = {"time_limit_s": 1.0, "signal_before_s": 0.9, "checkpoint_signal": int(signal.SIGUSR1)}
+    limits = {"time_limit_s": 60.0, "signal_before_s": 59.9, "checkpoint_signal": int(signal.SIGUSR1)}
     end = attempt.run("sh", "-c", "sleep 0.5; echo done", resumes=True, **limits)
     assert (attempt.log(), end["exit_code"]) == (b"done\n", 0)
 
@@ -217,7 +217,7 @@ def test_where_the_checkpoint_folder_cannot_be_made_the_job_has_none(attempt: At
 
 def test_the_time_limit_ends_the_whole_tree(attempt: Attempt) -> None:
     began = time.monotonic()
-    end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5)
+    end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5, grace_s=60)
     assert (end["ending"], end["exit_code"]) == ("timed out", 143)
     assert "was killed" not in end["reason"]
     assert time.monotonic() - began >= 0.5
@@ -265,7 +265,7 @@ def test_a_stop_ends_children_that_ignore_sigterm_or_detach(attempt: Attempt, ri
 
 def test_a_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
     code = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
-    attempt.order("sh", "-c", code, grace_s=10).start()
+    attempt.order("sh", "-c", code, grace_s=60).start()
     wait_for(lambda: (attempt.folder / "output.log").exists() and b"ready" in attempt.log())
     attempt.stop()
     end = attempt.end()
@@ -292,8 +292,8 @@ def ready(attempt: Attempt, line: bytes = b"ready") -> None:
     wait_for(lambda: (attempt.folder / "output.log").exists() and line in attempt.log(), what=line.decode())
 
 
-def saving(attempt: Attempt, *command: str, grace_s: float = 60) -> Attempt:
-    attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=grace_s).start()
+def saving(attempt: Attempt, *command: str, save_grace_s: float = 60) -> Attempt:
+    attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=save_grace_s, grace_s=60).start()
     ready(attempt)
     attempt.stop("reported to save its work and make room", save=True)
     return attempt
@@ -309,7 +309,7 @@ def test_a_job_that_exits_after_the_checkpoint_signal_was_stopped(attempt: Attem
 
 
 def test_a_job_that_saves_too_long_is_ended_after_the_save_grace(attempt: Attempt) -> None:
-    end = saving(attempt, *python(SAVES), grace_s=0.5).end()
+    end = saving(attempt, *python(SAVES), save_grace_s=1.0).end()
     assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it got SIGTERM after the checkpoint signal"
     assert attempt.log().count(b"saved") == 1
 
@@ -318,7 +318,7 @@ def test_a_job_without_handler_is_ended_at_once(attempt: Attempt) -> None:
     attempt.order("sh", "-c", "echo ready; sleep 60", save_grace_s=60, checkpoint_signal=int(signal.SIGUSR1)).start()
     ready(attempt)
     attempt.stop(save=True)
-    assert attempt.end(10)["ending"] == "stopped"
+    assert attempt.end()["ending"] == "stopped"
 
 
 def test_the_checkpoint_signal_skips_a_shell_without_handler(attempt: Attempt) -> None:
@@ -346,7 +346,7 @@ def test_repeated_preemptions_change_nothing_and_a_plain_stop_ends_it(attempt: A
     assert not (attempt.folder / "exit.json").exists()
     attempt.stop("cancelled by bob")
     attempt.shim.send_signal(signal.SIGTERM)
-    end = attempt.end(5)
+    end = attempt.end()
     assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 9, "cancelled by bob")
 
 
@@ -358,10 +358,10 @@ def test_an_exit_before_the_checkpoint_signal_is_its_own(attempt: Attempt) -> No
 
 
 def test_a_stopped_job_gets_sigterm_and_sigcont(attempt: Attempt) -> None:
-    attempt.order("sleep", "60", grace_s=10).start()
+    attempt.order("sleep", "60", grace_s=60).start()
     os.kill(attempt.started()["pid"], signal.SIGSTOP)
     attempt.stop()
-    assert attempt.end(5)["exit_code"] == 143
+    assert attempt.end()["exit_code"] == 143
 
 
 def test_processes_left_by_the_main_process_are_ended(attempt: Attempt) -> None:

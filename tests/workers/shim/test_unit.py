@@ -47,7 +47,7 @@ class Job:
 
     def end(self) -> tuple[int, dict[str, Any]]:
         assert self.shim is not None
-        return self.shim.wait(20), json.loads((self.folder / "exit.json").read_text())
+        return self.shim.wait(60), json.loads((self.folder / "exit.json").read_text())
 
     def log(self) -> str:
         return (self.folder / "output.log").read_text()
@@ -121,21 +121,21 @@ def test_sigterm_ends_it(job: Job) -> None:
 def test_sigusr1_lets_it_save(job: Job) -> None:
     code = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(print('saved')))\nprint('up', flush=True)\n"
     code += "time.sleep(300)"
-    job.start(sys.executable, "-c", code).logged("up")
+    job.start(sys.executable, "-c", code, grace_s=60).logged("up")
     job.send(signal.SIGUSR1)
     exit_code, end = job.end()
     assert (exit_code, end["ending"], job.log()) == (0, "stopped", "up\nsaved\n")
 
 
 def test_its_time_limit_ends_it(job: Job) -> None:
-    exit_code, end = job.start("sleep", "300", limit=0.2).end()
+    exit_code, end = job.start("sleep", "300", limit=0.2, grace_s=60).end()
     assert (exit_code, end["ending"]) == (143, "timed out")
 
 
 def test_it_signals_the_job_before_its_time_limit(job: Job) -> None:
     script = "trap 'echo saved; exit 0' USR1; while :; do sleep 0.05; done"
     job.start(
-        "bash", "-c", script, limit=30.0, signal_before_s=29.8, checkpoint_signal=int(signal.SIGUSR1), resumes=True
+        "bash", "-c", script, limit=60.0, signal_before_s=59.8, checkpoint_signal=int(signal.SIGUSR1), resumes=True
     )
     exit_code, end = job.end()
     assert (exit_code, end["ending"], job.log()) == (0, "timed out", "saved\n")
@@ -162,7 +162,7 @@ def test_a_job_whose_lease_was_not_renewed_is_not_started_and_counts_as_lost(job
 def test_a_job_runs_as_long_as_its_lease_is_renewed_and_is_ended_then(job: Job, tmp_path: Path) -> None:
     lease = tmp_path / "lease"
     renew(lease, uptime())
-    job.start("sh", "-c", "echo up; exec sleep 60", lease=(1.0, lease))
+    job.start("sh", "-c", "echo up; exec sleep 60", lease=(1.0, lease), grace_s=60)
     job.logged("up")
     began = uptime()
     while uptime() < began + 1.5:
