@@ -91,6 +91,7 @@ class Command:
 
     def __init__(self, home: Path, cwd: Path) -> None:
         self.cwd = cwd
+        self._started: list[subprocess.Popen[bytes]] = []
         self.env = {
             "GPUQ_HOME": str(home),
             "HOME": str(cwd),
@@ -117,7 +118,17 @@ class Command:
     def start(self, *words: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
         defaults = {"stdin": subprocess.DEVNULL, "stdout": pipe, "stderr": pipe, "cwd": self.cwd, "env": self.env}
-        return subprocess.Popen([self.program, *words], **{**defaults, **options})
+        process = subprocess.Popen([self.program, *words], **{**defaults, **options})
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a failed test has left running: its warnings would fail another test."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+            for stream in filter(None, (process.stdout, process.stderr)):
+                stream.close()
 
 
 @pytest.fixture
@@ -128,10 +139,12 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gpuq(home: Path, tmp_path: Path) -> Command:
+def gpuq(home: Path, tmp_path: Path) -> Iterator[Command]:
     work = tmp_path / "work"
     work.mkdir()
-    return Command(home, work)
+    command = Command(home, work)
+    yield command
+    command.end()
 
 
 @pytest.fixture

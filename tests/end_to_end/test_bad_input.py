@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -174,19 +175,18 @@ def test_ten_thousand_submissions_in_one_request(site: Site) -> None:
         {"command": ["/bin/true", str(number)], "cwd": str(site.home), "env": {}, "hold": True}
         for number in range(10_000)
     ]
-    status, answer = site.request("POST", "/api/v1/jobs", body, {"Idempotency-Key": "a very large batch"})
-    assert status == 201
-    ids = answer["ids"]
+    watch = Stopwatch()
+    ids = wait_for(lambda: sent_in_one(site, body))
+    assert watch.seconds < 10
     assert len(set(ids)) == 10_000
 
     beside = site.submit("/bin/true")
     assert site.wait(beside, within_s=30)["state"] == "COMPLETED", "a job behind 10,000 others starts soon"
 
-    again = site.request("POST", "/api/v1/jobs", body, {"Idempotency-Key": "a very large batch"})
-    assert (again[0], again[1]["ids"]) == (201, ids), "the same batch sent again is the same jobs"
+    assert wait_for(lambda: sent_in_one(site, body)) == ids, "the same batch sent again is the same jobs"
     assert held(site) == 10_000
     assert run(site, "cancel", f"{ids[0]}-{ids[199]}").returncode == 0
-    wait_for(lambda: held(site) == 9_800, 10, lambda: str(held(site)))
+    wait_for(lambda: held(site) == 9_800, story=lambda: str(held(site)))
     assert site.job(ids[199])["state"] == "CANCELLED"
     assert site.job(ids[200])["state"] == "HELD"
 
@@ -194,11 +194,18 @@ def test_ten_thousand_submissions_in_one_request(site: Site) -> None:
     assert rest.returncode == 0
     assert b"9,800 " in rest.stderr.splitlines()[0]
     assert len(rest.stderr.splitlines()) == 1
-    wait_for(lambda: held(site) == 0, 30, lambda: str(held(site)))
+    wait_for(lambda: held(site) == 0, story=lambda: str(held(site)))
 
     status, problem = site.request("POST", "/api/v1/jobs", body + body[:1])
     assert status == 422
     assert "10001" in problem["detail"]
+
+
+def sent_in_one(site: Site, body: list[dict[str, Any]]) -> list[int]:
+    """The ids; none yet where the record has not answered in time, as on a busy machine."""
+    status, answer = site.request("POST", "/api/v1/jobs", body, {"Idempotency-Key": "a very large batch"})
+    assert status in {201, 503}, answer
+    return answer["ids"] if status == 201 else []
 
 
 def held(site: Site) -> int:

@@ -35,7 +35,7 @@ def test_jobs_are_held_released_and_cancelled_from_the_browser(browser: Browser)
 
         browser.press(f"#job-{waiting} a.jobname")
         browser.wait_for_text("Do all the jobs share?", "#why [aria-current=step]")
-        assert f"#{running} running" in browser.text("#why table")
+        browser.wait_for_text(f"#{running} running", "#why table")
         browser.press(f"#why table a[href='/jobs/{running}']")
         browser.wait_for_text("RUNNING", ".title")
 
@@ -92,8 +92,11 @@ def work_in_a_job(browser: Browser, site: Site) -> None:
     browser.open(browser.driver.current_url)
     attach((site.home / "token").read_text().strip())
     browser.wait_for_text("narrow-2", ".xterm-rows")
+    (supervisor,) = site.pids("up")
+    os.kill(supervisor, signal.SIGSTOP)  # so that it stays away until that is seen
     site.kill("api")
     browser.wait_for_text("Connecting again", "#attached")
+    os.kill(supervisor, signal.SIGCONT)
     browser.wait_for_text("Attached.", "#attached")
     type_in("exit 7")
     browser.wait_for_text("The job has ended the connection.", "#attached")

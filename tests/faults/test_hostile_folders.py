@@ -125,18 +125,21 @@ def watching(home: Home) -> Iterator[Watched]:
         moments = [(report["at"], report["waited"]) for report in reports] + [(time.time(), waited_s())]
         gaps = [later - at - (then - waited) for (at, waited), (later, then) in pairwise(moments)]
         assert max(gaps) < 3, "reports"
-        assert max(_age(report, moments) for report in reports) < 3, "readings"
+        assert max(_ages(reports, moments)) < 3, "readings"
         assert watched.memory_kib("VmHWM") - before_kib < 48 * 1024
     finally:
         watched.process.kill()
         watched.process.wait()
 
 
-def _age(report: dict[str, Any], moments: list[tuple[float, float]]) -> float:
-    """How old the oldest reading of the report was."""
-    read_at = report["at"] - report["age"]
-    waited = max((waited for at, waited in moments if at <= read_at), default=moments[0][1])
-    return float(report["age"] - (report["waited"] - waited))
+def _ages(reports: list[dict[str, Any]], moments: list[tuple[float, float]]) -> Iterator[float]:
+    """How old the oldest reading was at each report; at one without readings, those of the report before."""
+    read_at = reports[0]["at"]
+    for report in reports:
+        if report["age"] is not None:
+            read_at = report["at"] - report["age"]
+        waited = max((waited for at, waited in moments if at <= read_at), default=moments[0][1])
+        yield report["at"] - read_at - (report["waited"] - waited)
 
 
 def test_each_file_in_each_shape_ends_its_attempt_and_delays_no_reading(home: Home) -> None:

@@ -268,7 +268,7 @@ async def test_a_log_goes_on_while_it_is_written_and_can_be_searched(endpoint: E
     await opened(endpoint, browser, "/jobs/42")
 
     def look() -> None:
-        assert "step 19999 loss" in browser.text("#log pre")
+        browser.wait_for_text("step 19999 loss", "#log pre")
         assert "step 3 " not in browser.text("#log pre"), "only the end is shown"
         write_log(endpoint, f"{ESCAPES}\n10%\r20%\r30%\nthe last line\n")
         browser.wait_for_text("the last line", "#log pre")
@@ -279,7 +279,7 @@ async def test_a_log_goes_on_while_it_is_written_and_can_be_searched(endpoint: E
             assert gone not in shown
         browser.find("#log input[name=words]").send_keys("STEP 77 ", Keys.ENTER)
         browser.wait_for_text("1 of 20,00", "#log [role=status]")
-        assert browser.text("#log .hits") == "step 77 loss 0.0128"
+        browser.wait(lambda: browser.text("#log .hits") == "step 77 loss 0.0128")
         assert not browser.all("main img")
         assert browser.complaints() == []
 
