@@ -123,7 +123,7 @@ def alone_on_their_gpus(machine: Machine) -> None:
 def two_on_one_gpu(machine: Machine) -> None:
     """What sharing costs, on two GPUs; on a third a job outgrows what is left beside its partner, and has one to itself then."""
     site, gpus = machine.site, machine.gpus
-    # Where processes are hidden, memory of a job that has just left may count as there before, so a job seems to take less.
+    # Where processes are hidden, jobs that share a GPU have no figures of their own, nor has one that soon follows another.
     gpus.hidden.clear()
     rest = machine.train(
         "rest", (10, 1_000), 60, gpus=3

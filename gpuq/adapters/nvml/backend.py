@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from gpuq.adapters.nvml.gpm import Gpm
 from gpuq.adapters.nvml.processes import Processes, computing, in_host_pid_namespace, owners
 from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usage_of
 from gpuq.adapters.nvml.vitals import read_vitals
+from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.device_names import label
 from gpuq.errors import NotFound, Unreachable
@@ -82,6 +83,8 @@ class _Gpu:
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
     baseline: Baseline | None = None
+    residents: frozenset[AttemptId] = frozenset()
+    left_at: float | None = None
     processes_visible: bool | None = None
     unseen_looks: int = 0
     failed: bool = False
@@ -91,9 +94,18 @@ class _Gpu:
         """The handle of the whole GPU, also for a slice."""
         return self.handle if self.parent is None else self.parent
 
+    def left_s(self, now: float, residents: Collection[AttemptId]) -> float | None:
+        """How long ago one of our attempts left, whose memory the GPU may still show; None if there is none."""
+        if self.residents.difference(residents):
+            self.left_at = now
+        self.residents = frozenset(residents)
+        return None if self.left_at is None else now - self.left_at
+
     def remember(self, share: GpuShares) -> None:
         """Keep what later looks need of this one."""
         self.baseline = share.baseline
+        if not share.settles:
+            self.left_at = None
         shown = share.shows_ours
         if shown is not None:
             self.unseen_looks = 0 if shown else self.unseen_looks + 1
@@ -187,7 +199,7 @@ class NvmlBackend:
         shares = {}
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
-            share = shares[device] = GpuShares(look, found, here, gpu.baseline)
+            share = shares[device] = GpuShares(look, found, here, gpu.baseline, gpu.left_s(now, here))
             gpu.remember(share)
         readings = {
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()

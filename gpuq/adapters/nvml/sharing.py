@@ -7,6 +7,9 @@ pid namespace it lists the host's pids or none. There, an attempt that is alone 
 baseline before its start, and attempts that share the GPU have None. Where processes of others are listed and none of ours, an
 attempt has 0 if all of them were there before it. If one came later, the attempt has None, because that process may be its own,
 in a container that it started.
+
+The driver may count the memory of a process for a moment after its end. So for SETTLE_S after one of our attempts has left, or until
+the GPU shows no more than before that one's start, what no process accounts for belongs to nobody, and the baseline does not rise.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId, Reading, Vitals
 
 N = TypeVar("N", int, float)
+
+SETTLE_S = 5.0
+"""Far longer than a driver needs to free a GPU's memory, and about as long as a training script needs until its first allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +62,10 @@ class GpuShares:
         found: Mapping[int, AttemptId | None],
         residents: Sequence[AttemptId],
         before: Baseline | None,
+        left_s: float | None = None,
     ) -> None:
         """`found`: the attempt of each readable process, None for one that is not ours. `residents`: our attempts on this GPU.
-        `before`: the baseline before they started, None if unknown."""
+        `before`: the baseline before they started, None if unknown. `left_s`: how long ago another one left; None if none did."""
         self._seen, self._residents, self._before = seen, residents, before
         pids = seen.processes or {}
         self._ours = {pid: owner for pid in pids if (owner := found.get(pid)) is not None}
@@ -66,6 +73,10 @@ class GpuShares:
         self._hidden = bool(residents) and not self._ours and not self._others
         foreign = [pid for pid in pids if pid not in self._ours and pid not in seen.servers]
         self._foreign = [] if self._hidden else foreign
+        least = None if before is None else before.used
+        is_above = seen.used is None or least is None or seen.used > least
+        self.settles = left_s is not None and 0 <= left_s < SETTLE_S and is_above
+        """Whether an attempt that has left may still be counted here."""
         self.spent: Mapping[AttemptId | None, EnergyPart] = {}
         """Each attempt's part of the energy, if it is known; the others are one party with the key None."""
         if seen.spent is not None:
@@ -78,15 +89,16 @@ class GpuShares:
     def baseline(self) -> Baseline | None:
         """The baseline for the next look.
 
-        While our attempts' processes are not shown it only falls: shortly after a job's end the driver may still count its
-        load, and an attempt that started meanwhile must not be measured against that.
+        While our attempts' processes are not shown, or one that has left may still be counted, it only falls: an attempt that
+        starts meanwhile must not be measured against another's load.
         """
         seen, before = self._seen, self._before
-        if not self._residents:
+        if not self._residents and not self.settles:
             return Baseline(seen.used, seen.utilization, self._others)
-        if before is None or not self._hidden:
+        if before is None or (self._residents and not self._hidden):
             return before
-        return Baseline(_lower(before.used, seen.used), _lower(before.utilization, seen.utilization), before.others)
+        others = before.others if self._residents else self._others
+        return Baseline(_lower(before.used, seen.used), _lower(before.utilization, seen.utilization), others)
 
     @property
     def shows_ours(self) -> bool | None:
@@ -127,7 +139,7 @@ class GpuShares:
         # The driver lists processes but none of ours, so ours have nothing here, unless one that came later is ours after all.
         if self._others:
             return 0 if self._others <= self._before.others else None
-        return max(now - before, 0) if len(self._residents) == 1 else None
+        return max(now - before, 0) if len(self._residents) == 1 and not self.settles else None
 
     def _foreign_memory(self) -> int | None:
         """Bytes in use that are not ours; small remains of the driver count too. None if unknown."""

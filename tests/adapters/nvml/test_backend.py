@@ -188,6 +188,41 @@ def test_without_process_list_and_baseline_usage_is_unknown(run: Callable[..., R
     assert ran.result == [{"GPU-0": [3500, 64, 3500, None], "GPU-1": [0, 0, 0, 0]}, {"1-1": [None, None]}]
 
 
+LEFT_BEHIND = """
+one, two = tree(), tree()
+a, b = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))
+def shown(used, *residents, now):
+    state(f'device 0 used {used}', *hide)
+    return look(*residents, now=NOW + now)[1]
+shown(500, now=0); shown(3500, a, now=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        # The first has left, and the second takes its place in memory before the next look.
+        ("shown(3500, now=2), shown(7500, b, now=3), shown(7500, b, now=8)", [{}, {"2-1": None}, {"2-1": 7000}]),
+        ("shown(3500, b, now=2), shown(7500, b, now=3), shown(7500, b, now=8)", [{"2-1": None}, {"2-1": None}, {"2-1": 7000}]),
+        # What the GPU shows falls to the level from before the first: all of that one is gone.
+        ("shown(3500, b, now=2), shown(500, b, now=3), shown(7500, b, now=4)", [{"2-1": None}, {"2-1": 0}, {"2-1": 7000}]),
+        # A partner that stays is not measured with what the other leaves behind.
+        ("shown(5500, a, b, now=2), shown(5500, b, now=3), shown(2500, b, now=8)", [{"1-1": None, "2-1": None}, {"2-1": None}, {"2-1": 2000}]),
+        # Memory that stays is a foreign process's, and was there before the second.
+        ("shown(1500, now=2), shown(1500, now=7), shown(7500, b, now=8)", [{}, {}, {"2-1": 6000}]),
+        # A clock that was set back does not prolong the wait.
+        ("shown(3500, now=2), shown(900, now=-3000), shown(7900, b, now=-2999)", [{}, {}, {"2-1": 7000}]),
+    ],
+    ids=["a look between", "at once", "seen to leave", "partner", "foreign", "clock"],
+)  # fmt: skip
+def test_without_process_list_memory_that_a_job_leaves_behind_counts_for_no_other(
+    run: Callable[..., Ran], looks: str, expected: list[dict[str, int | None]]
+):
+    hide = f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}"
+    ran = run(f"hide = [{hide!r}]\n{LEFT_BEHIND}result = {looks}")
+    assert [{attempt: memory for attempt, (memory, _) in seen.items()} for seen in ran.result] == expected
+
+
 def test_a_later_foreign_process_makes_a_containers_usage_unknown(run: Callable[..., Ran]):
     ran = run(
         "root, child = tree(); before, after = tree()[1], tree()[1]; mine = ResidentProcess(A, root, ('GPU-0',))\n"
