@@ -182,7 +182,7 @@ async def test_devices_with_residents_and_forecasts(busy: Endpoint) -> None:
     assert devices[0]["residents"][0]["forecast"]["peak_utilization_pct"] == 61
     assert devices[0]["kind"] == "NVIDIA H200"
     assert devices[3]["residents"] == []
-    chosen = f"ids={devices[2]['id']},{devices[0]['id']},elsewhere"
+    chosen = f"ids={devices[2]['id']},{devices[0]['id']},GPU-elsewhere"
     assert await busy.get(f"/api/v1/gpus?{chosen}") == (200, [devices[0], devices[2]])
 
 

@@ -76,6 +76,28 @@ async def test_an_unknown_job_has_exit_code_3(endpoint: Endpoint) -> None:
         assert "99" in str(body["detail"])
 
 
+DEVICES = {
+    "{'a': None}": "`ids` is \"{'a': None}\"; it must be at most 100 values, each the id of a device, as in `GPU-6f0c…` or `node2/cpu0`.",
+    "0": "`ids` is '0'; it must be",
+    "null": "`ids` is 'null'; it must be",
+    "/".join(["a"] * 200): "it must be at most 100 values",
+    ",".join(f"GPU-{number}" for number in range(101)): "`ids` has 101 values; it must be at most 100 values",
+}
+
+
+@pytest.mark.parametrize("ids", DEVICES, ids=lambda ids: ids[:20])
+async def test_ids_of_devices_that_none_can_have_are_refused(endpoint: Endpoint, ids: str) -> None:
+    status, body = await problem(endpoint, "GET", "/api/v1/gpus", params={"ids": ids})
+    assert (status, DEVICES[ids] in str(body["detail"])) == (422, True), body["detail"]
+
+
+async def test_as_many_and_as_long_ids_of_devices_as_are_allowed_are_read(endpoint: Endpoint) -> None:
+    ids = ",".join(f"{'h' * 61}{number:03}/{'/' * 64}" for number in range(100))
+    for wanted in (ids, "GPU-7,MIG-GPU-6f0c/1/0,node2/cpu0"):
+        async with endpoint.socket.get("/api/v1/gpus", params={"ids": wanted}) as answer:
+            assert (answer.status, await answer.json()) == (200, [])
+
+
 BODIES: list[bytes] = [
     b"",
     b"{",

@@ -44,6 +44,8 @@ MAX_ID = 10**18 - 1
 MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
 MAX_LIMIT = 10**9
+# The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
+MAX_DEVICES = 100
 MAX_TOKEN_S = 10 * 366 * 86_400.0
 _GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
@@ -82,6 +84,14 @@ Beside = Annotated[
         description="A job's id or a kind: what sharing with it would cost.",
     ),
 ]
+# As backends make them: a driver's word with its number, or the host's name with the device's.
+DeviceName = Annotated[
+    str,
+    Meta(
+        pattern=r"^([A-Za-z]{1,16}-|[A-Za-z0-9._-]{1,64}/)[A-Za-z0-9._/-]{1,64}$",
+        description="the id of a device, as in `GPU-6f0c…` or `node2/cpu0`",
+    ),
+]
 DeviceType = Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="Only this type of device.")]
 
 
@@ -114,7 +124,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 class DevicesQuery(msgspec.Struct, frozen=True):
     """Which devices."""
 
-    ids: Annotated[list[str], Meta(max_length=1000, description="Only these devices.")] = []
+    ids: Annotated[list[DeviceName], Meta(max_length=MAX_DEVICES, description="Only these devices.")] = []
 
 
 class ArraysQuery(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ _WAITING, _ACTIVE = "PENDING,HELD", "STARTING,RUNNING,COMPLETING"
 _SILENT = "the dispatcher is silent: jobs run on, but none starts"
 _LISTEN_AGAIN_S = 5.0
 FEW = 50
+_MOST_IDS = 100  # of one request, as the API's document says
 _ALL_EVERY_S = 10.0
 
 Key = int | str
@@ -77,7 +78,8 @@ class Feed:
         now = time.monotonic()
         if len(self._devices) > FEW and now - self._read_all_at < _ALL_EVERY_S:
             wanted = [str(device) for device in on_screen if device in self._devices]
-            self._devices |= self._ask(ids=",".join(wanted)) if wanted else {}
+            for some in (wanted[start : start + _MOST_IDS] for start in range(0, len(wanted), _MOST_IDS)):
+                self._devices |= self._ask(ids=",".join(some))
         else:
             self._devices, self._read_all_at = self._ask(), now
 

@@ -62,7 +62,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         Commit(
             entries=[an_entry(number, number, name="Submitted") for number in range(1, 4)],
             jobs=[waiting, *changes[1:]],
-            devices=[Device(DeviceId(f"gpu{n}"), HostId("host"), "nvml", "NVIDIA H200", 141 * GIB) for n in range(2)],
+            devices=[Device(DeviceId(f"GPU-{n}"), HostId("host"), "nvml", "NVIDIA H200", 141 * GIB) for n in range(2)],
             launched=[an_attempt(job) for job in ran],
             started=[(AttemptId(job, 1), 220.0, "/var/lib/gpuq/output.log") for job in ran],
             ended=[(AttemptId(job, 1), an_end(300.0 + job)) for job in ended],
@@ -71,7 +71,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     store.close()
     home.settings_file.write_text("[admission]\nstale_after_s = 3600\n")  # so that the view is not stale before the end
     with redis_server(home) as redis, running(home):
-        redis.set(wire.VIEW, picture(time.time(), live_device("gpu0", 141, 50.0, live_resident(4, 9.0, 50.0, 1.5))))
+        redis.set(wire.VIEW, picture(time.time(), live_device("GPU-0", 141, 50.0, live_resident(4, 9.0, 50.0, 1.5))))
         yield home
 
 
