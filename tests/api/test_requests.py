@@ -77,7 +77,7 @@ async def test_an_unknown_job_has_exit_code_3(endpoint: Endpoint) -> None:
 
 
 DEVICES = {
-    "{'a': None}": "`ids` is \"{'a': None}\"; it must be at most 100 values, each the id of a device, as in `GPU-6f0c…` or `node2/cpu0`.",
+    "{'a': None}": "must be at most 100 values, each the id of a device, as in `GPU-6f0c…` or `node2/cpu0`.",
     "0": "`ids` is '0'; it must be",
     "null": "`ids` is 'null'; it must be",
     "/".join(["a"] * 200): "it must be at most 100 values",

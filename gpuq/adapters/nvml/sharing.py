@@ -8,8 +8,9 @@ baseline before its start, and attempts that share the GPU have None. Where proc
 attempt has 0 if all of them were there before it. If one came later, the attempt has None, because that process may be its own,
 in a container that it started.
 
-The driver may count the memory of a process for a moment after its end. So for SETTLE_S after one of our attempts has left, or until
-the GPU shows no more than before that one's start, what no process accounts for belongs to nobody, and the baseline does not rise.
+The driver may count the memory of a process for a moment after its end. So for SETTLE_S after one of our attempts has left, or
+until the GPU shows no more than before that one's start, what no process accounts for belongs to nobody, and the baseline does
+not rise.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gpuq.core.state.device import DeviceId, Reading, Vitals
 N = TypeVar("N", int, float)
 
 SETTLE_S = 5.0
-"""Far longer than a driver needs to free a GPU's memory, and about as long as a training script needs until its first allocation."""
+"""A driver frees a GPU's memory in less, and a training script imports its framework for about as long before it allocates."""
 
 
 @dataclass(frozen=True, slots=True)
