@@ -7,6 +7,7 @@ clock.py            time that never steps, for intervals; wall time for records
 inbox.py            messages and requests become events
 learner.py          forecasts, and learning from attempts that ended
 record.py           what one cycle changes becomes one commit
+marks.py            what happened on devices between two reports, with its time
 outcome.py          what was measured of an attempt that ended
 unstarted.py        attempts that their host does not report: never started, lost, or awaited
 perform.py          actions become orders, sent again until they have taken effect

@@ -49,6 +49,7 @@ from gpuq.daemon.journal import Journal
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.lost import LostCommits
+from gpuq.daemon.marks import DeviceMarks
 from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
@@ -123,6 +124,7 @@ class Dispatcher:
         self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
         self.unrecorded = UnrecordedAttempts(self.lost.note)
         self.job_leases = JobLeases(parts.clock())
+        self.marks = DeviceMarks()
         self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
         self.view = View(parts.limits, parts.learner.alone_rate, self.lost.sentences)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
@@ -302,10 +304,12 @@ class Dispatcher:
         if isinstance(item, HostReported):
             self.view.note(item)
             self.unrecorded.heard(item, self.state, now)
+            self.recorder.commit.marks += self.marks.note(item, self.state, now + self._wall_offset)
         elif isinstance(item, Submitted):
             self._last_job = max(self._last_job, item.job.id)
         elif isinstance(item, HostForgotten):
             self.inbox.forget(item.host)
+            self.marks.forget(item.host)
             self._committed.pop(item.host, None)
         return True
 
@@ -358,7 +362,8 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._committed.get(host) != seq
         }
-        changes = any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances))
+        parts = (commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)
+        changes = any((*parts, commit.marks))
         if changes or self.parts.lease.is_due():
             await self._until_it_works(partial(self.parts.lease.commit, commit))
             self._committed.update(self.inbox.taken)

@@ -12,7 +12,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
-from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.events import Event, Exited, HostReported, ResidentReport, Started
 from gpuq.home import host_key
 from gpuq.messages.codec import plain, to_plain
@@ -42,7 +42,8 @@ class World:
         self.starts: list[AttemptId] = []
         self.rates: dict[AttemptId, Rates] = {}
         self.numbers: dict[AttemptId, dict[str, Any]] = {}
-        """What it reports of attempts besides, by the names of `ResidentNumbers`."""
+        """What it reports of attempts besides, by the names of `ResidentReport`."""
+        self.vitals: dict[DeviceId, Vitals] = {}
 
     def follow(self, order: Order) -> None:
         """What the RQ task does."""
@@ -92,7 +93,7 @@ class World:
             "boot-1",
             0.0,
             self.devices,
-            tuple((device.id, a_reading()) for device in self.devices),
+            tuple((device.id, a_reading(vitals=self.vitals.get(device.id))) for device in self.devices),
             tuple(
                 ResidentReport(
                     attempt=attempt,

@@ -8,6 +8,7 @@ bytes, and what is unknown is None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
 
@@ -254,6 +255,26 @@ class Chance(msgspec.Struct, frozen=True, kw_only=True):
     free_at: float | None = None
 
 
+class MarkKind(StrEnum):
+    """What a mark is about."""
+
+    BLINK = "blink"
+    XID = "xid"
+    LOWERED_CLOCKS = "lowered clocks"
+
+
+class DeviceMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen on a device, from the first to the last time (Unix seconds), and how often. `detail` is the XID, the reason
+    for lowered clocks, or the job that was measured while its partner paused."""
+
+    device: str
+    kind: MarkKind
+    detail: str
+    from_at: float
+    until_at: float
+    count: int
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs: those that meet every condition; None is no condition."""
 
@@ -382,6 +403,8 @@ class Commit(msgspec.Struct, kw_only=True):
     first_attempt: int | None = None
     chances: list[Chance] = []
     """First sharing opportunities of jobs; one that is in the record already stays as it is."""
+    marks: list[DeviceMark] = []
+    """Those that are new, and those that went on; of one mark the last."""
 
 
 class Claims(Protocol):
@@ -571,6 +594,10 @@ class Store(Claims, Protocol):
     # For reports.
     def runs(self, *, since: float) -> list[Run]:
         """Attempts that started, and ended at `since` or later or run still."""
+        ...
+
+    def device_marks(self, *, since: float, until: float) -> list[DeviceMark]:
+        """What was seen on devices at some time from `since` to `until`, the first to begin first."""
         ...
 
     # For shadow mode.

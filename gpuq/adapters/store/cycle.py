@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -30,6 +31,7 @@ from gpuq.adapters.store.rows import (
 from gpuq.adapters.store.schema import (
     attempts,
     chances,
+    device_marks,
     devices,
     drained_hosts,
     host_leases,
@@ -99,6 +101,8 @@ def write(connection: Connection, commit: Commit) -> None:
     insert_rows(connection, quotas, set_quotas, replace=True)
     for scope, name in (account for account, quota in commit.quotas.items() if quota is None):
         connection.execute(delete(quotas).where(quotas.c.scope == scope.value, quotas.c.name == name))
+    marks = [{**msgspec.structs.asdict(mark), "kind": mark.kind.value} for mark in commit.marks]
+    insert_rows(connection, device_marks, [{**mark, "detail": clean(mark["detail"])} for mark in marks], replace=True)
     insert_rows(connection, chances, [chance_values(chance) for chance in commit.chances], replace=False)
     for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))

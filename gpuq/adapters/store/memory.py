@@ -26,6 +26,7 @@ from gpuq.adapters.store.contract import (
     Claim,
     Commit,
     Conditions,
+    DeviceMark,
     Entry,
     JobLabel,
     JobRow,
@@ -72,6 +73,7 @@ class MemoryStore(Store):
         self.lease_rows: dict[str, NameLease] = {}
         self.request_rows: dict[int, Request] = {}
         self.chance_rows: dict[JobId, Chance] = {}
+        self.mark_rows: dict[tuple[str, str, str, float], DeviceMark] = {}
         self.drained_rows: dict[str, str] = {}
         self.quota_rows: dict[Account, Quota] = {}
         self.booking_rows: dict[BookingId, Booking] = {}
@@ -385,6 +387,11 @@ class MemoryStore(Store):
                 if row.started_at is not None and (row.ended_at is None or row.ended_at >= since)
             ]
 
+    def device_marks(self, *, since: float, until: float) -> list[DeviceMark]:
+        with self._lock:
+            found = (mark for mark in self.mark_rows.values() if mark.until_at >= since and mark.from_at <= until)
+            return sorted(found, key=lambda mark: (mark.from_at, mark.device, mark.kind, mark.detail))
+
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
@@ -511,6 +518,8 @@ class MemoryStore(Store):
         self.quota_rows = {account: quota for account, quota in changed.items() if quota is not None}
         for chance in commit.chances:
             self.chance_rows.setdefault(chance.job, chance)
+        for mark in commit.marks:
+            self.mark_rows[mark.device, mark.kind, mark.detail, mark.from_at] = mark
         for number in commit.handled:
             self.request_rows.pop(number, None)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0024"
+HEAD = "0025"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -262,6 +262,18 @@ bookings = Table(
     Column("until_at", Double, nullable=False),
     Column("cancelled_at", Double),
     Index("ix_bookings_until_at", "until_at"),
+)
+
+device_marks = Table(
+    "device_marks",
+    metadata,
+    Column("device", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("detail", Text, primary_key=True),
+    Column("from_at", Double, primary_key=True),
+    Column("until_at", Double, nullable=False),
+    Column("count", Integer, nullable=False),
+    Index("ix_device_marks_until_at", "until_at"),
 )
 
 devices = Table(

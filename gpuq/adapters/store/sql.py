@@ -24,11 +24,13 @@ from gpuq.adapters.store.contract import (
     Claim,
     Commit,
     Conditions,
+    DeviceMark,
     Entry,
     JobLabel,
     JobRow,
     JoinedHost,
     Leader,
+    MarkKind,
     NameLease,
     QueuedJob,
     Request,
@@ -61,6 +63,7 @@ from gpuq.adapters.store.schema import (
     arrays,
     attempts,
     chances,
+    device_marks,
     devices,
     drained_hosts,
     hosts,
@@ -95,6 +98,8 @@ _RUNS = (
 )
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
 _MAX_ID = 2**63 - 1
+# A newer gpuq may have written others.
+_KINDS = [kind.value for kind in MarkKind]
 # Old builds of SQLite take 999 values in one statement, and a range needs two.
 _RANGES = 400
 
@@ -378,6 +383,12 @@ class SqlStore(Store):
         ended = _RUNS.where(attempts.c.ended_at.is_not(None), attempts.c.ended_at >= since)
         rows, records = self._with_arrays(ended, _RUNS.where(attempts.c.ended_at.is_(None)))
         return [run_row(row, records) for row in rows]
+
+    def device_marks(self, *, since: float, until: float) -> list[DeviceMark]:
+        marks = device_marks.c
+        query = select(device_marks).where(marks.until_at >= since, marks.from_at <= until, marks.kind.in_(_KINDS))
+        rows = self._rows(query.order_by(marks.from_at, marks.device, marks.kind, marks.detail))
+        return [DeviceMark(**{**row._mapping, "kind": MarkKind(row.kind)}) for row in rows]
 
     # --- for shadow mode
 

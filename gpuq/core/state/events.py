@@ -148,12 +148,14 @@ class ResidentNumbers:
 class ResidentReport(ResidentNumbers):
     """One attempt that a host reports as its own. `started_at` is None before its process runs.
 
-    `rates`: its progress alone and beside the partners that it has now; None while it has none.
+    `rates`: its progress alone and beside the partners that it has now; None while it has none. `blinks`: in how many pauses of
+    its partner it was measured so far, None from a worker that is older than this field.
     """
 
     attempt: AttemptId
     started_at: float | None
     rates: Rates | None = None
+    blinks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

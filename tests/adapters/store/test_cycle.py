@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import Chance, Commit, Selection, Store
+from gpuq.adapters.store.contract import Chance, Commit, DeviceMark, MarkKind, Selection, Store
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.edit import edit_of
@@ -218,3 +218,14 @@ def test_a_commit_that_does_not_follow_the_last_one_keeps_nothing(store: Store) 
     with pytest.raises(Conflict, match="lacks the journal entries 2 to 4"):
         store.commit(a_whole_turn(5, job))
     assert (store.last_seq(), store.attempts(job)) == (1, [])
+
+
+def test_a_mark_that_goes_on_stays_one_mark(store: Store) -> None:
+    def mark(from_at: float, until_at: float, count: int, kind: MarkKind = MarkKind.XID) -> DeviceMark:
+        return DeviceMark(device="gpu0", kind=kind, detail="79", from_at=from_at, until_at=until_at, count=count)
+
+    lowered = mark(15.0, 15.0, 1, MarkKind.LOWERED_CLOCKS)
+    store.commit(Commit(marks=[mark(10.0, 10.0, 1), mark(50.0, 50.0, 1)]))
+    store.commit(Commit(marks=[mark(10.0, 30.0, 4), lowered]))
+    assert store.device_marks(since=0.0, until=99.0) == [mark(10.0, 30.0, 4), lowered, mark(50.0, 50.0, 1)]
+    assert store.device_marks(since=20.0, until=40.0) == [mark(10.0, 30.0, 4)]

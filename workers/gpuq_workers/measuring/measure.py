@@ -200,8 +200,12 @@ class Meter:
         if self._last is not None:
             now.add(self._last.usage.foreign_load, self._last.usage.held_back)
         self._add(_segment(partners, seconds, steps, now, blink=True))
-        count = sum(segment.windows for segment in self.state.segments if segment.blink)
+        count = self.blinks()
         self.state.blink = "once" if count == 1 else f"{count} times"
+
+    def blinks(self) -> int:
+        """In how many pauses of all its partners it was measured."""
+        return sum(segment.windows for segment in self.state.segments if segment.blink)
 
     def finish(self, progress: Progress | None) -> Measurement:
         """The measurement of an attempt that has ended; `progress` is the last state of its step counter."""

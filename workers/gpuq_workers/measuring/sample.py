@@ -171,6 +171,7 @@ class Sampler:
                     paused_s=0.0 if pauses is None else pauses.paused_s(time.monotonic()),
                     not_pausable=None if pauses is None else pauses.why_not,
                     rates=rates(measured, look.partners) if look.partners else None,
+                    blinks=meter.blinks(),
                 )
             )
         return Sample(devices, tuple(snapshot.readings.items()), tuple(reports))
@@ -198,7 +199,7 @@ class Sampler:
     def note(self, attempt: AttemptId, why_not: str) -> None:
         """Record why no partner is paused to measure this attempt; ignored once one was."""
         for watched in self._of([attempt]):
-            if not any(segment.blink for segment in watched.meter.state.segments):
+            if not watched.meter.blinks():
                 watched.meter.state.blink = f"never so far, since {why_not}"
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
