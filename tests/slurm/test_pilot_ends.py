@@ -1,7 +1,8 @@
 """A row of pilots that end by scancel, by SIGKILL, at their time limit, with their node, and while Slurm's controller restarts.
 
 Its lines are in docs/measurements/slurm, and it goes on where another session left it, as rows of tests/fleet do. The count is of
-pilots: `pytest -m slurm tests/slurm/test_pilot_ends.py -s --count 200 --budget 3000`.
+pilots: `pytest -m slurm tests/slurm/test_pilot_ends.py -s --count 200 --budget 3000`. The logs of a repetition that had a
+fault are kept in build/slurm.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,9 @@ def user() -> Iterator[User]:
     with user_of_cluster(nodes=2, gpus=4) as user:
         (user.home / "ledger.py").write_text(LEDGER_JOB)
         options = ("--max", str(PILOTS), "--idle", f"{IDLE_S:.0f}s", "--time", "10m", "--scaling", "eager")
-        added = user.gpuq("pool", "add", "slurm", *options, "--", f"--export={user.emulated}")
+        # Not in its folder, of which only the logs of jobs stay when a pilot has ended.
+        told = (f"--export={user.emulated}", f"--output={user.home / 'slurm-%j.out'}")
+        added = user.gpuq("pool", "add", "slurm", *options, "--", *told)
         assert added.returncode == 0, added.stderr
         yield user
 
@@ -55,7 +59,11 @@ def test_pilots_that_end(how: str, user: User, request: pytest.FixtureRequest) -
     )  # fmt: skip
 
     def story(chance: random.Random, times: int) -> dict[str, Any]:
-        return _repetition(user, how, chance, times)
+        try:
+            return _repetition(user, how, chance, times)
+        except Exception:
+            user.keep_logs(ROOT / f"build/slurm/{how}-{datetime.now(UTC):%m%dT%H%M%S}")
+            raise
 
     row.repeat(story, at_once=PILOTS)
     # With no job left, each pilot ends when it has been idle for long enough.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,23 @@ class User:
 
     def pilots(self) -> list[str]:
         return self.cluster.run("squeue", "--noheader", "--format=%i").split()
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy all that Slurm, the pilots and gpuq wrote, with its record, and what both say now."""
+        folder.mkdir(parents=True)
+        left_out = shutil.ignore_patterns("*.sock", "socket", "redis-server", "nvidia*", "tls", "*.key", "token")
+        for name, source in {"slurm": self.cluster.folder, "home": self.home}.items():
+            with suppress(shutil.Error):  # a file that is removed meanwhile
+                shutil.copytree(source, folder / name, ignore=left_out, symlinks=True)
+        with (folder / "now.txt").open("w") as file:
+            for command in ("squeue --states=all", "sinfo --Node --long", "scontrol show job"):
+                file.write(f"$ {command}\n{self.cluster.run(*command.split(), check=False)}\n")
+            file.write(self.cluster.run("ps", "-eo", "pid,ppid,pgid,stat,etime,args"))
+            queue: list[dict[str, object]] = self.json("queue")["jobs"]  # type: ignore[index]
+            explained = [["explain", str(job["id"])] for job in queue]
+            for words in (["pool", "--json"], ["host"], ["gpus"], ["queue", "--all"], ["doctor"], *explained):
+                said = self.gpuq(*words)
+                file.write(f"$ gpuq {' '.join(words)}\n{said.stdout}{said.stderr}\n")
 
     def close(self) -> None:
         self.gpuq("down", "--stop-jobs")
