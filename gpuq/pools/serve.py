@@ -49,7 +49,8 @@ _WAIT_AFTER_FAILURE_S = 60.0
 # The jobs that wait do not start on such a pilot, so the next one would end the same way.
 _WAIT_AFTER_IDLE_PILOT_S = 600.0
 _REQUEUED_WITHIN_S = 30.0
-# The GPUs of a pilot may have been a dead pilot's; jobs start there when the host of that one is forgotten.
+# The GPUs of a pilot may have been a dead pilot's; jobs start there when the host of that one is forgotten. A pilot that ends
+# idle within this time says nothing about the next one.
 _TAKES_OVER_WITHIN_S = 120.0
 # A pilot ends by itself if this process does not end it for so long.
 _WITHOUT_US_S = 300.0
@@ -92,6 +93,7 @@ class Pools:
     residents: int = 2
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
+    _silent_at: float = -inf
     _quiet_until: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -173,6 +175,8 @@ class Pools:
     def _allocation(self, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
         if pilot.name not in site.hosts:
             return Allocation(pilot.slurm_job, (0.0,) * max(1, pilot.gpus), limits.time_s, started=False)
+        if not _reports(site.hosts[pilot.name]):  # no job starts there
+            return Allocation(pilot.slurm_job, (), 0.0, started=True)
         now, own = self.clock(), [device for device in site.devices if device["host"] == pilot.name]
         left_s = min(
             (device["until_at_unix"] - now for device in own if device["until_at_unix"]), default=limits.time_s
@@ -191,7 +195,8 @@ class Pools:
         elif host["drained"] == _IDLE:
             log.info("pilot %s had no job for %.0f s and ends", pilot.name, idle_s)
             self._end([pilot])
-            if wanted and not self._folders.has_worked(pilot.name):
+            took_over = self.clock() < self._silent_at + _TAKES_OVER_WITHIN_S
+            if wanted and not took_over and not self._folders.has_worked(pilot.name):
                 self._quiet_until[one.name] = self.clock() + _WAIT_AFTER_IDLE_PILOT_S
         elif self.clock() >= pilot.idle_since + idle_s:
             self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
@@ -238,34 +243,40 @@ class Pools:
 
         Slurm is asked rarely: a pilot that reports runs. One that has stopped reporting, or has not yet begun, is looked up.
         """
-        silent = [pilot for pilot in pilots if hosts.get(pilot.name, {}).get("state") not in {"ok", "drained"}]
         now = self.clock()
-        if not silent or now < self._asked_at + min(_asked_every_s(pilot, now) for pilot in silent):
-            return pilots
-        self._asked_at = now
-        there = self.slurm.jobs({pilot.slurm_job for pilot in silent})
-        for pilot in silent:
-            if pilot.slurm_job not in there:
-                self._bury(pilot, hosts.get(pilot.name))
-            elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
-                self._folders.save(replace(pilot, slurm_says=says))
-                if _NOTHING_LEFT.fullmatch(says):
-                    self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
-        return [pilot for pilot in pilots if pilot not in silent or pilot.slurm_job in there]
+        if any(not _reports(hosts[pilot.name]) for pilot in pilots if pilot.name in hosts):
+            self._silent_at = now
+        silent = [pilot for pilot in pilots if pilot.name not in hosts or not _reports(hosts[pilot.name])]
+        gone = [pilot for pilot in silent if pilot.gone_since is not None]
+        asked = [pilot for pilot in silent if pilot.gone_since is None]
+        if asked and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in asked):
+            self._asked_at = now
+            there = self.slurm.jobs({pilot.slurm_job for pilot in asked})
+            for pilot in asked:
+                if pilot.slurm_job not in there:
+                    gone.append(self._folders.save(replace(pilot, gone_since=now)))
+                elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
+                    self._folders.save(replace(pilot, slurm_says=says))
+                    if _NOTHING_LEFT.fullmatch(says):
+                        self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
+        for pilot in gone:
+            self._bury(pilot, hosts.get(pilot.name))
+        buried = {pilot.name for pilot in gone}
+        return [pilot for pilot in pilots if pilot.name not in buried]
 
     def _bury(self, pilot: Pilot, host: dict[str, Any] | None) -> None:
         """Its Slurm job has ended: end what gpuq still takes for running there, and remove its host and folder."""
-        now = self.clock()
-        if pilot.gone_since is None:
-            pilot = self._folders.save(replace(pilot, gone_since=now))
+        now, gone_since = self.clock(), pilot.gone_since or self.clock()
         try:
             if host is None:
                 if pilot.joined_at is None and not pilot.ended_by_us:
                     self._note_failure(pilot)
             elif host["jobs"]:
-                self._report_ends(pilot)
                 # A job that was sent there and never started goes back to the queue by itself within this time.
-                if now >= (pilot.gone_since or now) + _REQUEUED_WITHIN_S:
+                lost = now >= gone_since + _REQUEUED_WITHIN_S
+                if lost or now == gone_since:
+                    self._report_ends(pilot)
+                if lost:
                     self.client.post(f"/api/v1/hosts/{pilot.name}/lost")
                 return  # the host is forgotten at a later look, when its jobs have ended
             self.client.post(f"/api/v1/hosts/{pilot.name}/forget")
@@ -274,7 +285,7 @@ class Pools:
         except NotFound:
             pass  # it was forgotten before this process was started again
         if pilot.joined_at is not None:
-            self._folders.charge(pilot.pool, max(1, pilot.gpus) * ((pilot.gone_since or now) - pilot.joined_at) / 3600)
+            self._folders.charge(pilot.pool, max(1, pilot.gpus) * (gone_since - pilot.joined_at) / 3600)
         self._folders.remove(pilot.name)
 
     def _report_ends(self, pilot: Pilot) -> None:
@@ -312,6 +323,10 @@ class Pools:
             if job["verdict"] is None or job["verdict"]["rule"] not in _NOT_FOR_A_DEVICE
             for part in _demands(job)
         ]
+
+
+def _reports(host: dict[str, Any]) -> bool:
+    return host["state"] in {"ok", "drained"}
 
 
 def _asked_every_s(pilot: Pilot, now: float) -> float:

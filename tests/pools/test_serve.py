@@ -400,6 +400,42 @@ def test_a_pilot_that_ends_idle_though_jobs_wait_is_not_replaced_for_ten_minutes
     assert site.slurm.submitted == 2
 
 
+def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at_once(site: Site) -> None:
+    dead = site.requested()
+    site.api.join(dead, 7)
+    site.look()
+    site.api.hosts[dead] |= {"state": "silent"}
+    site.look(after_s=3)
+    (name,) = set(site.pilots) - {dead}
+    site.api.join(name)
+    for _ in range(250):
+        site.look(after_s=3)
+    assert name not in site.pilots or site.slurm.cancelled == [2], "no longer than it may be idle"
+    site.api.hosts.pop(name)
+    site.look()
+    site.look(after_s=3)
+    assert site.slurm.submitted == 3
+
+
+def test_a_pilot_that_is_gone_has_no_room_and_is_buried_without_asking_slurm_again(site: Site) -> None:
+    dead = site.requested()
+    site.api.join(dead)
+    site.look(after_s=3)
+    site.api.hosts[dead] |= {"state": "silent", "jobs": [7]}
+    del site.slurm.there[1]
+    site.look(after_s=31)
+    assert site.slurm.submitted == 2
+    asked = site.slurm.asked
+    for _ in range(8):
+        site.look(after_s=3)
+    assert site.slurm.cancelled == [], "the job that waits counts on the new one"
+    assert site.slurm.asked == asked
+    site.look(after_s=9)
+    assert site.api.hosts[dead]["jobs"] == []
+    site.look(after_s=3)
+    assert dead not in site.api.hosts
+
+
 def test_a_pilot_that_ends_idle_because_no_job_waits_says_nothing_about_the_next_one(site: Site) -> None:
     name = site.requested()
     site.api.join(name)
