@@ -185,6 +185,11 @@ class Home:
         return self.root / "pools.json"
 
     @property
+    def main_job_file(self) -> Path:
+        """In which Slurm job gpuq itself runs, and where, if it was started in one."""
+        return self.root / "slurm.json"
+
+    @property
     def pilots(self) -> Path:
         """One folder per pilot that was requested: what it is to do, its output, and its home."""
         return self.root / "pilots"

@@ -1,7 +1,8 @@
 """All settings. A process reads them once at its start and passes them down.
 
 They come from `$GPUQ_HOME/config.toml`, one table per group. An environment variable `GPUQ_GROUP_FIELD`, such as
-`GPUQ_ADMISSION_MAX_SLOWDOWN`, overrides the file. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
+`GPUQ_ADMISSION_MAX_SLOWDOWN`, overrides the file; items of a list are separated by commas there. `GPUQ_REDIS_URL` and
+`GPUQ_DATABASE_URL` name outside servers.
 docs/settings.md lists each setting with its default; a test compares the two.
 
 The allowed values of a setting stand beside its type and `load` refuses all others, so every service and `gpuq doctor`
@@ -356,7 +357,10 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
             raw, source, fix = setting.default_factory(), "The default", f"Set `{name}` under [{group}] in {path}."
         else:
             continue
-        values[name] = _value(raw, _hints(group)[name], f"{source} sets `{name}` under [{group}]", fix)
+        hint = _hints(group)[name]
+        if isinstance(raw, str) and get_origin(_kind(hint)) is tuple:
+            raw = [word for word in raw.split(",") if word]
+        values[name] = _value(raw, hint, f"{source} sets `{name}` under [{group}]", fix)
     return cls(**values)
 
 
@@ -366,9 +370,14 @@ def _hints(group: str) -> dict[str, Any]:
     return get_type_hints(GROUPS[group], include_extras=True)
 
 
+def _kind(hint: Any) -> Any:
+    """The type, without what is allowed of it."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
 def _value(raw: Any, hint: Any, where: str, fix: str) -> Any:
     """The converted value. Raises BadSettings for a wrong type and for a value that is not allowed."""
-    kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    kind, allowed = _kind(hint), get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     try:
         value = msgspec.convert(raw, kind, strict=False)
     except msgspec.ValidationError:

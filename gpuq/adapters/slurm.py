@@ -90,6 +90,16 @@ def cancel(ids: Collection[int]) -> None:
         _run(["scancel", "--quiet", *map(str, sorted(ids))])
 
 
+def signal(job: int, name: str) -> None:
+    """Send a signal to the batch script of this running job. Raises Unreachable and BadInput."""
+    _run(["scancel", "--quiet", "--batch", f"--signal={name}", str(job)])
+
+
+def requeue(job: int) -> None:
+    """End this running job, and let it wait in the queue again. Raises Unreachable, and BadInput where the site forbids it."""
+    _run(["scontrol", "requeue", str(job)])
+
+
 def take_back(ids: Collection[int]) -> None:
     """End those of these jobs that wait; one that Slurm has started meanwhile runs on. Raises Unreachable."""
     if ids:

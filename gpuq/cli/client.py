@@ -46,6 +46,7 @@ _BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict
 )
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
 _SOCKET_PATH_BYTES = 107
+_IN_SLURM = "`gpuq up --in-slurm` says where its Slurm job is, and requests it anew if it has ended."
 
 
 class Lost(Unreachable):
@@ -93,7 +94,9 @@ class HttpClient:
         self._away_s = away_s
         self._warned = False
         self._login = login
-        self.address = host or values.get("GPUQ_HOST") or _usual_address(values)
+        named = host or values.get("GPUQ_HOST")
+        self.address = named or _usual_address(values)
+        self._in_slurm = not named and self.address.startswith("https:")
         self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
         self._connection = self._open(values)
 
@@ -241,7 +244,7 @@ class HttpClient:
                 self._connection.close()
                 away_s = time.monotonic() - started
                 if away_s >= self._away_s or not self._comes_back(error):
-                    raise _unreachable(self.address, error) from error
+                    raise _unreachable(self.address, error, _IN_SLURM if self._in_slurm else None) from error
                 if away_s >= _NOTE_AFTER_S and not noted:
                     noted = True
                     console.note(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
@@ -294,6 +297,8 @@ class HttpClient:
                 fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
             )
         login = Logins.read(environ).tokens.get(plain(self.address), {}) if self._login is None else self._login
+        if not login and self._in_slurm:
+            login = {"ca_file": str(Home.from_environment(dict(environ)).authority_file)}
         token = environ.get("GPUQ_TOKEN") or login.get("token")
         if not token:
             try:
@@ -310,7 +315,24 @@ class HttpClient:
 def _usual_address(environ: dict[str, str]) -> str:
     """That of the last `gpuq login`, unless GPUQ_HOME names a gpuq; else a socket of this machine."""
     address = None if environ.get("GPUQ_HOME") else Logins.read(environ).address
-    return address or f"unix://{_nearest_socket(environ)}"
+    return address or _in_slurm(environ) or f"unix://{_nearest_socket(environ)}"
+
+
+def _in_slurm(environ: dict[str, str]) -> str | None:
+    """That of the user's gpuq in a Slurm job; None if it was not started in one. Raises Unreachable while it does not run."""
+    home = Home.from_environment(environ)
+    try:
+        found: Record = json.loads(home.main_job_file.read_bytes())
+        url, job = found["url"], found["slurm_job"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise Unreachable(
+            f"{home.main_job_file} cannot be read.", fix="`gpuq up --in-slurm` writes it anew."
+        ) from error
+    if url is None:
+        raise Unreachable(f"gpuq does not run: its Slurm job {job} waits, or has ended.", fix=_IN_SLURM)
+    return str(url)
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext:
@@ -390,14 +412,14 @@ def _parse(raw: bytes) -> Any:
         raise Failure("The answer is not JSON; is this really a gpuq?", fix="Check --host and GPUQ_HOST.") from error
 
 
-def _unreachable(address: str, error: OSError) -> GpuqError:
+def _unreachable(address: str, error: OSError, fix: str | None = None) -> GpuqError:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-        return Unreachable(f"No gpuq is running at {address}.")
+        return Unreachable(f"No gpuq is running at {address}.", fix=fix)
     if getattr(error, "verify_code", None) is not None:
         fix = "If its certificate is of an authority of your own: gpuq login URL --ca-file FILE"
         return Unreachable(f"{address} has a certificate that cannot be trusted: {error.verify_message}.", fix=fix)  # type: ignore[attr-defined]
     if not isinstance(error, PermissionError):
-        return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
+        return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.", fix=fix)
     # The caller's own folder above the socket may lack its execute permission.
     with suppress(OSError):
         for folder in reversed(Path(address.removeprefix("unix://")).parents):

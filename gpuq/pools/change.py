@@ -47,12 +47,15 @@ def add(home: Home, new: Pool) -> int:
     pool.add(home, new)
     jobs, gpus = f"{new.most} Slurm job{'s' * (new.most > 1)}", f"{new.gpus} GPU{'s' * (new.gpus != 1)}"
     print(f"Pool {new.name}: up to {jobs} with up to {gpus} each.")
-    return 0 if is_held(home.run / "up.lock") else up.run(["-d"])
+    runs = is_held(home.run / "up.lock") or home.main_job_file.exists()
+    return 0 if runs else up.run(["-d"])
 
 
 def _let_hosts_join(home: Home) -> None:
     """Settings with which pilots can join, if there are none yet. Raises BadInput where a file of settings lacks them."""
-    if load(dict(os.environ)).api.hosts_at:
+    if (
+        load(dict(os.environ)).api.hosts_at or home.main_job_file.exists()
+    ):  # in a Slurm job it chooses them at each start
         return
     with socket.socket() as probe:
         probe.bind(("", 0))

@@ -50,6 +50,13 @@ class PilotFolders:
         """Replace what a pilot is to do."""
         write_private(self._home.pilots / order.host / "order.json", msgspec.json.encode(order))
 
+    def invited_to(self, name: str) -> str | None:
+        """Where the pilot is to join; None if its order cannot be read."""
+        try:
+            return msgspec.json.decode((self._home.pilots / name / "order.json").read_bytes(), type=PilotOrder).main
+        except (OSError, msgspec.MsgspecError):
+            return None
+
     def said(self, name: str) -> tuple[str, str | None]:
         """What the pilot printed last, and its fix where it gave one."""
         return last_words(self._home.pilots / name / "slurm.out")

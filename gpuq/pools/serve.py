@@ -82,8 +82,8 @@ class _Site:
 
 @dataclass
 class Pools:
-    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`; logs of pilots are kept for `keep_s` seconds, and
-    so many `residents` share a device at most."""
+    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`; logs of pilots are kept for `keep_s` seconds. So
+    many `residents` share a device at most, and pilots reach this gpuq at `hosts_at`."""
 
     home: Home
     client: HttpClient
@@ -91,6 +91,7 @@ class Pools:
     clock: Callable[[], float] = time.time
     keep_s: float = 30 * 86_400.0
     residents: int = 2
+    hosts_at: tuple[str, ...] = ()
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
     _silent_at: float = -inf
@@ -142,7 +143,10 @@ class Pools:
         """The pilot, with what this look shows of it. One that has waited in Slurm's queue for long is invited again."""
         now = self.clock()
         if host is None:
-            if now < pilot.invited_at + _INVITE_AGAIN_AFTER_S or pilot.joined_at is not None:
+            if pilot.joined_at is not None:
+                return pilot
+            moved = bool(self.hosts_at) and self._folders.invited_to(pilot.name) not in self.hosts_at
+            if now < pilot.invited_at + _INVITE_AGAIN_AFTER_S and not moved:
                 return pilot
             self._invite(pilot.name, one, pilot.gpus)
             return self._folders.save(replace(pilot, invited_at=now))
@@ -375,7 +379,8 @@ def main() -> int:
         with only_one(home.run / "pools.lock", "`gpuq.pools`"):
             settings = load()
             keep_s, residents = settings.worker.keep_attempts_days * 86_400, settings.admission.residents_per_device
-            pools = Pools(home, HttpClient(None, away_s=0), keep_s=keep_s, residents=residents)
+            client, hosts_at = HttpClient(None, away_s=0), settings.api.hosts_at
+            pools = Pools(home, client, keep_s=keep_s, residents=residents, hosts_at=hosts_at)
             while not stop.wait(_LOOK_EVERY_S):
                 try:
                     pools.turn()

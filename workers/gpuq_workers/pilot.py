@@ -61,10 +61,17 @@ def run(folder: Path, stop: threading.Event) -> int:
     write_private(home.settings_file, settings_of(order, _until_at()).encode())
     join(home, Invitation(order.main, order.fingerprint, order.host, order.secret))
     settings = load()
-    worker = subprocess.Popen(python_module("gpuq_workers"), stdin=subprocess.DEVNULL)
+    where, worker = home.joined_file.read_bytes(), _worker_service()
     try:
         idle_since = time.monotonic()
         while not stop.wait(_LOOK_EVERY_S):
+            with suppress(OSError):  # a shared file system that is away for a moment
+                if (now := home.joined_file.read_bytes()) != where:
+                    log.info("gpuq is at another address: the worker service starts again for it")
+                    where = now
+                    worker.terminate()
+                    worker.wait()
+                    worker = _worker_service()
             if worker.poll() is not None:
                 return worker.returncode or 0
             # Until the dispatcher has answered this host, it cannot have sent a job.
@@ -80,6 +87,10 @@ def run(folder: Path, stop: threading.Event) -> int:
         with suppress(subprocess.TimeoutExpired):
             worker.wait(_DELIVER_WITHIN_S)
         worker.kill()
+
+
+def _worker_service() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(python_module("gpuq_workers"), stdin=subprocess.DEVNULL)
 
 
 def read_order(folder: Path) -> PilotOrder:

@@ -10,6 +10,7 @@ import signal
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Record, is_held
+from gpuq.cli.verbs.up import become_module
 from gpuq.errors import Unreachable
 from gpuq.home import Home
 
@@ -26,6 +27,8 @@ def run(words: list[str]) -> int:
     parser.add_argument("--stop-jobs", action="store_true", help="end the running jobs too")
     options = parser.parse_args(words)
     home = Home.from_environment()
+    if home.main_job_file.exists():
+        become_module(["gpuq.pools.main_job", "stop", *(["--stop-jobs"] if options.stop_jobs else [])])
     supervisor = _supervisor(home)
     if supervisor is None:
         raise Unreachable(

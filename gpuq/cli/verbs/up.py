@@ -20,7 +20,19 @@ def run(words: list[str]) -> int:
     parser.add_argument("-d", "--detach", action="store_true", help="run in the background; return once it is ready")
     parser.add_argument("--port", metavar="N", help="TCP port of the HTTP endpoint on 127.0.0.1; 0 picks a free one")
     parser.add_argument("--stop-jobs", action="store_true", help="end all running jobs when this ends")
-    options = parser.parse_args(words)
+    parser.add_argument(
+        "--in-slurm", action="store_true", help="run it in a Slurm job of its own; options behind `--` are for sbatch"
+    )
+    cut = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:cut])
+    if options.in_slurm:
+        if options.port is not None or options.stop_jobs:
+            raise BadInput(
+                "--in-slurm goes without --port and --stop-jobs.", fix="`gpuq down --stop-jobs` ends the jobs too."
+            )
+        become_module(["gpuq.pools.main_job", "start", *words[cut + 1 :]])
+    if cut < len(words):
+        raise BadInput("Options behind `--` are for sbatch.", fix="Write `gpuq up --in-slurm -- OPTIONS`.")
     command = ["gpuq.programs.up"]
     if options.port is not None:
         if not options.port.isdecimal() or int(options.port) > 65535:
