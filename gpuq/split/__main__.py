@@ -14,8 +14,9 @@ from gpuq.home import Home
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, load
-from gpuq.split.parts import run_parts
+from gpuq.split.parts import PreparedLaunch
 from gpuq.split.predict import predict
+from gpuq.split.search import search
 from gpuq.split.verdict import Correctness
 
 Facts = dict[str, object]
@@ -89,28 +90,16 @@ def _run(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
 
 
 def _search(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
-    """The best static share: every 5 points, then every point around the best; each the shortest of three runs."""
+    """The best static share, the devices alone, and guided chunks beside them."""
     verdict = decide.verdict_of(launch, launch.devices, history)
     if verdict.answer is not Correctness.PROVEN:
         raise BadInput(
             f"only a proven launch is searched: {verdict.reason}.", fix="`gpuq split check` tells the verdict."
         )
 
-    def seconds(points: int) -> float:
-        static = (points / 100, 1 - points / 100)
-        return min(
-            run_parts(launch, verdict, launch.devices[:2], limit_s=limit_s, static=static).seconds for _ in range(3)
-        )
-
-    measured = {points: seconds(points) for points in range(0, 101, 5)}
-    centre = min(measured, key=measured.__getitem__)
-    measured |= {
-        points: seconds(points)
-        for points in range(max(0, centre - 4), min(100, centre + 4) + 1)
-        if points not in measured
-    }
+    with PreparedLaunch(launch, verdict, launch.devices[:2], limit_s=limit_s) as prepared:
+        measured, guided = search(prepared)
     best = min(measured, key=measured.__getitem__)
-    guided = min(run_parts(launch, verdict, launch.devices[:2], limit_s=limit_s).seconds for _ in range(3))
     return {
         "best share": _percent(best / 100),
         "seconds": round(measured[best], 4),

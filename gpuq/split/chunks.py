@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 _PROBES = 3
 """Chunks of a device's probe, spread over the launch: of irregular kernels one place says little."""
 _PROBE_SHARE = 0.004
-_LEAST_CHUNK_S = 0.004
+_LEAST_CHUNK_S = 0.003
 """Chunks are not made shorter than this: starting one costs some tenths of a millisecond."""
+_PART = 1 / 3
+"""Of what a device would do until the common end, by the speeds measured so far."""
+_LARGEST = 0.04
+"""No chunk has a larger part of the launch, times the device's share and the number of devices: what follows may be dearer."""
+_GROWTH = 2.0
+"""A chunk is made to take at most so many times the longer of the device's last two."""
 
 
 @dataclass(slots=True)
@@ -33,7 +39,10 @@ class Chunks:
         self.first_groups = min(len(self.speeds), self.groups)
         self.left = [(self.first_groups, self.groups)] if self.groups > self.first_groups else []
         self.done = [[] for _ in self.speeds]
-        self._probes = [self._places(number) if speed is None else [] for number, speed in enumerate(self.speeds)]
+        probed = len(self.speeds) > 1 or self.only_probe
+        self._probes = [
+            self._places(number) if probed and speed is None else [] for number, speed in enumerate(self.speeds)
+        ]
 
     def _places(self, device: int) -> list[tuple[int, int]]:
         unknown = len(self.speeds)
@@ -64,16 +73,21 @@ class Chunks:
             return chunk
 
     def _length(self, device: int) -> int:
-        """Half of what the device would do until the common end, by the speeds; 0 if the others end sooner without it."""
+        """A part of what the device would do until the common end, by the speeds; 0 if the others end sooner without it."""
         remaining = sum(end - first for first, end in self.left)
+        if len(self.speeds) == 1:
+            return remaining
         mine = self.speeds[device]
         others = sum(speed or 0.0 for number, speed in enumerate(self.speeds) if number != device)
-        if mine is None or (others == 0.0 and len(self.speeds) > 1):
+        if mine is None or others == 0.0:
             return max(1, remaining // (8 * len(self.speeds)))
-        half = remaining * mine / (mine + others) / 2
-        if len(self.speeds) > 1 and 1 / mine > 1.5 * remaining / others + _LEAST_CHUNK_S:
+        if 1 / mine > 1.5 * remaining / others + _LEAST_CHUNK_S:
             return 0
-        return max(1, int(half), min(remaining, int(mine * _LEAST_CHUNK_S)))
+        share = mine / (mine + others)
+        count = min(remaining * _PART, self.groups * _LARGEST * len(self.speeds)) * share
+        if self.done[device]:
+            count = min(count, _GROWTH * mine * max(took for *_, took in self.done[device][-2:]))
+        return max(1, min(remaining, int(max(count, mine * _LEAST_CHUNK_S))))
 
     def _remove(self, first: int, end: int) -> None:
         kept = [

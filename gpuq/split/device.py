@@ -1,7 +1,8 @@
 """The process that runs a launch's chunks on one device: `python -m gpuq.split.device`, JSON lines on its standard streams.
 
 It is a process of its own so that a driver that crashes or never returns takes nothing with it. The first line describes
-the launch; each further line is a range of groups along the split dimension, answered with the seconds that it took.
+the launch; each further line is a range of groups along the split dimension, answered with the seconds that it took, or
+"collect" or "load", for what the device wrote and for what it is to read.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ def main() -> int:
         return 0
     _answer(ready=True, name=part.device.name.strip(), unified=part.unified)
     for line in sys.stdin:
-        first, end = json.loads(line)
-        if first < 0:
-            part.collect()
-            _answer(seconds=0.0)
+        order = json.loads(line)
+        if order in ("collect", "load"):
+            part.collect() if order == "collect" else part.load()
+            _answer(done=order)
             continue
+        first, end = order
         started = time.perf_counter()
         part.run(first, end)
         took = time.perf_counter() - started
@@ -136,15 +138,27 @@ class _Part:
         size[self.dimension] = (end - first) * self.local[self.dimension]
         self.cl.enqueue_nd_range_kernel(self.queue, self.kernel, size, self.local, global_work_offset=offset).wait()
 
+    def load(self) -> None:
+        """Let the device see what the shared memory holds now."""
+        for name, buffer in self.buffers.items():
+            if self.unified:
+                self._mapped(buffer, self.cl.map_flags.WRITE)
+            else:
+                self.cl.enqueue_copy(self.queue, buffer, self.inside(name))
+
     def collect(self) -> None:
         """Bring what the device wrote into the shared memory, where it did not write there itself."""
         for name, buffer in self.buffers.items():
             if self.unified:
-                self.cl.enqueue_map_buffer(self.queue, buffer, self.cl.map_flags.READ, 0, (buffer.size,), np.uint8)[
-                    1
-                ].wait()
+                self._mapped(buffer, self.cl.map_flags.READ)
             else:
                 self.cl.enqueue_copy(self.queue, self.inside(name), buffer)
+
+    def _mapped(self, buffer: Any, flags: Any) -> None:
+        """Map a buffer and release it: what either side wrote is the other's to see then."""
+        array, event = self.cl.enqueue_map_buffer(self.queue, buffer, flags, 0, (buffer.size,), np.uint8)
+        event.wait()
+        array.base.release(self.queue)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class WritesMeet(Failure):
 class Result:
     """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device.
 
-    `places`: of each device its groups per second in each of its chunks.
+    `busy`: seconds of each device in its chunks. `places`: of each device its groups per second in each of its chunks.
     """
 
     buffers: Mapping[str, NDArray[Any]]
@@ -49,6 +49,7 @@ class Result:
     share: tuple[float, ...]
     speeds: tuple[float | None, ...]
     chunks: tuple[int, ...]
+    busy: tuple[float, ...]
     places: tuple[tuple[float, ...], ...]
 
 
@@ -118,9 +119,19 @@ class DeviceProcess:
         return answer
 
     def run(self, first: int, end: int, limit_s: float) -> float:
-        """Run groups and wait; gives seconds. A negative range collects what the device wrote."""
+        """Run groups and wait; gives seconds."""
         self._send((first, end))
         return float(self.answer(limit_s)["seconds"])
+
+    def collect(self, limit_s: float) -> None:
+        """Bring what the device wrote into the shared memory."""
+        self._send("collect")
+        self.answer(limit_s)
+
+    def load(self, limit_s: float) -> None:
+        """Bring what the shared memory holds now into the device's."""
+        self._send("load")
+        self.answer(limit_s)
 
     def end(self) -> None:
         """Stop the process at once."""
@@ -171,6 +182,95 @@ class Memory:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class PreparedLaunch:
+    """A launch that its devices have compiled, each in its process with its buffers; it can be run any number of times.
+
+    `fill`: a seed of what buffers that the kernel only stores hold at first on each device, so that every store shows; what is
+    not stored to keeps its own content.
+    """
+
+    def __init__(
+        self,
+        launch: KernelLaunch,
+        verdict: SplitVerdict,
+        devices: Sequence[OpenClDevice],
+        *,
+        limit_s: float,
+        fill: int | None = None,
+    ) -> None:
+        self.launch, self.verdict, self.limit_s = launch, verdict, limit_s
+        self._memory = Memory()
+        self._processes: list[DeviceProcess] = []
+        self._was_run = False
+        try:
+            dimension = verdict.dimension or 0
+            self._groups = launch.range.groups(dimension)
+            self._common = {name: self._memory.place(one) for name, one in launch.buffers.items()}
+            self._files, self._fills = _own_copies(launch, verdict, devices, self._memory, self._common, fill)
+            deadline = time.monotonic() + limit_s
+            for device, paths in zip(devices, self._files, strict=True):
+                self._processes.append(DeviceProcess(device, launch, dimension, paths))
+            for process in self._processes:
+                process.answer(deadline - time.monotonic())
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self) -> PreparedLaunch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def run(
+        self,
+        *,
+        speeds: Sequence[float | None] | None = None,
+        static: Sequence[float] | None = None,
+        only_probe: bool = False,
+    ) -> Result:
+        """Run it from its own content; `static`: each device's share in one piece, instead of guided chunks. Raises Failure."""
+        processes, launch = self._processes, self.launch
+        deadline = time.monotonic() + self.limit_s
+        if self._was_run:
+            self._restore(deadline)
+        self._was_run = True
+        chunks = Chunks(self._groups, list(speeds or [None] * len(processes)), only_probe)
+        _serve(processes, lambda number: _first_group(processes[number], number, chunks, deadline))
+        started = time.perf_counter()
+        _serve(processes, lambda number: _rest(processes[number], number, chunks, deadline, static))
+        if any(paths is not self._common for paths in self._files):
+            merged = _merged(self.verdict, self._memory, self._common, self._files, self._fills)
+        else:
+            merged = {name: self._memory.inside(path) for name, path in self._common.items()}
+        seconds = time.perf_counter() - started
+        buffers = {name: merged[name].view(one.dtype).reshape(one.shape).copy() for name, one in launch.buffers.items()}
+        return Result(
+            buffers,
+            seconds,
+            tuple(chunks.share(number) for number in range(len(processes))),
+            chunks.rates(),
+            tuple(len(one) for one in chunks.done),
+            tuple(sum(took for *_, took in one) for one in chunks.done),
+            tuple(tuple((end - first) / max(1e-9, took) for first, end, took in one) for one in chunks.done),
+        )
+
+    def _restore(self, deadline: float) -> None:
+        for name, path in self._common.items():
+            self._memory.inside(path)[...] = self.launch.buffers[name].reshape(-1).view(np.uint8)
+        for paths in self._files:
+            for name, fill in self._fills.items():
+                self._memory.inside(paths[name])[...] = fill
+        for process in self._processes:
+            process.load(deadline - time.monotonic())
+
+    def end(self) -> None:
+        """Stop its processes and remove its memory."""
+        for process in self._processes:
+            process.end()
+        self._memory.end()
+
+
 def run_parts(  # noqa: PLR0913  the ways in which a launch is run
     launch: KernelLaunch,
     verdict: SplitVerdict,
@@ -182,44 +282,9 @@ def run_parts(  # noqa: PLR0913  the ways in which a launch is run
     fill: int | None = None,
     only_probe: bool = False,
 ) -> Result:
-    """Run a launch on the devices, or whole on one. Raises Failure and BadInput.
-
-    `static`: each device's share in one piece, instead of guided chunks. `fill`: a seed of what buffers that the kernel only
-    stores to hold at first on each device, so that every store shows; what is not stored to keeps its own content.
-    """
-    memory = Memory()
-    processes: list[DeviceProcess] = []
-    try:
-        dimension = verdict.dimension or 0
-        common = {name: memory.place(one) for name, one in launch.buffers.items()}
-        files, fills = _own_copies(launch, verdict, devices, memory, common, fill)
-        deadline = time.monotonic() + limit_s
-        processes = [DeviceProcess(one, launch, dimension, paths) for one, paths in zip(devices, files, strict=True)]
-        for process in processes:
-            process.answer(deadline - time.monotonic())
-        groups = launch.range.groups(dimension)
-        chunks = Chunks(groups, list(speeds or [None] * len(devices)), only_probe)
-        _serve(processes, lambda number: _first_group(processes[number], number, chunks, deadline))
-        started = time.perf_counter()
-        _serve(processes, lambda number: _rest(processes[number], number, chunks, deadline, static))
-        if any(paths is not common for paths in files):
-            merged = _merged(verdict, memory, common, files, fills)
-        else:
-            merged = {name: memory.inside(path) for name, path in common.items()}
-        seconds = time.perf_counter() - started
-        buffers = {name: merged[name].view(one.dtype).reshape(one.shape).copy() for name, one in launch.buffers.items()}
-        return Result(
-            buffers,
-            seconds,
-            tuple(chunks.share(number) for number in range(len(devices))),
-            chunks.rates(),
-            tuple(len(one) for one in chunks.done),
-            tuple(tuple((end - first) / max(1e-9, took) for first, end, took in one) for one in chunks.done),
-        )
-    finally:
-        for process in processes:
-            process.end()
-        memory.end()
+    """Run a launch once on the devices, or whole on one, as PreparedLaunch does. Raises Failure and BadInput."""
+    with PreparedLaunch(launch, verdict, devices, limit_s=limit_s, fill=fill) as prepared:
+        return prepared.run(speeds=speeds, static=static, only_probe=only_probe)
 
 
 def _own_copies(
@@ -290,7 +355,7 @@ def _rest(process: DeviceProcess, number: int, chunks: Chunks, deadline: float, 
         while (chunk := chunks.take(number)) is not None:
             chunks.finished(number, *chunk, process.run(*chunk, deadline - time.monotonic()))
     if not process.device.in_host_memory:
-        process.run(-1, -1, deadline - time.monotonic())
+        process.collect(deadline - time.monotonic())
 
 
 def _serve(processes: list[DeviceProcess], work: Callable[[int], None]) -> None:

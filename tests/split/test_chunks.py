@@ -46,6 +46,21 @@ def test_an_irregular_launch_ends_within_a_tenth_of_the_best():
     assert max(clock) / ideal < 1.1
 
 
+def test_known_speeds_do_not_let_the_slower_device_run_into_a_dear_part_at_once():
+    def cost(device, group):
+        return (1e-5, 7e-5)[device] * (40 if 10_000 <= group < 18_000 else 1)
+
+    chunks, clock = play(20_000, cost, (100_000.0, 14_000.0))
+    ideal = sum(cost(0, group) for group in range(20_000)) * 7 / 8
+    assert max(clock) / ideal < 1.1
+    assert sum(len(done) for done in chunks.done) < 200
+
+
+def test_a_whole_run_on_one_device_is_one_piece():
+    chunks = Chunks(1000, [None])
+    assert chunks.take(0) == (1, 1000)
+
+
 def test_a_device_that_would_end_late_takes_nothing():
     chunks = Chunks(10, [1000.0, 0.1])
     assert chunks.take(1) is None
