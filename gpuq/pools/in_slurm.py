@@ -1,8 +1,8 @@
 """`python -m gpuq.pools.in_slurm`: the whole of gpuq in a Slurm job, on whatever node Slurm chose.
 
 It runs `gpuq up`, and before its HTTP endpoint, which is for this node only, a TLS port for the commands of its user on other
-hosts. The home says where that is. Pilots that run are told where gpuq is now; their jobs went on meanwhile. A minute before its
-time limit it queues itself again. On SIGTERM it ends, on SIGUSR2 with all jobs.
+hosts. It writes into the home where that is, and into the homes of pilots that run, whose jobs went on meanwhile. A minute before
+its time limit it queues itself again. On SIGTERM it ends, on SIGUSR2 with all jobs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class InSlurm:
         main_job.save(self._home, self._job)
         (self._home.run / "http.json").unlink(missing_ok=True)
         hosts_at = f"{self._node}:{_port_for_hosts(self._settings)}"
-        tell_pilots(self._home, hosts_at)
+        readdress_pilots(self._home, hosts_at)
         up = await asyncio.create_subprocess_exec(
             *python_module("gpuq.programs.up", "--port", "0"), env=environment_of(self._settings, self._node, hosts_at)
         )
@@ -160,7 +160,7 @@ def _port_for_hosts(settings: Settings) -> int:
         return int(probe.getsockname()[1])
 
 
-def tell_pilots(home: Home, hosts_at: str) -> None:
+def readdress_pilots(home: Home, hosts_at: str) -> None:
     """Write into the home of each pilot that joined where gpuq is now; the pilot starts its worker service again for it."""
     for file in home.pilots.glob("*/gpuq/joined.json"):
         of_pilot = Home(file.parent)

@@ -12,7 +12,7 @@ import msgspec
 from gpuq.adapters.main_host import Joined, joined
 from gpuq.home import Home
 from gpuq.messages import main_job
-from gpuq.pools.in_slurm import InSlurm, environment_of, tell_pilots
+from gpuq.pools.in_slurm import InSlurm, environment_of, readdress_pilots
 from gpuq.settings import load
 
 
@@ -22,7 +22,7 @@ def test_pilots_that_joined_are_told_where_gpuq_is_now(tmp_path: Path) -> None:
         (home.pilots / name / "gpuq").mkdir(parents=True)
         (home.pilots / name / "gpuq" / "joined.json").write_bytes(text)
     (home.pilots / "c").mkdir()
-    tell_pilots(home, "n1:2")
+    readdress_pilots(home, "n1:2")
     assert joined(Home(home.pilots / "a" / "gpuq")) == Joined("a", ("n1:2",))
     assert not (home.pilots / "c" / "gpuq").exists()
 
