@@ -39,12 +39,14 @@ def a_change(job: int, state: JobState = JobState.PENDING, attempt: int = 0, **c
     return JobChange(replace(to_core(JobId(job), a_record()), **values), verdict, reason)
 
 
-def an_attempt(job: int, number: int = 1, host: str = "host") -> AttemptRow:
+def an_attempt(
+    job: int, number: int = 1, host: str = "host", devices: tuple[str, str] = ("gpu0", "gpu1")
+) -> AttemptRow:
     attempt = Attempt(
         id=AttemptId(JobId(job), number),
         kind=KindId("train.py"),
         host=HostId(host),
-        devices=(DeviceId("gpu0"), DeviceId("gpu1")),
+        devices=tuple(map(DeviceId, devices)),
         promised=(2**34, 2**33),
         shares=True,
         launched_at=210.0,

@@ -30,6 +30,7 @@ from tests.api.test_process import redis_server, running
 from tests.support.sqlite_record import make_record
 
 GIB = 2**30
+DEVICES = ("GPU-0", "GPU-1")
 # Each of these starts a process of its own that takes a second or more; they have tests of their own.
 SLOW = ("/api/v1/policies", "/api/v1/models/train", "/api/v1/models/rollback")
 # What an answer waits for need not come: output of a job that does not run (`follow`), and a change of one that ends on a host
@@ -62,8 +63,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
         Commit(
             entries=[an_entry(number, number, name="Submitted") for number in range(1, 4)],
             jobs=[waiting, *changes[1:]],
-            devices=[Device(DeviceId(f"GPU-{n}"), HostId("host"), "nvml", "NVIDIA H200", 141 * GIB) for n in range(2)],
-            launched=[an_attempt(job) for job in ran],
+            devices=[Device(DeviceId(name), HostId("host"), "nvml", "NVIDIA H200", 141 * GIB) for name in DEVICES],
+            launched=[an_attempt(job, devices=DEVICES) for job in ran],
             started=[(AttemptId(job, 1), 220.0, "/var/lib/gpuq/output.log") for job in ran],
             ended=[(AttemptId(job, 1), an_end(300.0 + job)) for job in ended],
         )
@@ -71,7 +72,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     store.close()
     home.settings_file.write_text("[admission]\nstale_after_s = 3600\n")  # so that the view is not stale before the end
     with redis_server(home) as redis, running(home):
-        redis.set(wire.VIEW, picture(time.time(), live_device("GPU-0", 141, 50.0, live_resident(4, 9.0, 50.0, 1.5))))
+        redis.set(wire.VIEW, picture(time.time(), live_device(DEVICES[0], 141, 50.0, live_resident(4, 9.0, 50.0, 1.5))))
         yield home
 
 
