@@ -358,8 +358,8 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
         else:
             continue
         hint = _hints(group)[name]
-        if isinstance(raw, str) and get_origin(_kind(hint)) is tuple:
-            raw = [word for word in raw.split(",") if word]
+        if override in environ and get_origin(_kind(hint)) is tuple:
+            raw = [word for word in environ[override].split(",") if word]
         values[name] = _value(raw, hint, f"{source} sets `{name}` under [{group}]", fix)
     return cls(**values)
 
