@@ -6,6 +6,7 @@ How long Hypothesis may take says something about the machine, and nothing about
 import gc
 import math
 import os
+import signal
 import sys
 
 import pytest
@@ -22,6 +23,15 @@ settings.load_profile("gpuq")
 # the start of a service.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# `nohup` and the background of a script let a process ignore these, and so all that the tests start would.
+for _number, _handler in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 # Modules and the five thousand items of tests live to the end, so the garbage collector looks through them neither while they are
 # made, nor at each collection of a test's own objects.

@@ -331,7 +331,7 @@ def test_a_shim_that_died_before_the_start_never_started(host: Host) -> None:
 
 
 def test_a_folder_without_an_order_is_closed_after_a_while(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residents_module, "_UNORDERED_FOR_S", 0.2)
+    monkeypatch.setattr(residents_module, "_UNORDERED_FOR_S", 0.5)
     made = host.attempt()
     host.look()
     assert host.events() == []

@@ -113,7 +113,7 @@ def test_a_leader_suspended_in_the_middle_of_a_commit_does_not_keep_the_leadersh
     postgresql_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
     """It holds the lock of the row from its first statement on, until the server ends its transaction."""
-    monkeypatch.setattr("gpuq.adapters.store.suspension.SUSPENDED_S", 0.2)
+    monkeypatch.setattr("gpuq.adapters.store.suspension.SUSPENDED_S", 1.0)
     suspended, other = store_of(postgresql_url), store_of(postgresql_url)
     assert isinstance(suspended, SqlStore)
     epoch = lead(suspended, "one", EXPIRED)

@@ -76,7 +76,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield home
 
 
-def schemathesis(home: Home, folder: Path, *words: str, timeout_s: float = 60) -> dict[str, Any]:
+def schemathesis(home: Home, folder: Path, *words: str, timeout_s: float = 600) -> dict[str, Any]:
     """The report of one run of the real command."""
     folder.mkdir(exist_ok=True)
     (folder / "configuration.toml").write_text(CONFIGURATION)

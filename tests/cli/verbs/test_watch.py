@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import time
 
 from gpuq.cli.verbs import watch
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply
+from tests.support.patience import Stopwatch
 
 JOB = "/api/v1/jobs/42"
 
@@ -63,8 +63,8 @@ def test_on_a_terminal_the_lines_are_written_over_and_ctrl_c_leaves_the_job(gpuq
     env = {**gpuq.env, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "80"}
     process = gpuq.start("watch", "42", "-i", "1", env=env, stdout=theirs, start_new_session=True)
     os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 60
-    while shown.count(b"job 42") < 2 and time.monotonic() < deadline:
+    shown, waiting = b"", Stopwatch()
+    while shown.count(b"job 42") < 2 and waiting.seconds < 60:
         shown += os.read(ours, 4096)
     assert b"\033[" + str(shown.partition(b"\033[J")[0].count(b"\n")).encode() + b"A" in shown
     assert b"\033[3" not in shown, "no colours"
