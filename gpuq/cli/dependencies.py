@@ -34,11 +34,14 @@ def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
                 fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended), fail:12 (it did not succeed), "
                 "start:12 (it began), or for an array corr:12 (each task after the one of its number).",
             )
-        jobs = job_ids.named(client(), [match[2]])
-        for first, last in jobs.ranges:
-            # The id of an array is that of its first task, too, which `40-40` means alone.
-            is_range = last != first or first in jobs.arrays
-            found[f"{match[1] or 'ok'}:{first}" + (f"-{last}" if is_range else "")] = None
+        type_, jobs = match[1] or "ok", job_ids.named(client(), [match[2]])
+        # The id of an array is that of its first task, too, which `40-40` means alone.
+        ranges = [
+            f"{first}-{last}" if last != first or first in jobs.arrays else str(first) for first, last in jobs.ranges
+        ]
+        # Each job that is named so is for the task of its number, and for no other.
+        parts = [",".join(ranges)] if type_ == "corr" else ranges
+        found |= {f"{type_}:{of}": None for of in parts}
     if len(found) > _MOST:
         raise BadInput(f"--after names {len(found)} dependencies; {_MOST} is the limit.", fix="Name ranges: ok:12-300.")
     return list(found)

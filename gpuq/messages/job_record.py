@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from gpuq import array
 from gpuq.core.state.constraints import DeviceConstraints
-from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
 from gpuq.core.state.retry import RetryCause, RetryRule
+from gpuq.messages import dependency
 from gpuq.messages.launch import Interactive
 from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, ArrayTasks, Constraints, Submission
 
@@ -147,7 +147,7 @@ def task_record(of: JobRecord, first: JobId, place: int) -> JobRecord:
             command=tuple(array.filled(word, values) for word in submission.command),
             name=None if submission.name is None else array.filled(submission.name, values),
             env={**submission.env, **task.params, **_variables(submission.env, wanted, task)},
-            after=tuple(str(Dependency.parse(text).of_task(place)) for text in submission.after),
+            after=tuple(map(str, dependency.of_task(submission.after, place))),
         ),
         kind=kind,
         signature=signature,
@@ -227,7 +227,7 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
     dependencies are as they were submitted: what of them holds already is for the caller to leave out."""
     asked = record.submission
     place = 0 if record.task is None else job_id - record.task.array
-    after = tuple(dict.fromkeys(Dependency.parse(text).of_task(place) for text in asked.after))
+    after = dependency.of_task(asked.after, place)
     retry = tuple(map(RetryRule.parse, asked.retry))
     survives_its_host = any(rule.cause in {RetryCause.NODE, RetryCause.ANY} for rule in retry)
     return Job(

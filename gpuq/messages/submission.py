@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from gpuq import array
-from gpuq.core.state.dependency import PATTERN as DEPENDENCY
-from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.job import Sharing
 from gpuq.core.state.retry import PATTERN as RETRY
 from gpuq.errors import BadInput, Conflict
+from gpuq.messages import dependency
 from gpuq.messages.launch import SYNCED_FOLDER, Interactive, SubmittedCommand
 from gpuq.notification import PATTERN as RULE
 
@@ -240,10 +239,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     says. Addresses and passwords are in that file only."""
     constraints: Constraints | None = None
     """Which devices it may have; null: all."""
-    after: Annotated[tuple[Annotated[str, Meta(pattern=DEPENDENCY)], ...], Meta(max_length=100)] = ()
+    after: Annotated[tuple[Annotated[str, Meta(pattern=dependency.PATTERN)], ...], Meta(max_length=100)] = ()
     """What it waits for of other jobs: `ok:12`, `any:12`, `fail:12` or `start:12`, and for all jobs of a range `ok:12-21`.
     The id of an array means all its tasks, and `ok:12-12` the first.
-    `corr:12-21`: each task of this array waits for the success of the corresponding one of these, which are tasks too."""
+    `corr:12-21`: each task of this array waits for the success of the corresponding one of these, which are tasks too;
+    several ranges have commas between them, and steps as in `corr:12-20:2,25`."""
     begin_at: Moment | None = None
     """Unix seconds before which it does not start."""
     retry: Annotated[tuple[Annotated[str, Meta(pattern=RETRY)], ...], Meta(max_length=20)] = ()
@@ -278,11 +278,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise Conflict(f"The array makes no sense: {error.message}", fix=error.fix) from error
         try:
             for text in self.after:
-                Dependency.parse(text)
+                dependency.parse(text)
         except ValueError as error:
-            raise Conflict(
-                f"`after` has a range that runs backwards: {error}.", fix="Name its first job first."
-            ) from error
+            raise Conflict(f"`after` makes no sense: {error}.", fix="Name the first job of a range first.") from error
         if len({text.partition(":")[0] for text in self.retry}) < len(self.retry):
             raise Conflict("`retry` has two rules for the same end.", fix="Leave one of them out.")
 

@@ -518,6 +518,21 @@ async def test_tasks_wait_for_the_corresponding_ones_of_another_array(endpoint: 
         assert status == 201
 
 
+async def test_tasks_wait_for_those_of_their_numbers_whatever_these_are(endpoint: Endpoint) -> None:
+    _, earlier = await endpoint.post(JOBS, submission(array={"tasks": "5,7,10-40:10,41"}))
+    assert earlier["id"] == 1
+    for tasks, after, waits in (
+        ("7,20-40:20,41", "corr:1", ["ok:2", "ok:4", "ok:6", "ok:7"]),
+        ("5-41:36", "corr:1-7", ["ok:1", "ok:7"]),
+        ("10", "corr:3", ["ok:3"]),
+        ("5", "corr:1-1", ["ok:1"]),
+        ("7,30", "corr:2-6:3,7", ["ok:2", "ok:5"]),
+    ):
+        _, body = await endpoint.post(JOBS, submission(array={"tasks": tasks}, after=[after]))
+        found = [(await endpoint.get(f"{JOBS}/{body['id'] + place}"))[1]["after"] for place in range(len(waits))]
+        assert found == [[one] for one in waits], (tasks, after)
+
+
 @pytest.mark.parametrize(
     ("after", "tasks", "status", "sentence"),
     [
@@ -526,8 +541,10 @@ async def test_tasks_wait_for_the_corresponding_ones_of_another_array(endpoint: 
         ("corr:99", "0-2", 404, "Job 99 is no array"),
         ("corr:2", "8-11", 404, "Array 2 has no task 10 among those of `corr:2`, so task 10 would wait for ever."),
         ("corr:3-5", "0-3", 404, "Array 2 has no task 0 among those of `corr:3-5`"),
-        ("corr:2", "1,3", 409, "The tasks 1,3 do not follow one another in array 2"),
+        ("corr:2,4-6:2", "1,3", 404, "Array 2 has no task 1 among those of `corr:2,4-6:2`"),
+        ("corr:2-20000", "1,3", 409, "`after` makes no sense: 'corr:2-20000' names more than 10,000 tasks."),
         ("corr:2", "0-9", 409, "Job 4 has ended as FAILED, so `corr:2-11` can never hold."),
+        ("corr:2", "0-9:2", 409, "Job 4 has ended as FAILED, so `corr:2-10:2` can never hold."),
     ],
 )
 async def test_corresponding_tasks_that_there_are_not_are_refused(

@@ -19,8 +19,8 @@ def test_the_id_of_an_array_means_all_its_tasks() -> None:
 
 
 def test_tasks_are_named_singly_and_in_lists_and_steps() -> None:
-    words = ["ok:40_4,any:40_[0,6-8]", "start:40_0-8:4", "corr:40"]
-    found = ["ok:42", "any:40-40", "any:43-44", "start:40-40", "start:42", "start:44", "corr:40-44"]
+    words = ["ok:40_4,any:40_[0,6-8]", "start:40_0-8:4", "corr:40", "corr:40_[0,6-8]"]
+    found = ["ok:42", "any:40-40", "any:43-44", "start:40-40", "start:42", "start:44", "corr:40-44", "corr:40-40,43-44"]
     assert dependencies.parse(words, lambda: SOME) == found
 
 

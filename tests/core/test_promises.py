@@ -48,13 +48,9 @@ WISHES = st.fixed_dictionaries(
         ),
     }
 )
-# A job of the core has no other dependencies.
-ENDS_AND_STARTS = sorted(set(DependencyType) - {DependencyType.CORR})
 WAITS = st.none() | st.fixed_dictionaries(
     {
-        "after": st.lists(
-            st.tuples(st.sampled_from(ENDS_AND_STARTS), st.integers(1, 4), st.integers(0, 2)), max_size=2
-        ),
+        "after": st.lists(st.tuples(st.sampled_from(DependencyType), st.integers(1, 4), st.integers(0, 2)), max_size=2),
         "singleton": st.booleans(),
         "not_before": st.none() | st.floats(0, 3000),
     }

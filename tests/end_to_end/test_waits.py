@@ -65,13 +65,17 @@ def test_tasks_wait_for_their_corresponding_ones_and_a_job_for_a_start(site: Sit
     second = submit(
         site, "--array", "0-2", "--after", f"corr:{first}", "--", "sh", "-c", f"echo second {{task}} >> {out}"
     )
-    last = submit(site, "--after", f"any:{first}_1-2,ok:{second}_[0,2]", "--", "sh", "-c", f"echo last >> {out}")
-    assert [site.wait(job)["state"] for job in (waits, opens, last)] == ["COMPLETED"] * 3
+    some = submit(
+        site, "--array", "0-2:2", "--after", f"corr:{first}", "--", "sh", "-c", f"echo some {{task}} >> {out}"
+    )
+    after = f"any:{first}_1-2,ok:{second}_[0,2],ok:{some}"
+    last = submit(site, "--after", after, "--", "sh", "-c", f"echo last >> {out}")
+    assert [site.wait(job)["state"] for job in (waits, opens, some, some + 1, last)] == ["COMPLETED"] * 5
     assert [site.wait(second + place)["state"] for place in range(3)] == ["COMPLETED", "CANCELLED", "COMPLETED"]
     assert site.job(second + 1)["reason"] == f"it waited for ok:{first + 1}, which can never hold any more"
     lines = out.read_text().splitlines()
-    assert sorted(lines) == ["first 0", "first 1", "first 2", "last", "second 0", "second 2"]
-    assert [line for line in lines if line.endswith(" 2")] == ["first 2", "second 2"]
+    assert sorted(lines) == ["first 0", "first 1", "first 2", "last", "second 0", "second 2", "some 0", "some 2"]
+    assert next(line for line in lines if line.endswith(" 2")) == "first 2"
     assert lines[-1] == "last"
     refused = run(site, "submit", "--array", "1-5", "--after", f"corr:{first}", "--", "true")
     assert (refused.returncode, refused.stderr.decode().splitlines()) == (

@@ -9,8 +9,8 @@ attempt has 0 if all of them were there before it. If one came later, the attemp
 in a container that it started.
 
 The driver may count the memory of a process for a moment after its end. So for SETTLE_S after one of our attempts has left, or
-until the GPU shows no more than before that one's start, what no process accounts for belongs to nobody, and the baseline does
-not rise.
+until the GPU shows no more than before that one's start, what no process accounts for is measured of no job, and the baseline
+does not rise.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The script and the directory are not checked here: the command checks them on th
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +24,15 @@ from gpuq.api.identity import Caller, caller_of
 from gpuq.array import text_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.constraints import DeviceConstraints
-from gpuq.core.state.dependency import Dependency, DependencyType, left_of
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.errors import BadInput, Conflict, NeverFits, NotFound, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
+from gpuq.messages import dependency
+from gpuq.messages.dependency import TaskByTask
 from gpuq.messages.job_record import JobRecord, constraints_of
 from gpuq.messages.launch import LEAST_UID
 from gpuq.messages.submission import Constraints, Submission
@@ -83,24 +86,37 @@ async def submit(request: web.Request) -> web.Response:
 async def with_arrays(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
     """The submissions, with the tasks of an array in place of its id where they wait for one. Raises Conflict and NotFound for
     corresponding tasks that there are not."""
-    after = {text: Dependency.parse(text) for one in wanted for text in one.after}
+    after = {text: dependency.parse(text) for one in wanted for text in one.after}
     if not after:
         return list(wanted)
     arrays = await context.read(_arrays_of, context.store, after.values())
     for text, one in after.items():
-        if "-" not in text and one.first in arrays and arrays[one.first].id == one.first:
-            after[text] = Dependency(one.type, one.first, one.first + arrays[one.first].record.job_count - 1)
+        job = _first(one)
+        if re.fullmatch(r"[a-z]+:[0-9]+", text) and job in arrays and arrays[job].id == job:
+            last = job + arrays[job].record.job_count - 1
+            whole = (
+                Dependency(one.type, job, last) if isinstance(one, Dependency) else TaskByTask((*range(job, last + 1),))
+            )
+            after[text] = whole
     return [
         replace(one, after=tuple(str(_of_tasks(text, after[text], one, arrays)) for text in one.after))
         for one in wanted
     ]
 
 
-def _arrays_of(store: Store, after: Collection[Dependency]) -> dict[int, ArrayRow]:
+def _first(one: Dependency | TaskByTask) -> int:
+    return one.first if isinstance(one, Dependency) else one.jobs[0]
+
+
+def _short(text: str) -> str:
+    """A dependency for an error message: one on tasks with numbers of any kind is long."""
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _arrays_of(store: Store, after: Collection[Dependency | TaskByTask]) -> dict[int, ArrayRow]:
     """By the first job of each dependency the array that it is, or that it is a task of where corresponding ones are meant."""
-    firsts = {JobId(one.first) for one in after}
-    in_array = {job: job for job in firsts}
-    corresponding = [JobId(one.first) for one in after if one.type is DependencyType.CORR]
+    in_array = {job: job for job in map(JobId, map(_first, after))}
+    corresponding = [JobId(one.jobs[0]) for one in after if isinstance(one, TaskByTask)]
     for row in store.jobs(ids=corresponding) if corresponding else ():
         if row.record.task is not None:
             in_array[row.id] = row.record.task.array
@@ -108,53 +124,51 @@ def _arrays_of(store: Store, after: Collection[Dependency]) -> dict[int, ArrayRo
     return {job: rows[array] for job, array in in_array.items() if array in rows}
 
 
-def _of_tasks(text: str, dependency: Dependency, submission: Submission, arrays: Mapping[int, ArrayRow]) -> Dependency:
-    """The dependency; of one on corresponding tasks what is on as many tasks as the submission has, each in the other's place."""
-    if dependency.type is not DependencyType.CORR:
-        return dependency
+def _of_tasks(
+    text: str, wait: Dependency | TaskByTask, submission: Submission, arrays: Mapping[int, ArrayRow]
+) -> Dependency | TaskByTask:
+    """What is waited for; of corresponding tasks those that have the numbers of the submission's."""
+    if isinstance(wait, Dependency):
+        return wait
+    text = _short(text)
     if submission.array is None:
         fix = "Wait for one task with ok:12_3, or for all with ok:12; or make this an array too, with --array."
         raise Conflict(f"`{text}` is for the tasks of an array, and this is one job.", fix=fix)
-    if dependency.first not in arrays:
-        fix = f"Wait for it with ok:{dependency.first}."
-        raise NotFound(f"Job {dependency.first} is no array, so `{text}` names no corresponding tasks.", fix=fix)
-    row = arrays[dependency.first]
+    first = wait.jobs[0]
+    if first not in arrays:
+        fix = f"Wait for it with ok:{first}."
+        raise NotFound(f"Job {first} is no array, so `{text}` names no corresponding tasks.", fix=fix)
+    row = arrays[first]
     other = row.record.submission.array
     assert other is not None, f"{row.id} is no array"
-    wanted = submission.array.numbers
-    there = other.numbers[dependency.first - row.id : dependency.last - row.id + 1]
-    missing = sorted(set(wanted) - set(there))
+    named = set(wait.jobs)
+    there = {number: job for job, number in enumerate(other.numbers, start=row.id) if job in named}
+    missing = [number for number in submission.array.numbers if number not in there]
     if missing:
         raise NotFound(
             f"Array {row.id} has no task {missing[0]} among those of `{text}`, so task {missing[0]} would wait for ever.",
-            fix=f"Its tasks are {text_of(there)}; submit the array with these.",
+            fix=f"Its tasks are {text_of(tuple(there))}; submit the array with these.",
         )
-    place = there.index(wanted[0])
-    if there[place : place + len(wanted)] != wanted:
-        raise Conflict(
-            f"The tasks {submission.array.tasks} do not follow one another in array {row.id}, as those of `{text}` have to.",
-            fix=f"Its tasks are {text_of(there)}. Submit an array for each part, or wait for all with ok:{row.id}.",
-        )
-    first = dependency.first + place
-    return Dependency(DependencyType.CORR, first, first + len(wanted) - 1)
+    return TaskByTask(tuple(there[number] for number in submission.array.numbers))
 
 
 async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:
     """Raises NotFound, NotPermitted or Conflict for a dependency on a job that does not exist or that the caller is not shown,
     and for one that can never hold. So no two jobs ever wait for each other: each can name earlier ones only."""
-    after = {text: Dependency.parse(text) for one in wanted for text in one.after}
+    after = {text: dependency.parse(text) for one in wanted for text in one.after}
     if not after:
         return
     context, caller = context_of(request), caller_of(request)
-    if any(len(dependency.jobs) > MOST_IN_RANGE for dependency in after.values()):
+    if any(len(one.jobs) > MOST_IN_RANGE for one in after.values()):
         raise BadInput(f"A dependency is on more than {MOST_IN_RANGE:,} jobs.", fix="Name a shorter range.")
-    selection = Selection(ids=tuple(sorted({(one.first, one.last) for one in after.values()})))
+    selection = Selection(ids=tuple(sorted({(_first(one), one.jobs[-1]) for one in after.values()})))
     states = await context.read(context.store.select, selection)
     shown = states
     if not visibility.sees_all(request):
         shown = await context.read(context.store.select, replace(selection, owner=caller.user))
-    for text, dependency in after.items():
-        for job in map(JobId, dependency.jobs):
+    for whole_text, wait in after.items():
+        text = _short(whole_text)
+        for job in map(JobId, wait.jobs):
             if job not in states:
                 raise NotFound(f"There is no job {job}, which `{text}` waits for.")
             if job not in shown:
@@ -162,10 +176,11 @@ async def check_dependencies(request: web.Request, wanted: Sequence[Submission])
                     f"Job {job}, which `{text}` waits for, belongs to another user.",
                     fix="Wait for jobs of your own; `others_jobs` under [api] decides this.",
                 )
-        ended: dict[int, JobState] = {job: states[JobId(job)] for job in dependency.jobs if states[JobId(job)] in ENDED}
-        left = left_of([dependency], ended)
-        if left and all(job in ended for job in left[0].jobs):
-            first = left[0].first
+        ended: dict[int, JobState] = {job: states[JobId(job)] for job in wait.jobs if states[JobId(job)] in ENDED}
+        parts = [wait] if isinstance(wait, Dependency) else map(wait.of_task, range(len(wait.jobs)))
+        left = next((one for one in left_of(parts, ended) if all(job in ended for job in one.jobs)), None)
+        if left is not None:
+            first = left.first
             raise Conflict(
                 f"Job {first} has ended as {ended[first]}, so `{text}` can never hold.",
                 fix=f"Leave it out, or wait for another end: any:{first} holds.",

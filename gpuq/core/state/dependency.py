@@ -9,19 +9,17 @@ from enum import StrEnum
 
 from gpuq.states import JobState
 
-PATTERN = r"^(ok|any|fail|start|corr):[1-9][0-9]{0,17}(-[1-9][0-9]{0,17})?$"
+PATTERN = r"^(ok|any|fail|start):[1-9][0-9]{0,17}(-[1-9][0-9]{0,17})?$"
 
 
 class DependencyType(StrEnum):
     """What the jobs are to do: end with success, in any way, or without success; or start. Of several, `FAIL` wants at least one
-    to do so, the others all. `CORR` is `OK` of the corresponding task of an array, and `of_task` makes that of it: no `Job` has
-    it."""
+    to do so, the others all."""
 
     OK = "ok"
     ANY = "any"
     FAIL = "fail"
     START = "start"
-    CORR = "corr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +50,13 @@ class Dependency:
         """The ids of the jobs that it waits for."""
         return range(self.first, self.last + 1)
 
-    def of_task(self, place: int) -> Dependency:
-        """What of it the task at this place of an array waits for; `place` counts from 0."""
-        if self.type is not DependencyType.CORR:
-            return self
-        return Dependency(DependencyType.OK, self.jobs[place], self.jobs[place])
-
     def after_end(self, job: int, state: JobState, *, is_last: bool) -> Dependency | None:
         """What is left of it after this end of one of its jobs; None: it holds. `is_last`: all others have ended.
 
         One that can never hold any more is left as a dependency on jobs that have all ended.
         """
         succeeded = state is JobState.COMPLETED
-        if self.type in {DependencyType.OK, DependencyType.CORR} and not succeeded:
+        if self.type is DependencyType.OK and not succeeded:
             return Dependency(DependencyType.OK, job, job)
         left = replace(self, type=DependencyType.ANY) if self.type is DependencyType.FAIL and not succeeded else self
         return None if is_last and left.type is not DependencyType.FAIL else left

@@ -10,7 +10,7 @@ from gpuq.states import JobState
 COMPLETED, FAILED, CANCELLED = JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED
 
 
-@pytest.mark.parametrize("text", ["ok:12", "any:3-9", "fail:1", "start:4", "corr:3-9"])
+@pytest.mark.parametrize("text", ["ok:12", "any:3-9", "fail:1", "start:4"])
 def test_a_dependency_is_written_as_it_is_read(text: str) -> None:
     assert str(Dependency.parse(text)) == text
 
@@ -39,15 +39,9 @@ def test_what_is_no_dependency_is_refused(text: str) -> None:
         ("fail:1-2", {1: COMPLETED, 2: COMPLETED}, "fail:1-2"),
         ("start:1-2", {1: CANCELLED}, "start:1-2"),
         ("start:1-2", {1: CANCELLED, 2: FAILED}, ""),
-        ("corr:1-3", {2: FAILED}, "ok:2"),
     ],
 )
 def test_ok_wants_all_jobs_to_succeed_and_fail_at_least_one_not_to(
     text: str, ended: dict[int, JobState], left: str
 ) -> None:
     assert " ".join(map(str, left_of([Dependency.parse(text)], ended))) == left
-
-
-def test_a_task_waits_for_the_one_in_its_place_where_corresponding_ones_are_meant() -> None:
-    assert [str(Dependency.parse("corr:5-7").of_task(place)) for place in range(3)] == ["ok:5", "ok:6", "ok:7"]
-    assert str(Dependency.parse("any:5-7").of_task(1)) == "any:5-7"
