@@ -36,10 +36,10 @@ def run(words: list[str]) -> int:
     parser = Parser(
         "graph",
         "Which waiting and running jobs wait for which. Below a job stand those that wait\n"
-        "for it: ok (to succeed), any (to end), fail (to end without success), start (to\n"
-        "start), corr (each task for that of its number), singleton (an earlier job of its\n"
-        "name). A job that waits for several stands below each. Tasks of an array that are\n"
-        "alike are one line.",
+        "for it: ok (to succeed), any (to end), fail (to end without success), start,\n"
+        "corr (each task for that of its number), singleton (an earlier job of its name).\n"
+        "A job that waits for several stands below each. Alike tasks of an array are one\n"
+        "line.",
     )
     add_ids(parser, optional=True)
     parser.add_argument("-a", "--all", action="store_true", help="all users' jobs; default: yours")
@@ -134,13 +134,13 @@ class _Nodes:
         self._jobs: dict[int, list[int]] = {}
         alike: dict[object, int] = {}
         # A job waits for earlier ones only, so the nodes of these are known when its own is looked for.
-        for id_, job in sorted(known.items()):
-            if job.get("array") is None:
+        for id_, record in sorted(known.items()):
+            if record.get("array") is None:
                 continue
             waits_for = {
-                (self._type(wait), *(self._sources(wait))) for wait in before.get(id_, ()) if not self._is_inner(wait)
+                (self._type(wait), *self._sources(wait)) for wait in before.get(id_, ()) if not self._is_inner(wait)
             }
-            key = job["array"], job["state"], frozenset(waits_for), frozenset(behind.get(id_, ()))
+            key = record["array"], record["state"], frozenset(waits_for), frozenset(behind.get(id_, ()))
             self._first[id_] = first = alike.setdefault(key, id_)
             self._jobs.setdefault(first, []).append(id_)
 
