@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Entry, JobRow, Store
+from gpuq.adapters.store.contract import AttemptRow, Chance, DeviceMark, Entry, JobRow, MarkKind, Store
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api.models import ExplainedForecast
 from gpuq.core.state.attempt import AttemptId
@@ -268,6 +268,7 @@ def afternoon(store: FaultyStore, stream: MemoryStream) -> None:
         store.set_attempts(attempt(job, gpu, now - 900, believed))
     _add_waiting(store, now)
     _add_ended(store, now, gpus)
+    _add_marks(store, now, gpus)
     stream.order = [51, 49, 50, 53]
     stream.picture = picture(
         now,
@@ -292,6 +293,19 @@ def _add_waiting(store: FaultyStore, now: float) -> None:
     store.job_rows[JobId(52)] = row(52, record(now - 4000, name="ablation-7"), JobState.HELD)
 
 
+def _add_marks(store: FaultyStore, now: float, gpus: list[str]) -> None:
+    """What was seen on the devices in the last minutes: pauses for measuring, an error, lowered clocks."""
+    seen = [
+        (gpus[0], MarkKind.BLINK, "42", now - 700, now - 700, 1),
+        (gpus[0], MarkKind.BLINK, "43", now - 300, now - 300, 1),
+        (gpus[1], MarkKind.LOWERED_CLOCKS, "power_cap", now - 800, now - 200, 7),
+        (gpus[1], MarkKind.XID, "13", now - 500, now - 480, 3),
+    ]
+    for device, kind, detail, start, end, count in seen:
+        mark = DeviceMark(device=device, kind=kind, detail=detail, from_at=start, until_at=end, count=count)
+        store.mark_rows[device, kind, detail, start] = mark
+
+
 def _add_ended(store: FaultyStore, now: float, gpus: list[str]) -> None:
     ended: list[tuple[int, str, JobState, int | None, float, float, float | None]] = [
         (37, "resnet50-imagenet", JobState.COMPLETED, 0, 58.2, 27.8, 1.03),
@@ -313,6 +327,8 @@ def _add_ended(store: FaultyStore, now: float, gpus: list[str]) -> None:
             peak_utilization_pct=load,
             peak_memory_bytes=int(gib * GIB),
             slowdown=slowdown,
+            slowdown_low=slowdown and 1.0,
+            slowdown_high=slowdown and slowdown + 0.04,
             partners=(job - 1,) if pair else (),
             slowdowns=pair,
         )

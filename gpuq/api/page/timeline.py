@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nlargest
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Run
+from gpuq.adapters.store.contract import DeviceMark, MarkKind, Run
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
@@ -30,6 +30,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import natural_order
 from gpuq.core.state.job import JobState
 from gpuq.messages.live import LiveView
+from gpuq.messages.outcome import AttemptOutcome
 
 DEVICES_SHOWN = 100
 HOSTS_SHOWN = 200
@@ -45,6 +46,7 @@ LANE = 24
 UNITS = 1000
 """So many units of a path are one percent."""
 _KEPT_S = 1.0
+_MAY_GO_ON_S = 150.0
 _STARTS_SHOWN = 8
 _LEAST = 0.15
 _LINK_FROM = 0.6
@@ -52,8 +54,12 @@ _GAP, _JOINED = 0.1, 0.45
 _TICKS_S = (5, 10, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400, 91 * 86400)
 _TICKS = 8
 _CELLS = 300
-# What the record has the time of: the end of an attempt. Of blinks it has the number, of lowered clocks nothing.
-_MARKS: dict[str | None, str] = {
+_MARK_HEIGHT = 16
+"""Of the strip below the lanes of a device that has marks."""
+_MARK_WIDTH = 1.3
+"""Marks of a kind that are nearer than so many percent are one."""
+_LETTERS = {MarkKind.BLINK: "B", MarkKind.XID: "X", MarkKind.LOWERED_CLOCKS: "T"}
+_ENDS: dict[str | None, str] = {
     Ending.OUT_OF_MEMORY: "M",
     Ending.HOST_OUT_OF_MEMORY: "M",
     Ending.DEVICE_FAILED: "X",
@@ -77,12 +83,27 @@ class Bar:
     remark: str
     mark: str = ""
     """A letter at its end; the legend of the page says what it means."""
+    interval: str = ""
+    """Of the measured slowdown; empty where it has none, as while the job runs."""
     fades: list[tuple[str, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was seen on a device, with its letter; marks that lie close together are one. `x` and `width` are percent."""
+
+    letter: str
+    x: float
+    width: float
+    start: float
+    end: float
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class TimelineRow:
     """A device and its lanes, in which no two bars overlap: the wide bars, and (class, path) of the others; `height` in pixels.
+    Its marks are below the lanes.
 
     A row of a host has no lanes: its path is the share of its devices that were in use."""
 
@@ -92,6 +113,7 @@ class TimelineRow:
     bars: list[tuple[float, Bar]] = field(default_factory=list)
     paths: list[tuple[str, str]] = field(default_factory=list)
     host: str | None = None
+    marks: list[Mark] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,8 @@ class Drawn:
     found: int
     hosts: int
     listed: list[tuple[str, Bar]]
+    marks: list[tuple[str, Mark]] = field(default_factory=list)
+    """The latest marks, for the table."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +198,12 @@ def _draw(
     now, margin = context.now(), (period.end - period.start) * MARGIN / 100
     runs = [run for run in context.runs.since(period.start - margin) if run.started_at < period.end + margin]
     hosts = sorted({one.host for _, one in found})
+    marks = _marks(
+        context.store.device_marks(since=period.start - margin, until=period.end + margin), live, period, now
+    )
     if len(found) > DEVICES_SHOWN and len(hosts) > 1:
         rows = _host_rows(hosts[:HOSTS_SHOWN], found, runs, period, now)
-        return Drawn(rows, len(found), len(hosts), [])
+        return Drawn([_with_marks(row, _of_host(row, found, marks)) for row in rows], len(found), len(hosts), [])
     on: dict[str, list[Bar]] = defaultdict(list)
     shown = found[:DEVICES_SHOWN]
     ids = {one.id for _, one in shown}
@@ -189,8 +216,10 @@ def _draw(
         id(bar) for bar in nlargest(BARS, (bar for bars in on.values() for bar in bars), key=lambda bar: bar.width)
     }
     rows = [_row(name, one.type, _lanes(on[one.id]), links) for name, one in shown]
+    rows = [_with_marks(row, marks.get(one.id, [])) for row, (_, one) in zip(rows, shown, strict=True)]
     listed = [(name, bar) for name, one in shown for bar in on[one.id]]
-    return Drawn(rows, len(found), len(hosts), nlargest(ROWS, listed, key=lambda pair: pair[1].start))
+    latest = nlargest(ROWS, ((row.name, mark) for row in rows for mark in row.marks), key=lambda pair: pair[1].start)
+    return Drawn(rows, len(found), len(hosts), nlargest(ROWS, listed, key=lambda pair: pair[1].start), latest)
 
 
 def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) -> TimelineRow:
@@ -210,6 +239,65 @@ def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) 
                 paths["ended-badly"].append(f"M{left} {y + 18}h{width}")
     height = max(1, len(lanes)) * LANE
     return TimelineRow(name, kind, height, bars, [(name, "".join(parts)) for name, parts in paths.items()])
+
+
+def _marks(
+    seen: Iterable[DeviceMark], live: LiveView | None, period: Period, now: float
+) -> dict[str, list[tuple[MarkKind, Mark]]]:
+    """The marks of each device, one for each row of the record. Clocks that are lowered now are so until now: the record has the
+    last minute of that later."""
+    lowered = {
+        (device.id, reason)
+        for device in (live.devices if live else ())
+        for reason in (device.vitals.throttling if device.vitals else None) or ()
+    }
+    found: dict[str, list[tuple[MarkKind, Mark]]] = defaultdict(list)
+    for one in seen:
+        goes_on = now - one.until_at < _MAY_GO_ON_S and (one.device, one.detail) in lowered
+        end = max(one.until_at, now) if one.kind is MarkKind.LOWERED_CLOCKS and goes_on else one.until_at
+        left, right = period.x(one.from_at), period.x(end)
+        mark = Mark(_LETTERS[one.kind], left, round(right - left, 3), one.from_at, end, (_mark_text(one),))
+        found[one.device].append((one.kind, mark))
+    return found
+
+
+def _mark_text(mark: DeviceMark) -> str:
+    times = "" if mark.count == 1 else f" {mark.count:,} times"
+    match mark.kind:
+        case MarkKind.BLINK:
+            return f"partner paused to measure job {mark.detail}{times}"
+        case MarkKind.XID:
+            return f"XID {mark.detail}{times}"
+        case MarkKind.LOWERED_CLOCKS:
+            return f"clocks lowered: {mark.detail.replace('_', ' ')}"
+
+
+def _of_host(
+    row: TimelineRow, found: Sequence[tuple[str, Device]], marks: Mapping[str, list[tuple[MarkKind, Mark]]]
+) -> list[tuple[MarkKind, Mark]]:
+    """The marks of a host's devices, each with the name of its device."""
+    return [
+        (kind, replace(mark, texts=tuple(f"{name}: {text}" for text in mark.texts)))
+        for name, one in found
+        if one.host == row.host
+        for kind, mark in marks.get(one.id, [])
+    ]
+
+
+def _with_marks(row: TimelineRow, marks: Iterable[tuple[MarkKind, Mark]]) -> TimelineRow:
+    """The row with these marks; of each kind those that would lie on each other are one."""
+    kept: list[Mark] = []
+    last: dict[MarkKind, int] = {}
+    for kind, mark in sorted(marks, key=lambda pair: pair[1].start):
+        place = last.get(kind)
+        before = None if place is None else kept[place]
+        if before is None or place is None or mark.x - (before.x + before.width) > _MARK_WIDTH:
+            last[kind] = len(kept)
+            kept.append(mark)
+            continue
+        right, end = max(before.x + before.width, mark.x + mark.width), max(before.end, mark.end)
+        kept[place] = replace(before, width=round(right - before.x, 3), end=end, texts=(*before.texts, *mark.texts))
+    return replace(row, marks=kept, height=row.height + _MARK_HEIGHT) if kept else row
 
 
 def _joined(narrow: Iterable[Bar]) -> Iterator[tuple[float, float, str, bool]]:
@@ -281,11 +369,18 @@ def _bar(run: Run, live: LiveView | None, period: Period, now: float, *, sees: b
         run.ended_at,
         text,
         remark,
-        "P" if state is JobState.PREEMPTED else _MARKS.get(run.ending, ""),
+        "P" if state is JobState.PREEMPTED else _ENDS.get(run.ending, ""),
+        _interval(run.actual) if resident is None and run.actual else "",
         []
         if run.ended_at is not None
         else _fades(run.started_at, (run.duration_p50_s, run.duration_p90_s), period, now),
     )
+
+
+def _interval(actual: AttemptOutcome) -> str:
+    if actual.slowdown_low is None or actual.slowdown_high is None:
+        return ""
+    return f"{slowdown(actual.slowdown_low)} and {slowdown(actual.slowdown_high)}"
 
 
 def _fades(

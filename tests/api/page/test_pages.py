@@ -265,6 +265,14 @@ async def test_a_timeline_has_every_device_and_what_is_to_come(endpoint: Endpoin
     text = await page(endpoint, "/timeline")
     for words in ("gpu0", "gpu3", "#42 resnet50-imagenet", "#40 (out of memory)", "#38 +7%"):
         assert words in text, words
+    for words in (
+        "M ran out of memory",
+        "#38 +7% bert-finetune, measured between +0% and +11% (95%)",
+        "XID 13 3 times",
+        "clocks lowered: power cap",
+        "B: partner paused to measure job 43",
+    ):
+        assert words in text, words
     assert "#42" not in (await page(endpoint, "/timeline?device=gpu3")).split("The same")[0]
     assert "There is no such device" in await page(endpoint, "/timeline?device=elsewhere")
     assert "#42" not in await page(endpoint, f"/timeline?until={int(time.time()) - 90_000}")
@@ -366,6 +374,7 @@ async def test_more_devices_than_fit_are_shown_by_host(endpoint: Endpoint) -> No
     text = await page(endpoint, "/timeline")
     for words in ("1,004 devices of 126 hosts", "rack-3 (4)", "node124 (8)"):
         assert words in text, words
+    assert "gpu1: XID 13 3 times" in text, "a host has the marks of its devices"
     text = await page(endpoint, "/timeline?device=rack-3")
     assert "#42 resnet50-imagenet" in text
     assert "node1" not in text

@@ -8,11 +8,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec import structs
 
-from gpuq.adapters.store.contract import Run
-from gpuq.api.page.timeline import Bar, Period, _bar, _fades, _joined, _lanes
+from gpuq.adapters.store.contract import DeviceMark, MarkKind, Run
+from gpuq.api.page.timeline import Bar, Period, TimelineRow, _bar, _fades, _joined, _lanes, _marks, _with_marks
 from gpuq.core.state.attempt import StopReason
+from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.live import DeviceStatus, LiveView
 
 
 def bar(job: int, x: float, width: float) -> Bar:
@@ -75,3 +78,33 @@ def test_a_period_of_any_length_has_a_few_ticks_within_it(hours: float) -> None:
     ticks = Period(1.7e9, 1.7e9 + 3600 * hours).ticks()
     assert 1 <= sum(0 <= at <= 100 for at, _ in ticks) <= 9
     assert all(-25 < at < 125 for at, _ in ticks)
+
+
+def lowered(device: str, start: float, end: float) -> DeviceMark:
+    return DeviceMark(
+        device=device, kind=MarkKind.LOWERED_CLOCKS, detail="power_cap", from_at=start, until_at=end, count=2
+    )
+
+
+def test_marks_that_would_lie_on_each_other_are_one_and_other_kinds_stay_apart() -> None:
+    xid = DeviceMark(device="a", kind=MarkKind.XID, detail="79", from_at=100.0, until_at=100.0, count=1)
+    seen = [xid, structs.replace(xid, from_at=105.0, until_at=105.0, count=4), lowered("a", 102.0, 400.0)]
+    found = _marks(seen, None, Period(0, 1000), 500.0)["a"]
+    row = _with_marks(TimelineRow("a", "", 24), found)
+    assert [(mark.letter, mark.x, mark.width) for mark in row.marks] == [("X", 10.0, 0.5), ("T", 10.2, 29.8)]
+    assert row.marks[0].texts == ("XID 79", "XID 79 4 times")
+    assert row.height > 24, "they have a place of their own"
+    far = [xid, structs.replace(xid, from_at=200.0, until_at=200.0)]
+    assert len(_with_marks(TimelineRow("a", "", 24), _marks(far, None, Period(0, 1000), 500.0)["a"]).marks) == 2
+
+
+def test_clocks_that_are_lowered_now_are_so_until_now() -> None:
+    device = DeviceStatus(
+        id="a", host="h", backend="nvml", type="t", total_memory_bytes=1, vitals=Vitals(throttling=("power_cap",))
+    )
+    live = LiveView(at=0.0, devices=(device,))
+    seen = [lowered("a", 100.0, 480.0), lowered("b", 100.0, 480.0)]
+    found = _marks(seen, live, Period(0, 1000), 500.0)
+    assert found["a"][0][1].end == 500.0
+    assert found["b"][0][1].end == 480.0
+    assert _marks(seen, live, Period(0, 1000), 5000.0)["a"][0][1].end == 480.0, "it was not so all the time"
