@@ -207,10 +207,12 @@ async def served(folder: Path, link: DispatcherLink | None = None) -> AsyncItera
     while not note(settings.home).exists():
         await asyncio.sleep(0.01)
     port = msgspec.json.decode(note(settings.home).read_bytes())["port"]
-    yield f"http://127.0.0.1:{port}"
-    stop.set()
-    await serving
-    store.close()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop.set()
+        await serving
+        store.close()
 
 
 async def _measure(folder: Path) -> dict[str, list[float]]:

@@ -24,6 +24,7 @@ from gpuq.core.state.forecast import Forecasts
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
+from gpuq.messages.live import StartAccuracy
 from gpuq.policies.estimates.calibration import StartEstimate
 from gpuq.policies.estimates.estimator import EstimatorMemory, estimator_of
 from gpuq.settings import Scheduling
@@ -82,6 +83,12 @@ class StartEstimates:
         shown = {job: moments for job, moments in self.jobs.items() if self._is_shown(job, moments)}
         newcomer = self.newcomer
         return shown, newcomer if newcomer and self._is_shown(_NEWCOMER, newcomer) else None
+
+    def accuracy(self) -> StartAccuracy | None:
+        """How the first estimates of the latest starts held; None where no start is known."""
+        kept = self._estimator.calibration.kept
+        halves, mosts = sum(one.before_half for one in kept), sum(one.before_most for one in kept)
+        return StartAccuracy(len(kept), halves, mosts) if kept else None
 
     def _is_shown(self, job: JobId, moments: Moments) -> bool:
         p50_s, p90_s = (moment - self._estimated_at for moment in moments)

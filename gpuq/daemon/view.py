@@ -89,6 +89,7 @@ class View:
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
                 starts={int(job): (p50 + wall_offset, p90 + wall_offset) for job, (p50, p90) in jobs.items()},
                 uses=tuple(_uses(state, now)),
+                start_accuracy=starts.accuracy() if starts else None,
                 newcomer_start=newcomer and (newcomer[0] + wall_offset, newcomer[1] + wall_offset),
             )
         )

@@ -162,6 +162,14 @@ class DriftStatus(msgspec.Struct, frozen=True):
     kinds: tuple[KindDrift, ...] = ()
 
 
+class StartAccuracy(msgspec.Struct, frozen=True):
+    """Of the latest `starts`, how many came before the median of the job's first estimate, and before its 90th percentile."""
+
+    starts: int
+    before_half: int
+    before_most: int
+
+
 class AccountUse(msgspec.Struct, frozen=True):
     """What a user or a project, which has a quota, uses: devices now, and device-hours within the quota's window."""
 
@@ -183,6 +191,8 @@ class LiveView(msgspec.Struct, frozen=True, dict=True):
     """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
     newcomer_start: tuple[float, float] | None = None
     """The same of a job that would be submitted now and ask for one device."""
+    start_accuracy: StartAccuracy | None = None
+    """None where no start with an estimate is known."""
     uses: tuple[AccountUse, ...] = ()
     """Of the accounts with a quota that have used devices within its window."""
 

@@ -55,6 +55,7 @@ async def model(request: web.Request) -> web.Response:
         held=held.value if held else None,
         days=DAYS,
         drift=live.view.drift if live.view else None,
+        starts=live.view.start_accuracy if live.view else None,
         serving=status.value.get("serving") if status else None,
         problem=status.value.get("problem") if status else None,
         versions=versions[:_VERSIONS_SHOWN],

@@ -13,6 +13,7 @@ from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import UsageGroup
+from gpuq.api.handlers.jobs import device_names
 from gpuq.api.handlers.shadow import DAY_S
 from gpuq.api.identity import caller_of
 from gpuq.api.page.frame import page
@@ -53,6 +54,9 @@ async def week(request: web.Request) -> web.Response:
     owner = None if visibility.sees_all(request) else caller_of(request).user
     live = await context.live.read()
     found = await context.kept.get(("week", days, owner), partial(_week, context, days, owner), for_s=KEPT_S)
+    now = context.now()
+    booked = [one for one in await context.read(context.store.bookings, since=now) if owner in (None, one.user)]
+    names = await device_names(context, live.view)
     return await page(
         request,
         "week",
@@ -60,6 +64,7 @@ async def week(request: web.Request) -> web.Response:
         days=days,
         found=found,
         owner=owner,
+        reservations=[(one, [names.of(device) for device in one.devices]) for one in booked],
         price=context.settings.scheduling.energy_price_per_kwh,
     )
 

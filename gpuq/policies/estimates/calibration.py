@@ -42,10 +42,12 @@ class StartEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What was estimated of a waiting job at a moment."""
+    """What was estimated of a waiting job at a moment. The calibrated percentiles are None in files of earlier versions."""
 
     at: float
     replayed_p90_s: float
+    p50_s: float | None = None
+    p90_s: float | None = None
 
 
 class WaitRatio(NamedTuple):
@@ -55,12 +57,20 @@ class WaitRatio(NamedTuple):
     value: float
 
 
+class Kept(NamedTuple):
+    """Whether a job started before the calibrated median of its first estimate, and before its 90th percentile."""
+
+    before_half: bool
+    before_most: bool
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationMemory:
-    """All that a `StartCalibration` has learned, to go on with after a restart."""
+    """All that a `StartCalibration` has learned, to go on with after a restart. `kept`: of the latest starts."""
 
     waiting: dict[JobId, Promise] = field(default_factory=dict)
     ratios: list[WaitRatio] = field(default_factory=lambda: [WaitRatio(None, value) for value in _PRIOR])
+    kept: list[Kept] = field(default_factory=list)
 
 
 class StartCalibration:
@@ -70,11 +80,12 @@ class StartCalibration:
         memory = memory or CalibrationMemory()
         self._waiting = dict(memory.waiting)
         self._ratios = deque(memory.ratios, maxlen=_LOOK_BACK)
+        self._kept = deque(memory.kept, maxlen=_LOOK_BACK)
 
     @property
     def memory(self) -> CalibrationMemory:
         """What to keep for after a restart."""
-        return CalibrationMemory(dict(self._waiting), list(self._ratios))
+        return CalibrationMemory(dict(self._waiting), list(self._ratios), list(self._kept))
 
     @property
     def waiting(self) -> Sequence[JobId]:
@@ -86,14 +97,23 @@ class StartCalibration:
         """When those estimates were made whose jobs have started since."""
         return {ratio.at for ratio in self._ratios if ratio.at is not None}
 
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """Whether the estimates of the latest starts held, oldest first."""
+        return list(self._kept)
+
     def promise(self, job: JobId, estimate: StartEstimate, now: float) -> None:
         """This was estimated of a waiting job. Only its first estimate counts, and none that is infinite."""
         if isfinite(estimate.replayed_p90_s):
-            self._waiting.setdefault(job, Promise(now, estimate.replayed_p90_s))
+            self._waiting.setdefault(job, Promise(now, estimate.replayed_p90_s, estimate.p50_s, estimate.p90_s))
 
     def started(self, job: JobId, now: float) -> None:
         """A job with an estimate started: later estimates learn from it."""
-        self._ratios.append(_ratio(self._waiting.pop(job), now))
+        promise = self._waiting.pop(job)
+        self._ratios.append(_ratio(promise, now))
+        if promise.p50_s is not None and promise.p90_s is not None:
+            waited_s = max(0.0, now - promise.at)
+            self._kept.append(Kept(waited_s <= promise.p50_s, waited_s <= promise.p90_s))
 
     def dropped(self, job: JobId) -> None:
         """A job with an estimate will not start: nothing is learned."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
@@ -289,6 +290,31 @@ async def test_the_week_says_what_sharing_brought_and_which_budgets_it_broke(end
     for words in ("5 attempts", "of 3 runs with a measured slowdown", "#38 bert-finetune", "+7%", "+1%", "failed 0."):
         assert words in text, words
     assert "resnet50" not in text.split("Slowed beyond")[1].split("Held longest")[0]
+
+
+async def test_the_week_has_the_reservations(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert "No device is reserved" in await page(endpoint, "/week")
+    now, device = time.time(), next(iter(endpoint.store.device_rows))
+    for number, (start, end) in enumerate([(now - 60, now + 3600), (now + 7200, now + 9000), (now - 99, now - 9)]):
+        of = Booking(BookingId(number), f"user{number}", "ada", (device,), start, end)
+        endpoint.store.booking_rows[of.id] = of
+    text = (await page(endpoint, "/week")).split("Reservations")[1]
+    for words in ("user0gpu0", "goes on", "user1gpu0", "to come"):
+        assert words in text, words
+    assert "user2" not in text, "it is over"
+
+
+async def test_the_model_says_how_often_jobs_started_when_they_were_expected_to(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert "Started before" not in await page(endpoint, "/model")
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    live["start_accuracy"] = {"starts": 40, "before_half": 22, "before_most": 37}
+    endpoint.stream.picture = msgspec.json.encode(live)
+    text = await page(endpoint, "/model")
+    for words in ("Started before the expected median55%", "40 starts", "expected 90th percentile92%"):
+        assert words in text, words
 
 
 async def test_pairs_have_their_slowdown_in_each_direction_and_the_runs_that_say_so(endpoint: Endpoint) -> None:

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from gpuq.core.state.job import JobId
-from gpuq.policies.estimates.calibration import StartCalibration, StartEstimate, calibrated
+from gpuq.policies.estimates.calibration import CalibrationMemory, Promise, StartCalibration, StartEstimate, calibrated
 
 P50_S, P90_S = 600.0, 1200.0
 
@@ -95,3 +95,19 @@ def test_a_promise_that_a_clock_set_back_left_in_the_future_counts_as_no_wait() 
     promise(calibration, 1, now=3600.0)
     calibration.started(JobId(1), now=10.0)
     assert calibration.memory.ratios[-1].value > 0
+
+
+def test_it_is_kept_whether_the_first_estimate_of_each_start_held() -> None:
+    calibration = StartCalibration()
+    for number, waited in enumerate((P50_S / 2, (P50_S + P90_S) / 2, 2 * P90_S)):
+        calibration.promise(JobId(number), StartEstimate(P50_S, P90_S, P90_S, True), 0.0)
+        calibration.promise(JobId(number), StartEstimate(1e9, 1e9, 1e9, True), 1.0)
+        calibration.started(JobId(number), waited)
+    assert calibration.kept == [(True, True), (False, True), (False, False)]
+    assert StartCalibration(calibration.memory).kept == calibration.kept, "a restart goes on with it"
+
+
+def test_estimates_of_earlier_versions_say_nothing_of_whether_they_held() -> None:
+    calibration = StartCalibration(CalibrationMemory({JobId(1): Promise(0.0, P90_S)}))
+    calibration.started(JobId(1), 10.0)
+    assert calibration.kept == []
