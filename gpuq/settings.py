@@ -349,6 +349,7 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
     for name, setting in known.items():
         override = variable(group, name)
         fix = "Correct it there, or remove it."
+        raw: Any
         if override in environ:
             raw, source = environ[override], override
         elif name in table:

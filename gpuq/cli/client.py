@@ -46,7 +46,7 @@ _BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict
 )
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
 _SOCKET_PATH_BYTES = 107
-_IN_SLURM = "`gpuq up --in-slurm` says where its Slurm job is, and requests it anew if it has ended."
+_IN_SLURM = "`gpuq up --in-slurm` says where its Slurm job is, and requests another if it has ended."
 
 
 class Lost(Unreachable):
@@ -328,7 +328,7 @@ def _in_slurm(environ: dict[str, str]) -> str | None:
         return None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise Unreachable(
-            f"{home.main_job_file} cannot be read.", fix="`gpuq up --in-slurm` writes it anew."
+            f"{home.main_job_file} cannot be read.", fix="`gpuq up --in-slurm` writes it again."
         ) from error
     if url is None:
         raise Unreachable(f"gpuq does not run: its Slurm job {job} waits, or has ended.", fix=_IN_SLURM)

@@ -9,7 +9,8 @@ NOTICE_S = 60
 
 
 class Pilot(msgspec.Struct, frozen=True, kw_only=True):
-    """`pilot.json`: a Slurm job of a pool that is to become the host `name` of this gpuq, with so many GPUs.
+    """`pilot.json`: a Slurm job of a pool that is to become the host `name` of this gpuq, with so many GPUs. With Kubernetes
+    it is a pod, whose number is `slurm_job`.
 
     In Unix seconds, `requested_at` is when it was submitted, `invited_at` the time of its newest invitation, `joined_at` when it
     was first seen to report, `idle_since` since when it has had no job, and `gone_since` since when Slurm has no such job.
@@ -28,6 +29,8 @@ class Pilot(msgspec.Struct, frozen=True, kw_only=True):
     gone_since: float | None = None
     ended_by_us: bool = False
     slurm_says: str | None = None
+    where: tuple[str, ...] | None = None
+    """Of a pod, the options of kubectl that name its namespace; None: it is a Slurm job."""
 
 
 class PilotProblem(msgspec.Struct, frozen=True):
@@ -50,3 +53,5 @@ class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int
     version: str
     at: float
+    lasts_s: float | None = None
+    """How long it may run, where the node cannot ask for that; None with Slurm."""

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters import slurm
+from gpuq.adapters import kubernetes, slurm
 from gpuq.cli.client import is_held
 from gpuq.cli.verbs import up
 from gpuq.errors import BadInput, GpuqError
 from gpuq.home import Home, write_private
 from gpuq.logs import report
 from gpuq.pools import pool
+from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script
 from gpuq.settings import load
@@ -38,14 +39,21 @@ def main() -> int:
 
 
 def add(home: Home, new: Pool) -> int:
-    """Check with Slurm that such a pilot may be requested, add the pool, and start gpuq if it does not run. Raises GpuqError."""
-    slurm.check()
+    """Check with Slurm or Kubernetes that such a pilot may be requested, add the pool, and start gpuq if it does not run. Raises
+    GpuqError."""
     # A folder that exists on this host, because Slurm may look; nothing is submitted.
-    slurm.test(script(Path("/")), options(new, new.gpus, Path("/tmp")))  # noqa: S108
+    folder = Path("/tmp")  # noqa: S108
+    if new.pod is None:
+        slurm.check()
+        slurm.test(script(folder), options(new, new.gpus, folder))
+    else:
+        kubernetes.check()
+        kubernetes.Pods(where(new.pod)).test(manifest(new, new.pod, new.gpus, folder, 0))
     home.create()
     _let_hosts_join(home)
     pool.add(home, new)
-    jobs, gpus = f"{new.most} Slurm job{'s' * (new.most > 1)}", f"{new.gpus} GPU{'s' * (new.gpus != 1)}"
+    jobs = f"{new.most} {'Slurm job' if new.pod is None else 'pod'}{'s' * (new.most > 1)}"
+    gpus = f"{new.gpus} GPU{'s' * (new.gpus != 1)}"
     print(f"Pool {new.name}: up to {jobs} with up to {gpus} each.")
     runs = is_held(home.run / "up.lock") or home.main_job_file.exists()
     return 0 if runs else up.run(["-d"])

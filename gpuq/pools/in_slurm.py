@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -111,7 +112,7 @@ class InSlurm:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass one connection on to the HTTP endpoint."""
         try:
-            port = int(json.loads((self._home.run / "http.json").read_bytes())["url"].rpartition(":")[2])
+            port = urlsplit(json.loads((self._home.run / "http.json").read_bytes())["url"]).port
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         except (OSError, ValueError, KeyError):
             writer.close()

@@ -1,6 +1,6 @@
 """A pool of pilots, as `gpuq pool add` makes it, and the file that has all pools of a home.
 
-A pilot is a Slurm job that runs the worker service of a host on the GPUs of its allocation.
+A pilot is a Slurm job or a pod of Kubernetes that runs the worker service of a host on the GPUs that it was granted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,24 @@ from msgspec import Meta
 
 from gpuq.errors import BadSettings, Conflict, NotFound
 from gpuq.home import Home, write_private
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The image has gpuq, or `python` is that of a gpuq in the volume. The claim's volume has the home, mounted at `mount`."""
+
+    image: Annotated[str, Meta(min_length=1)]
+    claim: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    mount: Annotated[str, Meta(pattern=r"^/.")]
+    python: str = "python3"
+    namespace: str | None = None
+    """None: that of kubectl's context."""
+    context: str | None = None
+    cpu: str | None = None
+    memory: str | None = None
+    """Requests of the container, as in `8` and `32Gi`."""
+    resource: str = "nvidia.com/gpu"
+    """What the cluster calls a GPU."""
+    node_selector: dict[str, str] = {}
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +50,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How many pilots are requested: see `gpuq.policies.pilots`."""
     sbatch: tuple[str, ...] = ()
     """Further options of sbatch, as `--partition=gpu`."""
+    pod: Pod | None = None
+    """Of what each pilot is made on Kubernetes; None: pilots are Slurm jobs."""
 
 
 def load(home: Home) -> list[Pool]:

@@ -25,7 +25,9 @@ from msgspec.structs import replace
 
 from gpuq import __version__
 from gpuq.adapters import slurm
+from gpuq.adapters.kubernetes import Pods
 from gpuq.adapters.lock import only_one
+from gpuq.adapters.slurm import SlurmJob
 from gpuq.cli.client import HttpClient
 from gpuq.errors import Conflict, GpuqError, NotFound
 from gpuq.home import Home
@@ -34,6 +36,7 @@ from gpuq.messages.pilot import NOTICE_S, Pilot, PilotOrder, PilotProblem
 from gpuq.policies.pilots import SCALING, Allocation, PoolLimits, Requests, Waiting, plan
 from gpuq.pools import pool
 from gpuq.pools.pilots import PilotFolders
+from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script
 from gpuq.settings import load
@@ -82,8 +85,8 @@ class _Site:
 
 @dataclass
 class Pools:
-    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`; logs of pilots are kept for `keep_s` seconds. So
-    many `residents` share a device at most, and pilots reach this gpuq at `hosts_at`."""
+    """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`, and `pods` those of a place on Kubernetes. Logs of
+    pilots are kept for `keep_s` seconds. So many `residents` share a device at most, and pilots reach this gpuq at `hosts_at`."""
 
     home: Home
     client: HttpClient
@@ -92,6 +95,7 @@ class Pools:
     keep_s: float = 30 * 86_400.0
     residents: int = 2
     hosts_at: tuple[str, ...] = ()
+    pods: Callable[[Sequence[str]], Any] = Pods
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
     _silent_at: float = -inf
@@ -127,7 +131,7 @@ class Pools:
             if pilot.name in site.hosts:
                 self._end_if_idle(one, pilot, site.hosts[pilot.name], wanted=pilot.slurm_job in decided.wanted)
         # Slurm may have started one since the hosts were looked at, and a job may run there already.
-        self._end([pilot for pilot in pilots if pilot.slurm_job in decided.cancel], by=self.slurm.take_back)
+        self._end([pilot for pilot in pilots if pilot.slurm_job in decided.cancel], if_waiting=True)
         if self.clock() < self._quiet_until.get(one.name, 0.0):
             return decided.left
         for size in decided.request:
@@ -205,27 +209,38 @@ class Pools:
         elif self.clock() >= pilot.idle_since + idle_s:
             self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
 
-    def _end(self, pilots: Sequence[Pilot], by: Callable[[Sequence[int]], None] | None = None) -> None:
+    def _end(self, pilots: Sequence[Pilot], *, if_waiting: bool = False) -> None:
         """Cancel pilots, once; no job counts on them any more."""
         ending = [pilot for pilot in pilots if not pilot.ended_by_us]
-        (by or self.slurm.cancel)([pilot.slurm_job for pilot in ending])
+        for place, there in _by_place(ending).items():
+            grantor = self._grantor(place)
+            (grantor.take_back if if_waiting else grantor.cancel)([pilot.slurm_job for pilot in there])
         for pilot in ending:
             self._folders.save(replace(pilot, ended_by_us=True))
+
+    def _grantor(self, place: tuple[str, ...] | None) -> Any:
+        """Who granted the pilots of this place (`Pilot.where`)."""
+        return self.slurm if place is None else self.pods(place)
 
     def _request(self, one: Pool, gpus: int) -> None:
         name = f"{one.name}-{secrets.token_hex(3)}"
         folder = self._folders.make(name)
         try:
             self._invite(name, one, gpus)
-            number = self.slurm.submit(script(folder), options(one, gpus, folder))
+            if one.pod is None:
+                number, place = self.slurm.submit(script(folder), options(one, gpus, folder)), None
+            else:
+                number, place = int(self.clock() * 1000) * 1000 + secrets.randbelow(1000), where(one.pod)
+                self.pods(place).submit(manifest(one, one.pod, gpus, folder, number))
         except GpuqError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         now = self.clock()
         self._folders.save(
-            Pilot(name=name, pool=one.name, slurm_job=number, gpus=gpus, requested_at=now, invited_at=now)
+            Pilot(name=name, pool=one.name, slurm_job=number, gpus=gpus, requested_at=now, invited_at=now, where=place)
         )
-        log.info("pool %s requested pilot %s, Slurm job %d", one.name, name, number, extra={"action": "request"})
+        kind = "Slurm job" if place is None else "pod"
+        log.info("pool %s requested pilot %s, %s %d", one.name, name, kind, number, extra={"action": "request"})
 
     def _invite(self, name: str, one: Pool, gpus: int) -> None:
         invited = self.client.post(f"/api/v1/hosts/{name}/add")
@@ -239,6 +254,7 @@ class Pools:
                 gpus=gpus,
                 version=__version__,
                 at=self.clock(),
+                lasts_s=None if one.pod is None else one.time_limit_s,
             )
         )
 
@@ -255,7 +271,9 @@ class Pools:
         asked = [pilot for pilot in silent if pilot.gone_since is None]
         if asked and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in asked):
             self._asked_at = now
-            there = self.slurm.jobs({pilot.slurm_job for pilot in asked})
+            there: dict[int, SlurmJob] = {}
+            for place, pilots_there in _by_place(asked).items():
+                there |= self._grantor(place).jobs({pilot.slurm_job for pilot in pilots_there})
             for pilot in asked:
                 if pilot.slurm_job not in there:
                     gone.append(self._folders.save(replace(pilot, gone_since=now)))
@@ -290,6 +308,8 @@ class Pools:
             pass  # it was forgotten before this process was started again
         if pilot.joined_at is not None:
             self._folders.charge(pilot.pool, max(1, pilot.gpus) * (gone_since - pilot.joined_at) / 3600)
+        if pilot.where is not None:  # a pod that has ended stays in the cluster until it is deleted
+            self._grantor(pilot.where).cancel([pilot.slurm_job])
         self._folders.remove(pilot.name)
 
     def _report_ends(self, pilot: Pilot) -> None:
@@ -303,14 +323,15 @@ class Pools:
         """A pilot ended before it joined, which the next one would do too."""
         said, fix = self._folders.said(pilot.name)
         try:
-            how = self.slurm.ended(pilot.slurm_job)
+            how = self._grantor(pilot.where).ended(pilot.slurm_job)
         except GpuqError:
-            how = "Slurm has forgotten how"
+            how = "how is not known any more"
         if fix is None and _NOT_THERE.search(said):
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:
             fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
-        problem = f"Slurm job {pilot.slurm_job} ended before it joined ({how}). {said}"
+        kind = "Slurm job" if pilot.where is None else "Pod"
+        problem = f"{kind} {pilot.slurm_job} ended before it joined ({how}). {said}"
         self._note(pilot.pool, problem, fix)
 
     def _note(self, name: str, problem: str, fix: str) -> None:
@@ -327,6 +348,13 @@ class Pools:
             if job["verdict"] is None or job["verdict"]["rule"] not in _NOT_FOR_A_DEVICE
             for part in _demands(job)
         ]
+
+
+def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilot]]:
+    found: dict[tuple[str, ...] | None, list[Pilot]] = {}
+    for pilot in pilots:
+        found.setdefault(pilot.where, []).append(pilot)
+    return found
 
 
 def _reports(host: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""gpuq in a Slurm job: what it tells its own services and the pilots, and its TLS port."""
+"""gpuq in a Slurm job: what its own services and the pilots get to know, and its TLS port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuq.pools.in_slurm import InSlurm, environment_of, readdress_pilots
 from gpuq.settings import load
 
 
-def test_pilots_that_joined_are_told_where_gpuq_is_now(tmp_path: Path) -> None:
+def test_pilots_that_joined_get_the_new_address_of_gpuq(tmp_path: Path) -> None:
     home = Home(tmp_path)
     for name, text in {"a": msgspec.json.encode(Joined("a", ("n0:1",))), "b": b"{"}.items():
         (home.pilots / name / "gpuq").mkdir(parents=True)
@@ -47,7 +47,7 @@ async def test_its_tls_port_passes_on_what_its_authority_vouches_for(tmp_path: P
 
     async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as inner:
         port = inner.sockets[0].getsockname()[1]
-        (settings.home.run / "http.json").write_text(json.dumps({"url": f"http://127.0.0.1:{port}"}))
+        (settings.home.run / "http.json").write_text(json.dumps({"url": f"http://127.0.0.1:{port}/"}))
         here = InSlurm(settings, 12)
         async with await here.listen() as outer:
             await here.announce(outer)

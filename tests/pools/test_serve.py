@@ -15,7 +15,7 @@ from gpuq.errors import BadInput, Conflict
 from gpuq.home import Home
 from gpuq.pools import pool
 from gpuq.pools.pilots import PilotFolders
-from gpuq.pools.pool import Pool
+from gpuq.pools.pool import Pod, Pool
 from gpuq.pools.serve import Pools
 
 
@@ -376,6 +376,52 @@ def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Sit
     site.look(after_s=3)
     site.look_idle()
     assert site.slurm.there == {}
+
+
+class FakePods(FakeSlurm):
+    """Of one place; pods that have ended are there until they are deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.manifests: list[dict[str, Any]] = []
+
+    def submit(self, manifest: dict[str, Any]) -> None:  # type: ignore[override]
+        self.manifests.append(manifest)
+        self.there[int(manifest["metadata"]["labels"]["gpuq.pilot"])] = "PENDING"
+
+
+def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: Site) -> None:
+    pod = Pod(image="i", claim="home", mount=str(site.home.root), namespace="lab")
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="kubernetes", most=3, pod=pod))
+    places: dict[tuple[str, ...], FakePods] = {}
+
+    def place(where: Any) -> FakePods:
+        return places.setdefault(tuple(where), FakePods())
+
+    site.pools.pods = place
+    site.api.waiting = 2
+    site.look()
+    (there,) = places.values()
+    assert (list(places), len(there.manifests), site.slurm.submitted) == ([("--namespace=lab",)], 2, 0)
+    order = json.loads((site.home.pilots / site.pilots[0] / "order.json").read_bytes())
+    assert order["lasts_s"] == 4 * 3600
+    site.api.join(site.pilots[0], 7)
+    site.api.waiting = 0
+    site.look(after_s=3)
+    assert len(there.cancelled) == 1, "the one that waits"
+    pool.remove(site.home, "kubernetes")
+    site.look(after_s=3)
+    assert there.there == {}, "its place is known though its pool is not any more"
+    site.api.hosts[site.pilots[0]] |= {"state": "silent", "jobs": []}
+    for _ in range(3):
+        site.look(after_s=31)
+    assert site.pilots == []
+    assert sorted(there.cancelled) == sorted(2 * numbers(there.manifests))
+
+
+def numbers(manifests: list[dict[str, Any]]) -> list[int]:
+    return [int(manifest["metadata"]["labels"]["gpuq.pilot"]) for manifest in manifests]
 
 
 def test_jobs_that_wait_for_no_device_request_none(site: Site) -> None:

@@ -58,7 +58,7 @@ def run(folder: Path, stop: threading.Event) -> int:
     home = Home(folder / "gpuq")
     os.environ["GPUQ_HOME"] = str(home.root)
     home.create()
-    write_private(home.settings_file, settings_of(order, _until_at()).encode())
+    write_private(home.settings_file, settings_of(order, _until_at(order)).encode())
     join(home, Invitation(order.main, order.fingerprint, order.host, order.secret))
     settings = load()
     where, worker = home.joined_file.read_bytes(), _worker_service()
@@ -117,8 +117,10 @@ def read_order(folder: Path) -> PilotOrder:
     return order
 
 
-def _until_at() -> float | None:
-    """When Slurm asks this allocation to end (Unix seconds); None where it has no limit, or Slurm does not say."""
+def _until_at(order: PilotOrder) -> float | None:
+    """When this allocation is asked to end (Unix seconds); None where it has no limit, or Slurm does not say."""
+    if order.lasts_s is not None:
+        return time.time() + order.lasts_s - NOTICE_S
     try:
         ends_at = slurm.ends_at(int(os.environ["SLURM_JOB_ID"]))
     except GpuqError as error:

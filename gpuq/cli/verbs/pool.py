@@ -1,9 +1,10 @@
-"""`gpuq pool add|list|remove`: GPUs that gpuq requests from Slurm when jobs wait."""
+"""`gpuq pool add|list|remove`: GPUs that gpuq requests from Slurm or Kubernetes when jobs wait."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -21,9 +22,22 @@ _EPILOG = """\
 
 Options behind `--` are for sbatch. A pilot is one Slurm job. gpuq requests one
 when jobs wait, shares its GPUs among them, and gives it back when it is idle.
-docs/slurm-pools.md says what gpuq needs of the cluster.
+docs/slurm-pools.md says what gpuq needs of the cluster. On Kubernetes a pilot is
+a pod, and the options behind `--` say of what it is made:
+  gpuq pool add kubernetes -- --image=IMAGE --volume=CLAIM:/home/me --cpu=8
 """
 _LEAST_TIME_S = 300
+# Of a pod: option, what stands for its value, default, help.
+_OF_PODS: dict[str, tuple[str, str | None, str]] = {
+    "--image": ("IMAGE", None, "the container's image"),
+    "--volume": ("CLAIM:PATH", None, "the volume claim that has gpuq's home, and where it is mounted, here too"),
+    "--python": ("FILE", sys.executable, "the Python of gpuq in the pod; default the one here"),
+    "--namespace": ("NAME", None, "default that of kubectl's context"),
+    "--context": ("NAME", None, "of kubectl; default the current one"),
+    "--cpu": ("N", None, "cores that each pod requests"),
+    "--memory": ("SIZE", None, "memory that each pod requests, as in 32Gi"),
+    "--resource": ("NAME", "nvidia.com/gpu", "what the cluster calls a GPU"),
+}
 
 
 def run(words: list[str]) -> int:
@@ -31,8 +45,8 @@ def run(words: list[str]) -> int:
     parser = Parser("pool", "GPUs that gpuq requests from Slurm when jobs wait, as many as you allow.", epilog=_EPILOG)
     add = parser.add_argument
     add("action", nargs="?", choices=["list", "add", "remove"], default="list", help="default: list")
-    add("name", nargs="?", metavar="slurm|NAME", help="add: what to request from (slurm); remove: which pool")
-    add("--name", dest="called", metavar="NAME", help="add: a name for the pool; default slurm")
+    add("name", nargs="?", metavar="slurm|kubernetes|NAME", help="add: whom to ask; remove: which pool")
+    add("--name", dest="called", metavar="NAME", help="add: a name for the pool; default slurm, kubernetes")
     add("--gpus", metavar="N", help="add: of each pilot at most; 0 for its cores only; default 1")
     add("--max", metavar="N", help="add: pilots at once; default 1")
     add("-t", "--time", metavar="TIME", default="4h", help="add: time limit of each pilot; default 4h")
@@ -54,9 +68,12 @@ def run(words: list[str]) -> int:
         if not options.name:
             raise BadInput("`remove` needs the name of a pool.", fix="`gpuq pool list` names them.")
         become_module(["gpuq.pools.change", "remove", options.name])
-    if options.name != "slurm":
-        raise BadInput("gpuq requests hosts from Slurm only.", fix="Write `gpuq pool add slurm`.")
-    name: str = options.called or "slurm"
+    if options.name not in {"slurm", "kubernetes"}:
+        raise BadInput(
+            "gpuq requests hosts from Slurm and Kubernetes only.",
+            fix="Write `gpuq pool add slurm` or `gpuq pool add kubernetes`.",
+        )
+    name: str = options.called or options.name
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", name):
         raise BadInput(f"`{name}` is no name for a pool.", fix="Use up to 32 of a-z, 0-9 and -.")
     time_limit_s = parse_duration(options.time)
@@ -70,10 +87,32 @@ def run(words: list[str]) -> int:
         "idle_s": parse_duration(options.idle),
         "most_hours": None if options.max_hours is None else whole("--max-hours", options.max_hours, 1, 10**6),
         "scaling": options.scaling,
-        "sbatch": words[cut + 1 :],
+        "sbatch": words[cut + 1 :] if options.name == "slurm" else [],
+        "pod": _pod(words[cut + 1 :]) if options.name == "kubernetes" else None,
     }
     become_module(["gpuq.pools.change", "add", json.dumps(pool)])
     return 1
+
+
+def _pod(words: list[str]) -> Record:
+    """Of what a pod is made, by the options behind `--`. Raises BadInput."""
+    parser = Parser("pool", "Behind `gpuq pool add kubernetes --`: of what each pod is made.")
+    for option, (metavar, default, text) in _OF_PODS.items():
+        parser.add_argument(option, metavar=metavar, default=default, help=text)
+    parser.add_argument("--node-selector", metavar="LABEL=VALUE", action="append", default=[], help="nodes with this")
+    options = parser.parse_args(words)
+    claim, _, mount = (options.volume or "").partition(":")
+    if not options.image or not claim or not mount.startswith("/"):
+        raise BadInput(
+            "A pod needs an image, and the volume with gpuq's home.",
+            fix="Write behind `--`: --image=IMAGE --volume=CLAIM:/PATH, where PATH is the same here and in the pod.",
+        )
+    selector = dict(word.partition("=")[::2] for word in options.node_selector)
+    given = {
+        name: getattr(options, name)
+        for name in ("image", "python", "namespace", "context", "cpu", "memory", "resource")
+    }
+    return {**given, "claim": claim, "mount": mount, "node_selector": selector}
 
 
 def _read(home: Home) -> list[Record]:
@@ -102,7 +141,7 @@ def _read(home: Home) -> list[Record]:
 
 def _listing(pools: list[Record], width: int) -> list[str]:
     columns = [Column("POOL"), Column("PILOTS", right=True), Column("MAX", right=True), Column("GPUS", right=True)]
-    columns += [Column("TIME", right=True), Column("SLURM JOBS", least=10, give_up=1)]
+    columns += [Column("TIME", right=True), Column("SLURM JOBS, PODS", least=10, give_up=1)]
     rows = [
         (
             fmt.clean(pool["name"]),

@@ -1,0 +1,54 @@
+"""What `gpuq pool add` asks for, by the pool that it hands on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuq.cli.verbs import pool
+from gpuq.errors import BadInput
+
+
+class Became(Exception):
+    """In place of another process."""
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def become(arguments: list[str]) -> None:
+        raise Became(json.loads(arguments[-1]))
+
+    monkeypatch.setattr(pool, "become_module", become)
+
+    def run(*words: str) -> Any:
+        with pytest.raises(Became) as became:
+            pool.run(["add", *words])
+        return became.value.args[0]
+
+    return run
+
+
+def test_a_pool_of_slurm_passes_options_on_to_sbatch(added: Any) -> None:
+    asked = added("slurm", "--gpus", "2", "--", "--partition=gpu")
+    assert (asked["name"], asked["gpus"], asked["sbatch"], asked["pod"]) == ("slurm", 2, ["--partition=gpu"], None)
+
+
+def test_a_pool_of_kubernetes_says_of_what_its_pods_are_made(added: Any) -> None:
+    asked = added("kubernetes", "--", "--image=i", "--volume=home:/home/me", "--cpu=8", "--node-selector", "a=b")
+    assert (asked["name"], asked["sbatch"]) == ("kubernetes", [])
+    pod = asked["pod"]
+    assert (pod["image"], pod["claim"], pod["mount"], pod["cpu"]) == ("i", "home", "/home/me", "8")
+    assert (pod["node_selector"], pod["resource"], pod["namespace"]) == ({"a": "b"}, "nvidia.com/gpu", None)
+
+
+@pytest.mark.parametrize("words", [[], ["--image=i"], ["--volume=home:/home/me"], ["--image=i", "--volume=home"]])
+def test_a_pod_needs_an_image_and_the_volume_of_the_home(words: list[str]) -> None:
+    with pytest.raises(BadInput, match="needs an image, and the volume"):
+        pool.run(["add", "kubernetes", "--", *words])
+
+
+def test_others_than_slurm_and_kubernetes_are_not_known() -> None:
+    with pytest.raises(BadInput, match="from Slurm and Kubernetes only"):
+        pool.run(["add", "nomad"])
