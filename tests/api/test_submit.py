@@ -496,6 +496,12 @@ async def test_a_dependency_that_can_never_hold_refuses_the_whole_batch(
     assert len(rows) == 3
 
 
+async def test_a_dependency_on_too_many_jobs_is_refused(endpoint: Endpoint) -> None:
+    status, problem = await endpoint.post(JOBS, submission(after=["start:46-46353996025"]))
+    assert (status, problem["exit_code"]) == (409, 6)
+    assert problem["detail"] == "A dependency is on more than 100,000 jobs."
+
+
 async def test_a_dependency_on_an_array_is_one_on_all_of_its_tasks(endpoint: Endpoint) -> None:
     _, array = await endpoint.post(JOBS, submission(array={"tasks": "0-2"}))
     status, body = await endpoint.post(JOBS, submission(after=[f"ok:{array['id']}"]))

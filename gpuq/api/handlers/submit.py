@@ -154,13 +154,15 @@ def _of_tasks(
 
 async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:
     """Raises NotFound, NotPermitted or Conflict for a dependency on a job that does not exist or that the caller is not shown,
-    and for one that can never hold. So no two jobs ever wait for each other: each can name earlier ones only."""
+    for one that can never hold, and for one on too many jobs. So no two jobs ever wait for each other: each can name earlier ones
+    only."""
     after = {text: dependency.parse(text) for one in wanted for text in one.after}
     if not after:
         return
     context, caller = context_of(request), caller_of(request)
     if any(len(one.jobs) > MOST_IN_RANGE for one in after.values()):
-        raise BadInput(f"A dependency is on more than {MOST_IN_RANGE:,} jobs.", fix="Name a shorter range.")
+        # No schema can say this of two numbers in a text.
+        raise Conflict(f"A dependency is on more than {MOST_IN_RANGE:,} jobs.", fix="Name a shorter range.")
     selection = Selection(ids=tuple(sorted({(_first(one), one.jobs[-1]) for one in after.values()})))
     states = await context.read(context.store.select, selection)
     shown = states
