@@ -91,11 +91,13 @@ def _state(store: Store, live: LiveView | None, now: float, records: dict[JobId,
         records |= {row.id: row.record for row in rows}
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     snapshots = [snapshot_of(device, ()) for device in live.devices] if live else []
+    devices = {one.device.id: one.device for one in snapshots}
+    devices |= {device.id: device for device in store.devices(forgotten=False)}
     return State(
         jobs=jobs,
-        attempts={attempt.id: attempt for attempt in attempts},
-        devices={one.device.id: one.device for one in snapshots}
-        | {device.id: device for device in store.devices(forgotten=False)},
+        # Those on a host that was forgotten meanwhile keep no device busy.
+        attempts={attempt.id: attempt for attempt in attempts if devices.keys() >= set(attempt.devices)},
+        devices=devices,
         # The live view may be some seconds old, and its devices are not stale for that.
         readings={one.device.id: replace(one.reading, at=now) for one in snapshots if one.reading is not None},
         quotas={quota.account: quota for quota in store.quotas()},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
-from tests.api.support import afternoon
+from tests.api.support import afternoon, attempt, forecast, record, row
 
 PATH = "/api/v1/jobs/edit/preview"
 
@@ -37,3 +38,11 @@ async def test_a_preview_of_what_makes_no_sense_is_refused(endpoint: Endpoint) -
     afternoon(endpoint.store, endpoint.stream)
     status, problem = await endpoint.post(PATH, {"where": {"ids": [53]}, "edit": {"priority": 4000}})
     assert (status, "priority" in problem["detail"]) == (422, True), problem
+
+
+async def test_an_attempt_on_a_device_that_is_not_there_any_more_is_left_out(endpoint: Endpoint) -> None:
+    """As of a host that was forgotten: such an attempt made of every preview an error."""
+    afternoon(endpoint.store, endpoint.stream)
+    endpoint.store.job_rows[JobId(60)] = row(60, record(time.time()), JobState.RUNNING, attempt=1)
+    endpoint.store.set_attempts(attempt(60, "gone", time.time(), forecast(50, 5)))
+    assert (await changes(endpoint, [53], priority=1)).keys() > {53}
