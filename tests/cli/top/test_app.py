@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import termios
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -126,6 +134,36 @@ async def test_what_is_old_says_so_and_is_renewed_after_a_restart(endpoint: Endp
         assert "vit-large" in screen.text
         endpoint.store.refuse = None
         await screen.until("devices, ")
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "coloured"), [((), {}, True), (("--no-color",), {}, False), ((), {"NO_COLOR": "1"}, False)]
+)
+async def test_it_has_no_colours_where_none_are_wanted(
+    endpoint: Endpoint, gpuq: Command, options: tuple[str, ...], env: dict[str, str], coloured: bool
+) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    of_gpuq = {name: value for name, value in gpuq.env.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    address = {"GPUQ_TOKEN": TOKEN, "GPUQ_HOST": f"http://127.0.0.1:{endpoint.port}"}
+    shown = await asyncio.to_thread(drawn, gpuq, options, {**of_gpuq, **address, "TERM": "xterm-256color", **env})
+    assert b"PredictedLoad" in shown
+    assert bool(re.search(rb"\033\[(?:[0-9]+;)*(?:[349][0-7]|10[0-7]|[34]8;[0-9;]+)(?:;[0-9]+)*m", shown)) is coloured
+
+
+def drawn(gpuq: Command, options: tuple[str, ...], env: dict[str, str]) -> bytes:
+    """What is written to a terminal of 80 columns until the queue is there."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = gpuq.start("top", *options, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    shown, deadline = b"", time.monotonic() + 60
+    while b"PredictedLoad" not in shown and time.monotonic() < deadline:
+        if select.select([ours], [], [], 1)[0]:
+            shown += os.read(ours, 65536)
+    process.kill()
+    process.wait()
+    os.close(ours)
+    return shown
 
 
 @pytest.mark.parametrize("env", [{}, {"TERM": "dumb"}])
