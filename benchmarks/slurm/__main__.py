@@ -106,6 +106,8 @@ class Bench:
             "GPUQ_ADMISSION_RESIDENTS_PER_DEVICE": "8",
             "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.5",
             "GPUQ_SCHEDULING_ORDER": "longest",
+            # Jobs of some seconds: what a running one has shown after ten counts for the others of its kind.
+            "GPUQ_LEARNING_LEVEL_AFTER_S": "10",
         }
         command = [sys.executable, "-P", "-c", "import sys; from gpuq.cli.main import main; sys.exit(main())"]
         emulated = ",".join(["HOME", "PATH", *(f"{key}={value}" for key, value in self.gpus.environ.items())])

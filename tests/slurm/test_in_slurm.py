@@ -64,6 +64,8 @@ def test_gpuq_runs_in_a_slurm_job_that_commands_find_and_moves_when_its_time_is_
     assert "NodeList=n1" in user.cluster.run("scontrol", "show", "job", job)
 
     assert user.state(long) == "RUNNING"
+    assert user.gpuq("cancel", long).returncode == 0
+    wait_for(lambda: user.state(long) == "CANCELLED", 120)
     short = user.submit(1)
     assert user.gpuq("wait", short).returncode == 0
     attempts = [attempt for one in (long, short) for attempt in user.json("show", one)["attempts"]]  # type: ignore[index]
