@@ -127,7 +127,7 @@ def main() -> int:
             for pair in options.pairs:
                 row = measure(*made, PAIRS[pair], options.runs, options.limit_s)
                 found.append({"kernel": case.name, "pair": pair, "verdict": str(made[1].answer), **row})
-                print(f"{case.name:<24}{pair:<15}" + told(row), flush=True)
+                print(f"{case.name:<24}{pair:<15}" + figures(row), flush=True)
         except GpuqError as error:
             print(f"{case.name:<24} left out: {error.message}", flush=True)
     if options.out:
@@ -139,7 +139,7 @@ def main() -> int:
     return 0
 
 
-def told(row):
+def figures(row):
     return "  ".join(
         f"{name} {value:.3f}" for name, value in row.items() if isinstance(value, float) and name != "guided"
     )

@@ -80,7 +80,7 @@ class Chunks:
         mine = self.speeds[device]
         others = sum(speed or 0.0 for number, speed in enumerate(self.speeds) if number != device)
         if mine is None or others == 0.0:
-            return max(1, remaining // (8 * len(self.speeds)))
+            return max(1, remaining // (8 * len(self.speeds)), min(remaining, int((mine or 0.0) * _LEAST_CHUNK_S)))
         if 1 / mine > 1.5 * remaining / others + _LEAST_CHUNK_S:
             return 0
         share = mine / (mine + others)

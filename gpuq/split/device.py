@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuq.split.loan import MOST_LENT
+
 GUARD_BYTES = 4096
 """Bytes before and after each buffer that no kernel may change."""
 
@@ -48,6 +50,8 @@ def main() -> int:
     if request["device"]["cores"]:
         os.sched_setaffinity(0, request["device"]["cores"])
         os.environ["POCL_MAX_PTHREAD_COUNT"] = str(len(request["device"]["cores"]))
+    if request["device"]["lent"]:
+        os.environ["POCL_MAX_PTHREAD_COUNT"] = str(MOST_LENT)
     # One machine code for all chunks: PoCL would compile another for those that start at 0.
     os.environ["POCL_WORK_GROUP_SPECIALIZATION"] = "0"
     try:

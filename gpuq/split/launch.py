@@ -55,6 +55,8 @@ class OpenClDevice:
     options: str = ""
     cores: tuple[int, ...] = ()
     duty: float = 1.0
+    lent: bool = False
+    """Whether it computes on the idle cores that the queue lends to this job, and only while it does."""
     in_host_memory: bool = True
     """Whether it computes in the host's own memory, as CPUs do; other devices work on copies, which are merged."""
 
@@ -226,7 +228,15 @@ def from_arrays(
 
 
 def _device(one: dict[str, Any]) -> OpenClDevice:
-    known = {"platform": str, "index": int, "options": str, "cores": tuple, "duty": float, "in_host_memory": bool}
+    known = {
+        "platform": str,
+        "index": int,
+        "options": str,
+        "cores": tuple,
+        "duty": float,
+        "lent": bool,
+        "in_host_memory": bool,
+    }
     if strange := one.keys() - known.keys():
         raise BadInput(f"a device has no `{sorted(strange)[0]}`; it has {', '.join(known)}.", fix=_FIX)
     return OpenClDevice(**{key: known[key](value) for key, value in one.items()})

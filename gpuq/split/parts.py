@@ -23,6 +23,7 @@ from gpuq.errors import BadInput, Failure
 from gpuq.split.chunks import Chunks
 from gpuq.split.device import GUARD_BYTES
 from gpuq.split.launch import KernelLaunch, Local, OpenClDevice
+from gpuq.split.loan import LoanFollower
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 _GUARD = 0xA5
@@ -64,6 +65,7 @@ class DeviceProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        self.loan = LoanFollower(self._process.pid) if device.lent else None
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -135,6 +137,8 @@ class DeviceProcess:
 
     def end(self) -> None:
         """Stop the process at once."""
+        if self.loan is not None:
+            self.loan.end()
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -352,10 +356,20 @@ def _rest(process: DeviceProcess, number: int, chunks: Chunks, deadline: float, 
         if first < end:
             chunks.finished(number, first, end, process.run(first, end, deadline - time.monotonic()))
     else:
-        while (chunk := chunks.take(number)) is not None:
+        while _may_take(process, chunks) and (chunk := chunks.take(number)) is not None:
             chunks.finished(number, *chunk, process.run(*chunk, deadline - time.monotonic()))
     if not process.device.in_host_memory:
         process.collect(deadline - time.monotonic())
+
+
+def _may_take(process: DeviceProcess, chunks: Chunks) -> bool:
+    """Whether a device has cores for a chunk. One on lent cores waits for them while others work; a probe does not wait."""
+    loan = process.loan
+    while loan is not None and not loan.cores:
+        if loan.has_ended or chunks.only_probe or not chunks.left:
+            return False
+        loan.wait()
+    return True
 
 
 def _serve(processes: list[DeviceProcess], work: Callable[[int], None]) -> None:
