@@ -80,6 +80,7 @@ class JobOptions(TypedDict, total=False):
     blink: bool
     idle_ok: bool
     no_pause: bool
+    lend_cores: int
     notify: str | Sequence[str]
     chdir: Word
     python: Word

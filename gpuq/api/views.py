@@ -209,6 +209,7 @@ def job_view(
         blink=asked.blink,
         idle_ok=asked.idle_ok,
         no_pause=asked.no_pause,
+        lend_cores=asked.lend_cores,
         alone=row.alone,
         retried=list(row.waits.retried),
         raised_memory_bytes=None if row.waits.memory == asked.gpu_memory else row.waits.memory,

@@ -128,6 +128,8 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
         help="The signal to save its work on: USR1, which makes it preemptible. USR1@120 comes 120 s before its time limit.",
     )
     add("--no-pause", rare=True, action="store_true", help="Never pause it so that another job runs.")
+    lend = "Up to N (4) idle cores of its host, for kernels that `gpuq split run` splits."
+    add("--lend-cores", rare=True, metavar="N", help=lend)
     add("--idle-ok", rare=True, action="store_true", help="Do not stop it because it does not use its devices.")
     add("--deadline", rare=True, metavar="WHEN", help="Wanted by then: 8h from now, or 2026-07-01T08:00 (local time).")
     _add_environment_options(parser, named=named)
@@ -258,6 +260,7 @@ def submission(
         "blink": options.blink or None,
         "idle_ok": options.idle_ok or None,
         "no_pause": options.no_pause or None,
+        "lend_cores": None if options.lend_cores is None else whole("--lend-cores", options.lend_cores, 0, 4) or None,
         "notify": notify_file.option(options.notify, os.environ),
         "stdin": None if options.pty else command.stdin,
         "interactive": "terminal" if options.pty else None,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from gpuq.adapters.store.contract import Request, Selection, Store
 from gpuq.core.measuring.measurement import Measurement
@@ -47,7 +47,17 @@ from gpuq.core.state.state import State
 from gpuq.messages import reported
 from gpuq.messages.codec import noun
 from gpuq.messages.job_record import JobRecord, QueuedRecord, queued_task, to_core
-from gpuq.messages.wire import Acknowledgement, HeldAttempt, HostKeys, HostReport, Pauses, ReportNumber, Spooled
+from gpuq.messages.wire import (
+    Acknowledgement,
+    HeldAttempt,
+    HostKeys,
+    HostReport,
+    LentCores,
+    Loans,
+    Pauses,
+    ReportNumber,
+    Spooled,
+)
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +97,7 @@ class EventInbox:
         self.lost_events: dict[str, range] = {}
         self._acknowledged: dict[str, Acknowledgement] = {}
         self._pausing: frozenset[str] = frozenset()
+        self._lending: frozenset[str] = frozenset()
         self._beat = 0
 
     def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
@@ -123,16 +134,21 @@ class EventInbox:
         self._acknowledged.update({host: self._acknowledgement(host, epoch) for host in hosts})
         return {host: self.keys.sealed(self._acknowledged[host]) for host in sorted(hosts)}
 
-    def with_pauses(self, held: Mapping[str, tuple[HeldAttempt, ...]]) -> dict[str, bytes]:
-        """The last acknowledgements again, to the hosts whose attempts are to stand still and to those where some did so far."""
-        hosts = [host for host in {**held, **dict.fromkeys(self._pausing)} if host in self._acknowledged]
-        self._pausing, self._beat = frozenset(held), self._beat + 1
-        return {
-            host: self.keys.sealed(
-                msgspec.structs.replace(self._acknowledged[host], pauses=Pauses(self._beat, held.get(host, ())))
-            )
-            for host in hosts
-        }
+    def with_pauses(
+        self, held: Mapping[str, tuple[HeldAttempt, ...]], lent: Mapping[str, tuple[LentCores, ...]]
+    ) -> dict[str, bytes]:
+        """The last acknowledgements again, to the hosts whose attempts are to stand still or have cores lent, and to those where
+        some did so far."""
+        named = {**held, **lent, **dict.fromkeys(self._pausing | self._lending)}
+        lending, self._beat = self._lending.union(lent), self._beat + 1
+        self._pausing, self._lending = frozenset(held), frozenset(lent)
+        messages = {}
+        for host in named:
+            if (last := self._acknowledged.get(host)) is not None:
+                loans = Loans(self._beat, lent.get(host, ())) if host in lending else UNSET
+                pauses = Pauses(self._beat, held.get(host, ()))
+                messages[host] = self.keys.sealed(msgspec.structs.replace(last, pauses=pauses, loans=loans))
+        return messages
 
     def forget(self, host: str) -> None:
         """The host is gone. One that joins under its name begins again at 1."""

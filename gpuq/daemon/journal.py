@@ -20,8 +20,10 @@ from gpuq.core.state.actions import (
     EndWait,
     Launch,
     LeaveUnpaused,
+    Lend,
     OpenToPartners,
     Pause,
+    Reclaim,
     Reserve,
     Resume,
     Revise,
@@ -168,6 +170,8 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (reservation.job,)
         case Started() | Exited() | Stop() | WarnIdle() | OpenToPartners() | Revise() | Pause() | Resume() | Revoke():
             return (item.attempt.job,)
+        case Lend(attempt=attempt_id) | Reclaim(attempt=attempt_id):
+            return (attempt_id.job,)
         case (
             HostReported()
             | HostDrained()

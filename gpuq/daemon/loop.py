@@ -61,7 +61,7 @@ from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import CommitMark, HeldAttempt, HostReport, Message, Order, Spooled, WakeUp
+from gpuq.messages.wire import CommitMark, HeldAttempt, HostReport, LentCores, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -139,6 +139,8 @@ class Dispatcher:
         self._read_at = float("-inf")
         self._revoked: list[Exited] = []
         self._paused: set[AttemptId] = set()
+        self._lent: dict[str, tuple[LentCores, ...]] = {}
+        self._loans_changed = asyncio.Event()
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
         # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
@@ -171,15 +173,17 @@ class Dispatcher:
                 ticked_at = self.parts.clock()
 
     async def renew_pauses(self) -> None:
-        """Tell hosts again and again which of their attempts are to stand still, until cancelled. Their accounts are looked at
-        here too, because a cycle may take long."""
+        """Tell hosts again and again which of their attempts are to stand still and which cores are lent, until cancelled: at
+        once where a commit has changed what is lent. Accounts are looked at here too, because a cycle may take long."""
         while True:
             try:
-                for host, message in self.inbox.with_pauses(self._held(self.parts.clock())).items():
+                for host, message in self.inbox.with_pauses(self._held(self.parts.clock()), dict(self._lent)).items():
                     await self.parts.stream.set_acknowledged(host, message)
             except Unreachable as error:
                 log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
-            await asyncio.sleep(_PAUSES_EVERY_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._loans_changed.wait(), _PAUSES_EVERY_S)
+            self._loans_changed.clear()
 
     def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
         """The attempts that are to stand still by the last commit, by host."""
@@ -371,6 +375,10 @@ class Dispatcher:
     async def _after_commit(self, cycle: Cycle) -> None:
         epoch = self.parts.lease.epoch
         self._paused = {attempt.id for attempt in self.state.attempts.values() if attempt.paused_for is not None}
+        lent = _lent(self.state)
+        if lent != self._lent:
+            self._lent = lent
+            self._loans_changed.set()
         orders = self.parts.performer.due(self.state, self.journal.seq, epoch, cycle.now)
         orders += self.unrecorded.orders(self.journal.seq, epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
@@ -467,6 +475,16 @@ class Dispatcher:
                     away_s = self.parts.clock() - away_since
                     log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result
+
+
+def _lent(state: State) -> dict[str, tuple[LentCores, ...]]:
+    """The cores that are lent, by host."""
+    found: dict[str, tuple[LentCores, ...]] = {}
+    for attempt in state.attempts.values():
+        if attempt.lent:
+            one = LentCores(attempt.id.job, attempt.id.number, attempt.lent)
+            found[attempt.host] = (*found.get(attempt.host, ()), one)
+    return found
 
 
 def _dated(event: Event, read_at: float, now: float, wall_offset: float) -> Event:

@@ -149,6 +149,7 @@ class View:
             expected_slowdown=_expected_slowdown(attempt, partners),
             slowdown_account=account_of(attempt, self._limits, now),
             paused_for=None if attempt.paused_for is None else attempt.paused_for.job,
+            lent_cores=attempt.lent,
             warned_of_idleness=_is_warned(attempt),
             started_at=None if attempt.started_at is None else attempt.started_at + wall_offset,
             partners=tuple(sorted(partner.id.job for partner in partners)),

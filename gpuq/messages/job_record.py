@@ -101,6 +101,7 @@ class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     retry: tuple[str, ...] = ()
     idle_ok: bool = False
     no_pause: bool = False
+    lend_cores: int = 0
     interactive: Interactive | None = None
 
 
@@ -262,6 +263,7 @@ def to_core(job_id: JobId, record: JobRecord | QueuedRecord) -> Job:
         idle_ok=asked.idle_ok,
         # A user who works in a job would see it hang.
         pausable=not asked.no_pause and asked.interactive is None,
+        lend_cores=asked.lend_cores,
     )
 
 

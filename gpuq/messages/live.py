@@ -27,7 +27,8 @@ class LiveNumbers(ResidentNumbers):
     `slowdown_basis` what that rests on, as in `AttemptOutcome`; `expected_slowdown` what was forecast for them. Slowdowns are
     time together / time alone, and null without a partner. `warned_of_idleness`: it was warned that it uses none of its
     devices, and has used none since. `slowdown_account`: what it has lost to partners and pauses, and may still lose within its
-    budget; null before its start. `paused_for`: the job for which it stands still.
+    budget; null before its start. `paused_for`: the job for which it stands still. `lent_cores`: idle cores of its host that it
+    may use.
     """
 
     slowdown: float | None = None
@@ -36,6 +37,7 @@ class LiveNumbers(ResidentNumbers):
     expected_slowdown: float | None = None
     slowdown_account: SlowdownAccount | None = None
     paused_for: int | None = None
+    lent_cores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ class _Device(msgspec.Struct):
     total_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)]
     features: Annotated[tuple[Annotated[str, Meta(pattern=f"^{FEATURE}$")], ...], Meta(max_length=64)] = ()
     until_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT)] | None = None
+    cores: Annotated[tuple[Annotated[int, Meta(ge=0, le=2**20)], ...], Meta(max_length=4096)] = ()
 
 
 class _Rate(msgspec.Struct):

@@ -254,6 +254,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """It is not stopped because it does not use its devices."""
     no_pause: bool = False
     """It is never paused so that another job runs."""
+    lend_cores: Annotated[int, Meta(ge=0, le=4)] = 0
+    """So many idle cores of its host it can use besides its devices: a split kernel (`gpuq split run`) looks which it has."""
     interactive: Interactive | None = None
     """How its owner works in it: on its terminal, or in a notebook; null for a batch job. One without a time limit gets the
     site's."""

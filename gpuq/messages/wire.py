@@ -238,12 +238,32 @@ class Pauses(msgspec.Struct, frozen=True):
     held: tuple[HeldAttempt, ...]
 
 
+class LentCores(msgspec.Struct, frozen=True):
+    """Cores of a host that an attempt may use besides its devices."""
+
+    job: int
+    attempt: int
+    cores: tuple[int, ...]
+
+    @property
+    def borrower(self) -> AttemptId:
+        """The attempt."""
+        return AttemptId(self.job, self.attempt)  # type: ignore[arg-type]
+
+
+class Loans(msgspec.Struct, frozen=True):
+    """All cores of a host that are lent. `beat` counts up: a host that sees no higher one for a while takes them back."""
+
+    beat: int
+    lent: tuple[LentCores, ...]
+
+
 class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     """From the dispatcher to a host: its events up to number `seq` are committed.
 
     `worker` and `number` are those of the host's latest report ("" and 0 before the first), so a host recognises one that was
     replayed: it answers another process, or an earlier report. `dispatcher` is to be repeated in the next report. `epoch` is the
-    one in which the dispatcher leads. `pauses`: sent again and again while there are any.
+    one in which the dispatcher leads. `pauses` and `loans`: sent again and again while there are any.
     """
 
     host: str
@@ -254,6 +274,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, tag="acknowledgement"):
     signature: str = ""
     epoch: _Number | msgspec.UnsetType = msgspec.UNSET
     pauses: Pauses | msgspec.UnsetType = msgspec.UNSET
+    loans: Loans | msgspec.UnsetType = msgspec.UNSET
 
 
 class CommitMark(msgspec.Struct, frozen=True, tag="mark"):

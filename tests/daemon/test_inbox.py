@@ -200,7 +200,7 @@ def test_an_end_of_a_host_reaches_the_dispatcher_with_its_sender_and_time(inbox:
 
 def test_who_is_to_stand_still_is_said_again_and_again_with_what_was_acknowledged_last(inbox: EventInbox) -> None:
     def sent(held: dict[str, tuple[wire.HeldAttempt, ...]]) -> wire.Acknowledgement | None:
-        raw = inbox.with_pauses(held).get("a")
+        raw = inbox.with_pauses(held, {}).get("a")
         return None if raw is None else wire.genuine(raw, wire.Acknowledgement, "a", host_key(MASTER, "a"))
 
     held = (wire.HeldAttempt(1, 1, 2, 1),)

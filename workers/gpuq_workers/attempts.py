@@ -9,7 +9,7 @@ gpuq.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -73,6 +73,8 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its end counts as that of its time limit if it comes after this signal."""
     blink: bool = False
     """Whether the shim may pause it for a moment."""
+    borrows: bool = False
+    """Whether idle cores may be lent to it."""
     stdin: str = "/dev/null"
     """What its standard input is opened from."""
     umask: int = USUAL_UMASK
@@ -237,6 +239,15 @@ class AttemptFolder:
     def keep_paused(self, number: int, until: float) -> None:
         """Keep the job paused until this moment (CLOCK_MONOTONIC); one in the past ends the pause. Raises OSError."""
         write_private(self.path / "pause.json", msgspec.json.encode({"id": number, "until": until}), durable=False)
+
+    @property
+    def loan_path(self) -> Path:
+        """Where the attempt reads which cores are lent to it."""
+        return self.path / "loan.json"
+
+    def lend(self, cores: Sequence[int], until: float) -> None:
+        """Let the attempt use these cores until this moment (CLOCK_MONOTONIC). Raises OSError."""
+        write_private(self.loan_path, msgspec.json.encode({"cores": cores, "until": until}), durable=False)
 
     def paused(self) -> PauseRecord | None:
         """What the shim has written of the job's pauses; None where it never stood still."""

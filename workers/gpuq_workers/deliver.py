@@ -38,7 +38,7 @@ class Delivery:
 
     Only an acknowledgement that is signed by the leader, and answers a report of this very process, counts: anyone who can write
     to Redis can write another there, or put back an old one. `on_answer` is called with the moment at which the report was sent,
-    `on_pauses` with the name of the dispatcher process and the attempts that are to stand still.
+    `on_pauses` and `on_loans` with the name of the dispatcher process and the attempts that are to stand still, or what is lent.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Delivery:
         self._uptime = uptime
         self.on_answer: Callable[[float], None] = lambda _: None
         self.on_pauses: Callable[[str, wire.Pauses], None] = lambda _dispatcher, _pauses: None
+        self.on_loans: Callable[[str, wire.Loans], None] = lambda _dispatcher, _loans: None
         self._worker = secrets.token_hex(8)
         self._reports = 0
         self._dispatcher = ""
@@ -126,6 +127,8 @@ class Delivery:
             return
         if not isinstance(found.pauses, msgspec.UnsetType):
             self.on_pauses(found.dispatcher, found.pauses)
+        if not isinstance(found.loans, msgspec.UnsetType):
+            self.on_loans(found.dispatcher, found.loans)
         self._answered = answered
         self._note_answer(found.number)
         try:

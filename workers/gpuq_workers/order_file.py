@@ -40,6 +40,10 @@ def order_file(
     else:
         command = command_of(in_folder(submission, str(own.path / sync.FOLDER)))
     words, cwd = command.command, command.cwd
+    # The folder of a unit is its user's, so the worker service writes nothing there.
+    borrows = submission.lend_cores > 0 and not isinstance(by, Unit)
+    if borrows:
+        env = {**env, "GPUQ_LOAN": str(own.loan_path)}
     tree = None if submission.sync is None else submission.sync.tree
     if tree is not None and not isinstance(by, Unit):  # the broker does it for a unit
         words = sync.command(settings.home, attempt.id, record.owner, tree, cwd, words)
@@ -60,6 +64,7 @@ def order_file(
         checkpoint_signal=signal.Signals[submission.signal or settings.worker.checkpoint_signal],
         save_grace_s=settings.worker.preempt_grace_s,
         blink=submission.blink,
+        borrows=borrows,
         stdin="/dev/null" if command.stdin is None else str(own.stdin_path),
         umask=command.umask,
         signal_before_s=submission.signal_before_s,

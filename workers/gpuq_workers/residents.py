@@ -150,6 +150,7 @@ class Residents:
                 folder=live.folder.path,
                 started_at=live.start.at,
                 blink=live.order.blink,
+                borrows=live.order.borrows,
                 pauses=live.pauses(),
             )
             for live in self._live.values()

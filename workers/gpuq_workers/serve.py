@@ -36,6 +36,7 @@ from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import HostLease, instance_of
 from gpuq_workers.job_lease import lease_file, remove_former, renew
+from gpuq_workers.loans import Lender
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
@@ -88,6 +89,8 @@ class WorkerService:
         self._delivery.on_answer = partial(renew, lease_file(settings))
         self._pauser = Pauser(self._residents.watched, lambda: list(self._residents.present()), self._delivery.look)
         self._delivery.on_pauses = self._pauser.heard
+        self._lender = Lender(self._residents.watched, self._delivery.look)
+        self._delivery.on_loans = self._lender.heard
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
@@ -109,6 +112,7 @@ class WorkerService:
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
                 _every(_LOOK_EVERY_S, self._pauser.poll),
+                _every(_LOOK_EVERY_S, self._lender.poll),
                 _every(_PRUNE_EVERY_S, self._prune),
                 *([self._serve_requests()] if self._serve_requests is not None else []),
             ]

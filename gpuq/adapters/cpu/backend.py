@@ -56,8 +56,9 @@ def open_backend(settings: Settings) -> CpuBackend:
     cores = {}
     for index in range(count):
         id_ = DeviceId(f"{host}/cpu{index}")
-        device = Device(id_, host, "cpu", f"cpu-{each}", promised // count, index=str(index))
-        cores[device] = tuple(usable[index * each : (index + 1) * each])
+        mine = tuple(usable[index * each : (index + 1) * each])
+        device = Device(id_, host, "cpu", f"cpu-{each}", promised // count, index=str(index), cores=mine)
+        cores[device] = mine
     return CpuBackend(cores, total - promised)
 
 

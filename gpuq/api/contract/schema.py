@@ -193,6 +193,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     blink: bool
     idle_ok: bool
     no_pause: bool
+    lend_cores: int
     alone: bool
     retried: list[int]
     """How often each of `retry` was followed; empty while none was."""
@@ -350,6 +351,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Devices that it may not have because it asked for others, while it waits."""
     blink: str | None = None
     """How often a partner was paused to measure it, or why none was; null where it was not submitted with `--blink`."""
+    lent_cores: tuple[int, ...] = ()
+    """The idle cores of its host that are lent to it now."""
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,6 +129,7 @@ async def explain(request: web.Request) -> web.Response:
             dispatcher=view.dispatcher,
             excluded=excluded,
             blink=(view.live.blink if view.live else None) or view.actual.blink,
+            lent_cores=view.live.lent_cores if view.live else (),
         )
     )
 

@@ -65,6 +65,9 @@ def _answer(answer: Record, headline: str) -> list[str]:
         lines.append(
             f"It uses none of its devices, so others may join it; {fmt.gib(opened)} of memory stay promised to it."
         )
+    if answer.get("lent_cores"):
+        lent = len(answer["lent_cores"])
+        lines.append(f"{lent} idle core{'s' if lent > 1 else ''} of its host {'are' if lent > 1 else 'is'} lent to it.")
     if answer.get("blink"):
         lines.append(f"Its partner was paused to measure it: {fmt.clean(answer['blink'])}.")
     if position is not None:

@@ -188,6 +188,8 @@ def _asked_for(job: Record) -> Iterator[str]:
         yield "to be measured by blinks"
     if job.get("no_pause"):
         yield "not to be paused for others"
+    if job.get("lend_cores"):
+        yield f"up to {job['lend_cores']} idle cores"
     if job.get("idle_ok"):
         yield "not to be stopped when idle"
     if job.get("priority"):

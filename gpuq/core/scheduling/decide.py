@@ -15,12 +15,13 @@ from gpuq.core.scheduling.bookings import end_bookings, stop_for_bookings
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.loans import loan_actions, reclaims
 from gpuq.core.scheduling.pauses import pause_actions
 from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.scheduling.retries import retry_of
 from gpuq.core.scheduling.waits import ended_waits, new_reasons
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
+from gpuq.core.state.actions import Action, Archive, Launch, Reclaim, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.forecast import Forecasts, combined
@@ -63,6 +64,7 @@ def decide(
         elif isinstance(item, Proposal):
             actions.extend(_launch_if_admitted(context, item))
     actions.extend(context.update_reservations())
+    actions.extend(loan_actions(context))
     # After all else, so that a reason does not name a device that this very pass has reserved or opened.
     actions.extend(new_pending_reasons(context))
     actions.extend(new_reasons(state, now))
@@ -144,7 +146,7 @@ def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:
                 yield Stop(one.id, StopReason.PREEMPTED)
 
 
-def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch]:
+def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch | Reclaim]:
     """All or nothing: each device is judged by itself, and the first refusal refuses the proposal.
 
     A gang is as slow as on its slowest device, so it keeps to its slowdown budget where it does so on each device. The verdict
@@ -175,6 +177,7 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
         return
     context.paused.update(paused)
     shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
+    yield from reclaims(context.state, devices)
     yield Launch(attempts[0], next(shared, verdicts[0]), tuple(attempts[1:]), paused)
     context.place_job(job, devices)
 

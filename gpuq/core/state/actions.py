@@ -99,6 +99,22 @@ class LeaveUnpaused:
 
 
 @dataclass(frozen=True, slots=True)
+class Lend:
+    """Let an attempt use idle cores of its host besides its devices; replaces what was lent to it before."""
+
+    attempt: AttemptId
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Take these cores back from an attempt."""
+
+    attempt: AttemptId
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Revoke:
     """Take back the order to start an attempt that its host does not report. One that no worker service has claimed then ends as
     never started; one that did start keeps running."""
@@ -175,6 +191,8 @@ Action = (
     | Pause
     | Resume
     | LeaveUnpaused
+    | Lend
+    | Reclaim
     | Revoke
     | Requeue
     | EndWait

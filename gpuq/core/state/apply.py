@@ -16,8 +16,10 @@ from gpuq.core.state.actions import (
     EndWait,
     Launch,
     LeaveUnpaused,
+    Lend,
     OpenToPartners,
     Pause,
+    Reclaim,
     Requeue,
     Reserve,
     Resume,
@@ -40,6 +42,7 @@ from gpuq.core.state.attempt_changes import (
     warn_idle,
 )
 from gpuq.core.state.booking import Booking
+from gpuq.core.state.core_loans import lend, reclaim
 from gpuq.core.state.events import (
     BookingCancelled,
     BookingMade,
@@ -130,6 +133,10 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return resume(state, attempt_id, now)
         case LeaveUnpaused(kind=kind):
             return state.unpausable.setdefault(kind, now) == now
+        case Lend(attempt=attempt_id, cores=cores):
+            return lend(state, attempt_id, cores)
+        case Reclaim(attempt=attempt_id, cores=cores):
+            return reclaim(state, attempt_id, cores)
         case Revoke(attempt=attempt_id):
             return revoke(state, attempt_id)
         case Requeue():

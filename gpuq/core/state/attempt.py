@@ -88,6 +88,7 @@ class Attempt:
     `gang`: None for a start on one host. `time_limit_s`: its host ends it so long after its start; None: it runs on.
     `slowed_s` and `paused_s`: what it has lost to partners and pauses, as last reported. `paused_for`: it stands still while that
     attempt runs, since `paused_at`; `resumed_at` is when its last pause ended. `not_pausable`: why its host could not pause it.
+    `lent`: the idle cores of its host that it may use besides its devices, by their numbers.
     """
 
     id: AttemptId
@@ -118,6 +119,7 @@ class Attempt:
     paused_at: float | None = None
     resumed_at: float | None = None
     not_pausable: str | None = None
+    lent: tuple[int, ...] = ()
 
 
 def opened(attempt: Attempt, promised: int) -> Attempt:

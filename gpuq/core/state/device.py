@@ -23,7 +23,8 @@ class Device:
     `sharing` is how jobs share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. The costs of
     pairs never cross ways of sharing. `features` are words that its host's settings give to all its devices, for `--constraint`.
     `until_at`: when its host has to give it back (Unix seconds), None where it need not. It is not in the record: no job starts
-    on a device before its host has reported it again.
+    on a device before its host has reported it again. `cores`: the numbers of the CPU cores that it is made of, also not in the
+    record; () for a GPU.
     """
 
     id: DeviceId
@@ -35,6 +36,7 @@ class Device:
     index: str | None = None
     features: tuple[str, ...] = ()
     until_at: float | None = None
+    cores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

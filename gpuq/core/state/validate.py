@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations
 
 from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.core_loans import idle_cores
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.job import ACTIVE, JobId, JobState
 from gpuq.core.state.state import State
@@ -15,8 +16,8 @@ def validate(state: State) -> None:
     """Raise AssertionError, with what is wrong, unless all invariants hold.
 
     No device promises more memory than it has, a job has at most one live attempt on each of its hosts, no device is reserved
-    twice, no more tasks of an array run than may at once, no job runs that still waits for something, and none is paused for one
-    that does not run.
+    twice, no more tasks of an array run than may at once, no job runs that still waits for something, none is paused for one
+    that does not run, and no core is lent twice or while an attempt is on its device.
     """
     attempts_of: dict[JobId, list[AttemptId]] = {}
     for attempt_id in state.attempts:
@@ -46,6 +47,7 @@ def validate(state: State) -> None:
         assert len(set(residents)) == len(residents)
         assert all(resident in state.attempts for resident in residents)
         _validate_promises(state, device)
+    _validate_loans(state)
     _validate_reservations(state)
     _validate_arrays(state)
     for one, other in combinations(state.bookings.values(), 2):
@@ -72,6 +74,16 @@ def _validate_pause(state: State, attempt: Attempt) -> None:
         assert other.paused_for is None, f"{attempt.id} is paused for {other.id}, which is paused itself"
         assert not set(attempt.devices).isdisjoint(other.devices), f"{attempt.id} shares no device with {other.id}"
         assert attempt.stopping is None, f"{attempt.id} is paused and being stopped"
+
+
+def _validate_loans(state: State) -> None:
+    lent: set[tuple[str, int]] = set()
+    for attempt in state.attempts.values():
+        assert len(attempt.lent) <= state.jobs[attempt.id.job].lend_cores, f"{attempt.id} has too many cores"
+        assert set(attempt.lent) <= idle_cores(state, attempt.host) or not attempt.lent, f"{attempt.id}: not idle"
+        mine = {(attempt.host, core) for core in attempt.lent}
+        assert lent.isdisjoint(mine), f"{attempt.id} has cores that another one has"
+        lent |= mine
 
 
 def _validate_promises(state: State, device: DeviceId) -> None:

@@ -50,6 +50,8 @@ class WatchedResident(ResidentProcess):
     started_at: float | None
     blink: bool = False
     """Submitted with `--blink`: it may be paused to measure its partner, and is measured while its partner is paused."""
+    borrows: bool = False
+    """Submitted with `--lend-cores`: idle cores may be lent to it."""
     pauses: PauseRecord | None = None
     """Its pauses so far; None where it never stood still."""
 
