@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from gpuq.errors import BadInput, Failure
 from gpuq.split.decide import run
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
-from gpuq.split.parts import run_parts
+from gpuq.split.parts import PreparedLaunch, run_parts
 from gpuq.split.verdict import Correctness
 from tests.split.corpus import CASES, data
 from tests.split.test_launch import written
@@ -44,6 +45,32 @@ def test_a_proven_split_is_bit_identical_to_the_whole_run(name):
     split = run_parts(launch, verdict, DEVICES, limit_s=LIMIT_S, static=(0.4, 0.6))
     assert min(split.share) > 0.2
     assert same(whole.buffers, split.buffers)
+
+
+def test_a_launch_that_is_prepared_once_runs_again_from_its_own_content():
+    launch = launch_of("saxpy_in_place")
+    with PreparedLaunch(launch, judged(launch), DEVICES, limit_s=LIMIT_S) as prepared:
+        first, second = prepared.run(static=(0.4, 0.6)), prepared.run()
+    assert same(first.buffers, second.buffers)
+
+
+def test_a_device_on_lent_cores_takes_nothing_while_none_are_lent(monkeypatch):
+    monkeypatch.delenv("GPUQ_LOAN", raising=False)
+    launch = launch_of("saxpy_in_place")
+    verdict = judged(launch)
+    whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
+    split = run_parts(launch, verdict, (DEVICES[0], OpenClDevice(lent=True)), limit_s=LIMIT_S)
+    assert split.share[1] == 0
+    assert same(whole.buffers, split.buffers)
+
+
+def test_a_device_on_lent_cores_works_while_they_are_lent(tmp_path, monkeypatch):
+    loan = tmp_path / "loan.json"
+    loan.write_text(json.dumps({"cores": [1], "until": time.monotonic() + 600}))
+    monkeypatch.setenv("GPUQ_LOAN", str(loan))
+    launch = launch_of("saxpy_in_place")
+    split = run_parts(launch, judged(launch), (DEVICES[0], OpenClDevice(lent=True)), limit_s=LIMIT_S)
+    assert split.chunks[1] > 0
 
 
 def test_devices_with_copies_of_their_own_are_merged():
