@@ -2,7 +2,7 @@
 
 Slowdowns are those of the emulator: the sum of the demands on a device if it is above 100%, and 3% for each partner. The best
 other way is two shards for each GPU, first come, first served, with the same slowdowns. What a Slurm takes to start jobs is left
-out on both sides; a pilot takes `--wait` seconds to join. Policies are chosen on other seeds than the one that they are judged on.
+out on both sides; a pilot takes `--wait` seconds to join. Policies are chosen on other seeds than those they are judged on.
 """
 
 from __future__ import annotations

@@ -182,7 +182,8 @@ class Dispatcher:
             except Unreachable as error:
                 log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._loans_changed.wait(), _PAUSES_EVERY_S)
+                async with asyncio.timeout(_PAUSES_EVERY_S):  # wait_for of Python 3.11 can lose a cancellation
+                    await self._loans_changed.wait()
             self._loans_changed.clear()
 
     def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
