@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,9 @@ from gpuq.learn.features.kind import describe
 from gpuq.messages import wire
 from gpuq.settings import load
 from tests.api.support import record, submission
+from tests.support import services
+from tests.support.forked import Fork
+from tests.support.patience import wait_for
 from tests.support.sqlite_record import make_record
 
 DEADLINE_S = 60
@@ -41,26 +43,19 @@ def home(tmp_path: Path) -> Home:
     return found
 
 
-def begin(home: Home, *arguments: str) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, "GPUQ_HOME": str(home.root)}
-    return subprocess.Popen([sys.executable, "-m", "gpuq.api", *arguments], env=environ, stderr=subprocess.PIPE)
-
-
 @contextmanager
-def running(home: Home) -> Iterator[subprocess.Popen[bytes]]:
-    process = begin(home, "--port", "0")
+def running(home: Home) -> Iterator[Fork]:
+    """What it says is in `said` beside the home."""
+    environ = {**os.environ, "GPUQ_HOME": str(home.root)}
+    said = home.root.parent / "said"
+    process = services.started("gpuq.api", said, "--port", "0", env=environ)
     try:
-        until = time.monotonic() + DEADLINE_S
-        while not _note_of(home, process.pid):
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_for(lambda: process.poll() is not None or _note_of(home, process.pid), story=said.read_text)
+        assert process.poll() is None, said.read_text()
         yield process
     finally:
         process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+        process.wait(60)
 
 
 def _note_of(home: Home, pid: int) -> bool:
@@ -125,11 +120,11 @@ async def test_it_wakes_the_dispatcher_through_redis_and_cleans_up(home: Home) -
                 await asyncio.sleep(0.01)
         token = home.token_file.read_text().strip()
         await _show_wrong_tokens(home, token)
-        process.terminate()
-        _, said = await asyncio.to_thread(process.communicate, timeout=DEADLINE_S)
-        assert process.returncode == 0
-    assert token.encode() not in said
-    assert b"Traceback" not in said
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0
+    said = (home.root.parent / "said").read_text()
+    assert token not in said
+    assert "Traceback" not in said
     assert home.token_file.stat().st_mode & 0o777 == 0o600
     assert not (home.run / "http.json").exists()
 

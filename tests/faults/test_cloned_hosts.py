@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.support import services
 from tests.support.cloned_hosts import ClonedHosts
 from tests.support.site import Site
 
@@ -33,10 +32,10 @@ async def test_no_job_starts_twice_under_one_host_name(tmp_path: Path) -> None:
 def test_a_second_worker_service_under_the_same_host_name_is_refused(site: Site, tmp_path: Path) -> None:
     shutil.copy(site.home / "order.key", tmp_path)
     env = {**site.env, "GPUQ_HOME": str(tmp_path), "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db"}
-    program = [sys.executable, "-m", "gpuq_workers"]
-    clone = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert clone.returncode == 6
-    assert f"runs the worker service of host {socket.gethostname()}" in clone.stderr
-    assert "Set another `host` under [worker]" in clone.stderr
-    assert "Traceback" not in clone.stderr
+    output = tmp_path / "said"
+    assert services.started("gpuq_workers", output, env=env).wait(60) == 6
+    said = output.read_text()
+    assert f"runs the worker service of host {socket.gethostname()}" in said
+    assert "Set another `host` under [worker]" in said
+    assert "Traceback" not in said
     assert site.wait(site.submit("true"))["state"] == "COMPLETED", "the first one goes on"
