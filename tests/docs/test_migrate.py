@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.home import Home
 from tests.support import forked
 from tests.support.site import Site
 
@@ -17,6 +18,14 @@ ROW = re.compile(r"^\| (?!there|command|---)(.+?) \| (.+) \|$", re.MULTILINE)
 COMMAND = re.compile(r"^`(gpuq [^`]+)`")
 # Started and ended by the site itself.
 OF_THE_SITE = {"up", "down"}
+# What needs more than one host with its devices, and the test that has that.
+ELSEWHERE = {
+    "gpuq events 12": "tests/cli/verbs/test_events.py",
+    "gpuq run --image IMAGE -- python train.py": "tests/workers/hook/test_gpuq_environment.py",
+    "gpuq submit --module cuda/12.4 job.sh": "tests/workers/hook/test_gpuq_environment.py",
+    "gpuq submit --hosts 2 job.sh": "tests/end_to_end/test_gang_over_hosts.py",
+    "gpuq run --pty bash": "tests/end_to_end/test_interactive.py",
+}
 
 
 def commands_of(document: Path) -> list[str]:
@@ -27,12 +36,16 @@ def commands_of(document: Path) -> list[str]:
 
 COMMANDS = {path.stem: commands_of(path) for path in sorted(FOLDER.glob("*.md"))}
 # What several documents name is run once.
-DISTINCT = list(dict.fromkeys(command for commands in COMMANDS.values() for command in commands))
+DISTINCT = list(
+    dict.fromkeys(command for commands in COMMANDS.values() for command in commands if command not in ELSEWHERE)
+)
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with Site(devices_cpu_count=2, admission_memory_headroom=0.95) as site:
+    site = Site(devices_cpu_count=2, admission_memory_headroom=0.95)
+    Home(site.home).settings_file.write_text('[devices]\nfeatures = ["fast"]\n')
+    with site:
         (site.home / "bin").mkdir()
         work = site.home / "work"
         work.mkdir()
@@ -68,6 +81,9 @@ def test_the_command_here_does_what_the_one_there_did(site: Site, command: str) 
     words = shlex.split(command.partition(" < ")[0])[1:]
     if words[0] in OF_THE_SITE:
         return
+    device = site.get("/api/v1/gpus")[1][0]
+    here = {"gpu0,gpu1": "cpu0,cpu1", "h100": device["kind"], "node1": device["host"]}
+    words = [here.get(word, word) for word in words]
     if "--after" in words or "-d" in words:
         of_tasks = any(re.search("corr:|_", word) for word in words)
         job = gpuq(site, "submit", "--array", "1-10", "job.sh").strip() if of_tasks else prepared(site, "wait")
@@ -96,6 +112,18 @@ def test_a_script_for_slurm_finds_its_variables(site: Site) -> None:
     assert Path(site.wait(int(job))["log_path"]).read_text() == f"job {job}\n"
     plain = gpuq(site, "submit", "job.sh").strip()
     assert Path(site.wait(int(plain))["log_path"]).read_text() == "job\n"
+
+
+def test_every_line_has_a_command_that_is_run_here_or_elsewhere() -> None:
+    named = {command for commands in COMMANDS.values() for command in commands}
+    assert set(ELSEWHERE) <= named
+    for path in ELSEWHERE.values():
+        assert (FOLDER.parents[1] / path).is_file()
+    for document, commands in COMMANDS.items():
+        for there, here in (
+            ROW.findall((FOLDER / f"{document}.md").read_text().partition("\n## ")[0]) if commands else ()
+        ):
+            assert COMMAND.match(here) or here.startswith(("not here: ", "not needed: ")), (document, there)
 
 
 def test_the_tables_are_found() -> None:
