@@ -21,11 +21,11 @@ from sqlalchemy import insert
 
 from benchmarks.table import Row
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow
+from gpuq.adapters.store.contract import AttemptRow, MarkKind
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.rows import attempt_values, to_json
-from gpuq.adapters.store.schema import attempts, devices, job_records, jobs
+from gpuq.adapters.store.schema import attempts, device_marks, devices, job_records, jobs
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
 from gpuq.api.live import DispatcherLink
@@ -97,6 +97,7 @@ def fill(path: Path, count: int, now: float, *, hosts: int = 8, per_host: int = 
             for host, gpu, index in names
         ]  # fmt: skip
         connection.execute(insert(devices), found)
+        connection.execute(insert(device_marks), list(_marks(now, [gpu for _, gpu, _ in names], chance)))
     batch: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] = []
     for row in _rows(count, now, names, chance):
         batch.append(row)
@@ -105,6 +106,17 @@ def fill(path: Path, count: int, now: float, *, hosts: int = 8, per_host: int = 
             batch = []
     _write(database, batch)
     database.close()
+
+
+def _marks(now: float, gpus: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    """Of each device ten times of lowered clocks in the week, five pauses for measuring, and of one in ten an error."""
+    for number, gpu in enumerate(gpus):
+        kinds = [(MarkKind.LOWERED_CLOCKS, "power_cap")] * 10 + [(MarkKind.BLINK, str(number + 1))] * 5
+        for kind, detail in kinds + [(MarkKind.XID, "13")] * (number % 10 == 0):
+            start = now - chance.random() * WEEK_S
+            length = chance.random() * 600 if kind is MarkKind.LOWERED_CLOCKS else 0.0
+            yield {"device": gpu, "kind": kind.value, "detail": detail, "from_at": start,
+                   "until_at": min(now, start + length), "count": 1}  # fmt: skip
 
 
 def _rows(
