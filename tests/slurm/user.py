@@ -64,7 +64,7 @@ class User:
             for command in ("squeue --states=all", "sinfo --Node --long", "scontrol show job"):
                 file.write(f"$ {command}\n{self.cluster.run(*command.split(), check=False)}\n")
             file.write(self.cluster.run("ps", "-eo", "pid,ppid,pgid,stat,etime,args"))
-            queue: list[dict[str, object]] = self.json("queue")["jobs"]  # type: ignore[index]
+            queue: list[dict[str, object]] = self.json("queue")  # type: ignore[assignment]
             explained = [["explain", str(job["id"])] for job in queue]
             for words in (["pool", "--json"], ["host"], ["gpus"], ["queue", "--all"], ["doctor"], *explained):
                 said = self.gpuq(*words)
