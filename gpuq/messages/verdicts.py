@@ -21,6 +21,7 @@ RULES = {
     "Idle": "The device was idle",
     "Fits": "It fits beside the jobs on the device",
     "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
+    "Trial": "Too little is known of how much these kinds of jobs slow each other down, and they are tried",
     "Pause": "The jobs on the device stand still while it runs",
     "SlowdownAccount": "A job on the device may not lose more time to others within its slowdown budget",
     "Constraints": "The job asks for other devices",
@@ -292,6 +293,10 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ),
     ("Fits", True): _fits,
     ("KnownPair", True): _known_pair,
+    ("Trial", True): lambda n: (
+        f"beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; {_risk(n)}, more than "
+        f"{share(n['most_risk'])}, for want of measurements. Trials may still exceed {n['trials_left']:.2f} budgets."
+    ),
     ("Pause", True): lambda n: (
         f"job {_jobs(n['paused'])} may stand still for {duration(n['pause_allowed_s'])} within its slowdown budget, and at most "
         f"{duration(n['pause_needed_s'])} are needed."

@@ -189,7 +189,8 @@ class _Pass:
         for device in item.devices:
             if not isinstance(device, Device) or device.id not in devices:
                 raise _Misbehaved(f"it proposed {_short(device)}, which is not a device here")
-        return Proposal(job, tuple(devices[device.id] for device in item.devices), item.pausing is True)
+        given = tuple(devices[device.id] for device in item.devices)
+        return Proposal(job, given, item.pausing is True, item.trial is True)
 
     def note_outcome(self, item: Proposal | Eviction) -> None:
         """Count a proposal that started nothing. Raises _Misbehaved beyond the limit."""

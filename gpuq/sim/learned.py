@@ -88,7 +88,7 @@ class Learned:
         self._trained_on = 0
         self._model: Model | None = None
         self._versions = 0
-        self.predictor = Predictor(History(), None, self._learning)
+        self.predictor = Predictor(History(), None, self._learning, self._limits)
 
     def signature(self, arrival: JobArrival) -> str:
         """The signature of a submission of this work, whose command shows the model and the batch size."""

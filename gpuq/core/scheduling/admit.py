@@ -297,13 +297,13 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
                 saving: Numbers = (("saving", cost.saving), ("least_saving", limits.least_saving))
                 numbers = (("beside", cost.beside), *saving, ("evidence", cost.evidence))
                 return _refused(Rule.PACKING_SAVING, snapshot, numbers)
-    risk = _risk(job, forecast, snapshot, limits)
+    risk = pair_risk(job, forecast, snapshot, limits)
     if risk is not None and risk > limits.risk:
         return _refused(Rule.SLOWDOWN_RISK, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
     return None
 
 
-def _risk(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> float | None:
+def pair_risk(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> float | None:
     """The highest risk of the pairs that the newcomer makes with the residents; None: not known."""
     own = budget_of(job.max_slowdown, limits)
     risks = [
@@ -364,7 +364,7 @@ def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, lim
         ("upper_slowdown", forecast.upper_slowdown),
         ("slowdown_evidence", forecast.pair_evidence),
         ("budget", _budget(job.max_slowdown, limits)),
-        ("risk", _risk(job, forecast, snapshot, limits)),
+        ("risk", pair_risk(job, forecast, snapshot, limits)),
         ("most_risk", limits.risk),
         ("beside", " ".join(str(a.id.job) for a in snapshot.residents)),
         ("sharing", snapshot.device.sharing),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
@@ -115,6 +115,17 @@ class Candidates:
     def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
         """All shared devices that pass the cheap test for a job on one device, the least used first."""
         return self._shared_that_fit(job, self._cache.of(job), self._open[1])
+
+    def shared_places(self, job: Job) -> Iterator[list[DeviceSnapshot]]:
+        """Groups of devices that pass the cheap test, of which the job might have as many as it needs: for a job on one device
+        each shared one alone, else all of a host. As many as a search may look at."""
+        conclusions = self._cache.of(job)
+        if job.device_count == 1:
+            found = self._shared_that_fit(job, conclusions, self._open[1])
+            yield from ([snapshot] for snapshot in islice(found, self._most_refusals))
+        elif self._sharing_needs(job, conclusions):
+            hosts = self._hosts(job, None)[: self._limits.candidates_per_job]
+            yield from (list(self._usable(job, conclusions, host)) for host in hosts)
 
     def without_forecast(self, job: Job) -> list[DeviceSnapshot]:
         """The shared devices among the candidates where the forecast for this job beside the residents is not known yet.

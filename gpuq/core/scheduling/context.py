@@ -19,6 +19,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pauses import judge_in_pause
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
+from gpuq.core.scheduling.trials import Trials
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.attempt import AttemptId, served_s
 from gpuq.core.state.device import Device, DeviceId
@@ -50,6 +51,7 @@ class SchedulingContext:
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
         self.quotas = QuotaPass(state, now)
+        self.trials = Trials(state, limits, now)
         self._booked = BookedDevices(cache, now)
         self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
         self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
@@ -224,6 +226,27 @@ class SchedulingContext:
         verdict = judge_in_pause(self.state, job, self.forecast(job, snapshot), snapshot, self.limits, self.now)
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
+
+    def judge_trial(self, job: Job, devices: Iterable[DeviceId]) -> tuple[list[Verdict], float | None]:
+        """May this job have these devices, if need be to try it beside their residents? With the risk of that; None where
+        nothing is tried."""
+        verdicts, tried = [], []
+        for device in devices:
+            snapshot = self._device_index.snapshots[device]
+            verdict = self.judge(job, device)
+            forecast, settled = self.cache.look_up(job, snapshot)
+            if verdict.rule is Rule.SLOWDOWN_RISK and settled:
+                trial = self.trials.judge(job, forecast, snapshot)
+                booked = self._booked.refusal(job, device) if trial.admitted else None
+                verdict = booked or trial
+                tried.append((forecast, snapshot))
+            verdicts.append(verdict)
+        if not tried or not all(verdict.admitted for verdict in verdicts):
+            return verdicts, None
+        risk = self.trials.risk(job, tried)
+        if risk is None:
+            return [self.judge(job, device) for device in devices], None
+        return verdicts, risk
 
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""

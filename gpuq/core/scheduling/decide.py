@@ -29,6 +29,7 @@ from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.retry import rule_for
 from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
+from gpuq.core.state.verdict import Rule, Verdict
 
 # A host reports every second. An attempt that no report names for twice the grace period was lost with its order.
 _GRACE_PERIODS_BEFORE_REVOKE = 2
@@ -162,13 +163,12 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
         return
     if context.quotas.refusal(job, len(devices)) is not None:
         return  # jobs of other owners that are like it may start
-    judge = context.judge_in_pause if proposal.pausing else context.judge
-    verdicts = [judge(job, device) for device in devices]
-    attempts = _new_attempts(context, job, devices)
+    verdicts, trial_risk = _judged(context, job, devices, proposal)
+    attempts = [replace(attempt, trial_risk=trial_risk) for attempt in _new_attempts(context, job, devices)]
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
     # has all its devices to itself, because an attempt shares on all of its devices or on none.
     if not all(verdict.admitted for verdict in verdicts) or any(a.had_partner and not a.shares for a in attempts):
-        if not proposal.pausing:  # another device may admit the job without a pause
+        if not (proposal.pausing or proposal.trial):  # another device may admit the job without
             context.note_refusal(job)
         return
     residents = (resident for device in devices for resident in context.snapshot(device).residents)
@@ -176,10 +176,23 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
     if not context.paused.isdisjoint(paused):
         return
     context.paused.update(paused)
-    shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
+    shared = [v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents]
+    trial = (verdict for verdict in shared if verdict.rule is Rule.TRIAL)
     yield from reclaims(context.state, devices)
-    yield Launch(attempts[0], next(shared, verdicts[0]), tuple(attempts[1:]), paused)
+    yield Launch(attempts[0], next(trial, [*shared, verdicts[0]][0]), tuple(attempts[1:]), paused)
+    if trial_risk is not None:
+        context.trials.start(job, [context.snapshot(device) for device in devices], trial_risk)
     context.place_job(job, devices)
+
+
+def _judged(
+    context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...], proposal: Proposal
+) -> tuple[list[Verdict], float | None]:
+    """The verdict of each device, and the risk that a trial takes."""
+    if proposal.trial:
+        return context.judge_trial(job, devices)
+    judge = context.judge_in_pause if proposal.pausing else context.judge
+    return [judge(job, device) for device in devices], None
 
 
 def _is_well_formed(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> bool:

@@ -19,11 +19,13 @@ from gpuq.core.state.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """This job on these devices of one host, all or nothing. `pausing`: the residents of the devices stand still meanwhile."""
+    """This job on these devices of one host, all or nothing. `pausing`: the residents of the devices stand still meanwhile;
+    `trial`: to try pairs that only want of evidence keeps apart."""
 
     job: Job
     devices: tuple[Device, ...]
     pausing: bool = False
+    trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ class Rule(StrEnum):
     IDLE = "Idle"
     FITS = "Fits"
     KNOWN_PAIR = "KnownPair"
+    TRIAL = "Trial"
     PAUSE = "Pause"
     SLOWDOWN_ACCOUNT = "SlowdownAccount"
     CONSTRAINTS = "Constraints"

@@ -113,12 +113,14 @@ class Predictor:
 
     def learn(self, outcome: Outcome) -> None:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
-        first_time = self._first_time(outcome)
+        place, first_time = place_of(outcome.device_type, outcome.sharing), self._first_time(outcome)
         if self.history.learn(outcome):
             budget = outcome.max_slowdown or self._limits.max_slowdown
             version = outcome.forecast.model_version if outcome.forecast else None
-            for place, value in first_time:
-                self._pairs.judge(place, version, value > budget, self._limits.risk)
+            for beside, value in first_time:
+                self._pairs.judge(place, version, value > budget, self._stated_risk(outcome, beside, budget))
+            for _, value, _, _ in outcome.slowdowns:
+                self._pairs.account(place, value > budget, self._limits.risk)
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
@@ -138,11 +140,17 @@ class Predictor:
         return bool(changed)
 
     def _first_time(self, outcome: Outcome) -> list[tuple[str, float]]:
-        """(place, slowdown) beside each kind that this one was not measured beside before. Measured pairs are known by their
-        measurements, so they say nothing of risks."""
+        """(kind, slowdown beside it) for each kind that this one was not measured beside before. Measured pairs are known by
+        their measurements, so they say nothing of risks."""
         place = place_of(outcome.device_type, outcome.sharing)
         found = ((beside, value) for beside, value, _, _ in outcome.slowdowns)
-        return [(place, value) for beside, value in found if not self.history.slowdowns(outcome.kind, beside, place)]
+        return [(beside, value) for beside, value in found if not self.history.slowdowns(outcome.kind, beside, place)]
+
+    def _stated_risk(self, outcome: Outcome, beside: str, budget: float) -> float:
+        """The risk with which the pair was admitted: for one that was tried what its launch said, else what admission allows."""
+        costs = outcome.forecast.pairs if outcome.forecast else ()
+        stated = [cost.risk(budget, budget) or 0.0 for cost in costs if cost.beside == beside]
+        return max([self._limits.risk, *stated])
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; fields without evidence are None."""
@@ -208,6 +216,7 @@ class Predictor:
         alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
         if not question.beside:
             return alone
+        alone = replace(alone, trials_earned=self._pairs.trials_earned(where))
         asked = [self._pair(question, alone, other, known) for other in question.beside]
         costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in asked)
         expected, upper = combined(costs)

@@ -1,7 +1,8 @@
 """List scheduling (Graham 1966): try the waiting jobs in an order and start each on the first devices that admit it.
 
 A list scheduler has four exchangeable parts: a queue order, a backfill rule, a placement and a preemption rule. A job that no
-device admits may run while the residents of some stand still, where the limits allow pauses.
+device admits may be tried beside residents that only want of evidence keeps it from, or run while the residents of some stand
+still, where the limits allow that.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.index import SchedulingClass, scheduling_class
@@ -18,6 +20,7 @@ from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.pausing import PausingPass
 from gpuq.policies.lists.placement import Placement, packed, try_each
 from gpuq.policies.lists.preemption import Preemption, no_preemption
+from gpuq.policies.lists.trying import TryingPass
 
 
 def list_scheduler(
@@ -27,6 +30,7 @@ def list_scheduler(
 
     def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         ahead, preempt, pausing = backfill(context), preemption(context), PausingPass(context)
+        trying = TryingPass(context)
         # First the jobs for which others were stopped in an earlier pass: otherwise a job of higher rank could take the freed
         # devices, and the stop would have been in vain.
         yield from preempt.starts_on_freed_devices()
@@ -36,6 +40,8 @@ def list_scheduler(
                 choices = (choice for choice in placement(context, job) if ahead.allows(job, choice))
                 yield from try_each(context, job, choices)
             if not context.placed(job):
+                yield from (trial for trial in trying.proposals(job) if ahead.allows(job, _snapshots(context, trial)))
+            if not context.placed(job):
                 yield from pausing.proposals(job)
             if not context.placed(job):
                 yield from preempt.evictions(job)
@@ -43,6 +49,10 @@ def list_scheduler(
                     return
 
     return policy
+
+
+def _snapshots(context: SchedulingContext, proposal: Proposal) -> tuple[DeviceSnapshot, ...]:
+    return tuple(context.snapshot(device.id) for device in proposal.devices)
 
 
 def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:

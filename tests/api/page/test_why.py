@@ -15,7 +15,7 @@ from gpuq.api.page.why import (
 )
 from gpuq.core.state.verdict import Rule
 
-YES = {Rule.IDLE, Rule.FITS, Rule.KNOWN_PAIR, Rule.PAUSE}
+YES = {Rule.IDLE, Rule.FITS, Rule.KNOWN_PAIR, Rule.TRIAL, Rule.PAUSE}
 
 
 def answers(rule: str) -> dict[str, str]:

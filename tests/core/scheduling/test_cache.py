@@ -40,7 +40,7 @@ from gpuq.core.state.events import (
     ReleaseRequested,
     Submitted,
 )
-from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost, Question
+from gpuq.core.state.forecast import BUDGETS, LEARNED, MEASURED, RULE, Forecast, PairCost, Question
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.quota import EVERYONE, Account, Quota, QuotaScope, quota_of
 from gpuq.core.state.state import State
@@ -92,6 +92,7 @@ class World:
         self.rng = random.Random(seed)
         self.now = 1000.0
         self.limits = Limits(
+            trials=1.0,
             residents_per_device=self.rng.choice((1, 2, 2, 3)),
             patience_s=self.rng.choice((60.0, 600.0)),
             patience_ratio=self.rng.choice((0.0, 2.0)),
@@ -121,6 +122,7 @@ class World:
             kind.uniform(1, 12),
             pairs=pairs,
             pairs_known=kind.random() < 0.7,
+            trials_earned=0.0,
             duration_p50_s=kind.uniform(1, 300),
             duration_p90_s=kind.choice((None, 30.0, 400.0)),
         )
@@ -128,7 +130,9 @@ class World:
     def _cost(self, rng: random.Random, beside: KindId) -> PairCost:
         newcomer, resident = rng.uniform(1, 1.3), rng.uniform(1, 1.3)
         evidence = rng.choice((MEASURED, LEARNED, RULE))
-        return PairCost(beside, newcomer, newcomer + 0.1, resident, resident + 0.1, rng.random() < 0.1, evidence)
+        risk = (rng.choice((0.05, 0.2)),) * len(BUDGETS)
+        cost = PairCost(beside, newcomer, newcomer + 0.1, resident, resident + 0.1, rng.random() < 0.1, evidence)
+        return replace(cost, risks=(risk, risk))
 
     def events(self) -> Iterator[Event]:
         """What happens before the next pass."""
