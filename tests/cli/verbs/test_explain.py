@@ -28,6 +28,15 @@ def test_explain_says_why_no_partner_is_paused(gpuq: Command, api: FakeApi) -> N
     assert why in gpuq("explain", "42", COLUMNS="300").out
 
 
+def test_explain_shows_a_loan(gpuq: Command, api: FakeApi) -> None:
+    for cores, sentence in (
+        ((2, 3), "2 idle cores of its host are lent to it."),
+        ((2,), "1 idle core of its host is lent"),
+    ):
+        api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, lent_cores=cores))
+        assert sentence in gpuq("explain", "42", COLUMNS="300").out
+
+
 def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None:
     output = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
     api.on("GET", "/api/v1/jobs/45/explanation", output)
