@@ -36,14 +36,14 @@ def test_a_pool_of_slurm_passes_options_on_to_sbatch(added: Any) -> None:
 
 
 def test_a_pool_of_kubernetes_says_of_what_its_pods_are_made(added: Any) -> None:
-    asked = added("kubernetes", "--", "--image=i", "--volume=home:/home/me", "--cpu=8", "--node-selector", "a=b")
+    asked = added("kubernetes", "--", "--image=i", "--volume=home:/home/ada", "--cpu=8", "--node-selector", "a=b")
     assert (asked["name"], asked["sbatch"]) == ("kubernetes", [])
     pod = asked["pod"]
-    assert (pod["image"], pod["claim"], pod["mount"], pod["cpu"]) == ("i", "home", "/home/me", "8")
+    assert (pod["image"], pod["claim"], pod["mount"], pod["cpu"]) == ("i", "home", "/home/ada", "8")
     assert (pod["node_selector"], pod["resource"], pod["namespace"]) == ({"a": "b"}, "nvidia.com/gpu", None)
 
 
-@pytest.mark.parametrize("words", [[], ["--image=i"], ["--volume=home:/home/me"], ["--image=i", "--volume=home"]])
+@pytest.mark.parametrize("words", [[], ["--image=i"], ["--volume=home:/home/ada"], ["--image=i", "--volume=home"]])
 def test_a_pod_needs_an_image_and_the_volume_of_the_home(words: list[str]) -> None:
     with pytest.raises(BadInput, match="needs an image, and the volume"):
         pool.run(["add", "kubernetes", "--", *words])

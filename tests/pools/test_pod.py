@@ -16,13 +16,13 @@ from gpuq.pools.pool import Pod, Pool
 POD = Pod(
     image="registry.example.org/gpuq:1",
     claim="home",
-    mount="/home/me",
+    mount="/home/ada",
     cpu="8",
     memory="32Gi",
     python="/venv/bin/python",
 )
 POOL = Pool(name="kubernetes", gpus=4, time_limit_s=3600, pod=POD)
-FOLDER = Path("/home/me/.local/state/gpuq/pilots/kubernetes-1")
+FOLDER = Path("/home/ada/.local/state/gpuq/pilots/kubernetes-1")
 
 
 def made(pod: Pod = POD, gpus: int = 2) -> dict[str, Any]:

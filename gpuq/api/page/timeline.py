@@ -89,7 +89,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Mark:
+class TimelineMark:
     """What was seen on a device, with its letter; marks that lie close together are one. `x` and `width` are percent."""
 
     letter: str
@@ -113,7 +113,7 @@ class TimelineRow:
     bars: list[tuple[float, Bar]] = field(default_factory=list)
     paths: list[tuple[str, str]] = field(default_factory=list)
     host: str | None = None
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[TimelineMark] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Drawn:
     found: int
     hosts: int
     listed: list[tuple[str, Bar]]
-    marks: list[tuple[str, Mark]] = field(default_factory=list)
+    marks: list[tuple[str, TimelineMark]] = field(default_factory=list)
     """The latest marks, for the table."""
 
 
@@ -243,7 +243,7 @@ def _row(name: str, kind: str, lanes: Sequence[Sequence[Bar]], links: set[int]) 
 
 def _marks(
     seen: Iterable[DeviceMark], live: LiveView | None, period: Period, now: float
-) -> dict[str, list[tuple[MarkKind, Mark]]]:
+) -> dict[str, list[tuple[MarkKind, TimelineMark]]]:
     """The marks of each device, one for each row of the record. Clocks that are lowered now are so until now: the record has the
     last minute of that later."""
     lowered = {
@@ -251,12 +251,12 @@ def _marks(
         for device in (live.devices if live else ())
         for reason in (device.vitals.throttling if device.vitals else None) or ()
     }
-    found: dict[str, list[tuple[MarkKind, Mark]]] = defaultdict(list)
+    found: dict[str, list[tuple[MarkKind, TimelineMark]]] = defaultdict(list)
     for one in seen:
         goes_on = now - one.until_at < _MAY_GO_ON_S and (one.device, one.detail) in lowered
         end = max(one.until_at, now) if one.kind is MarkKind.LOWERED_CLOCKS and goes_on else one.until_at
         left, right = period.x(one.from_at), period.x(end)
-        mark = Mark(_LETTERS[one.kind], left, round(right - left, 3), one.from_at, end, (_mark_text(one),))
+        mark = TimelineMark(_LETTERS[one.kind], left, round(right - left, 3), one.from_at, end, (_mark_text(one),))
         found[one.device].append((one.kind, mark))
     return found
 
@@ -273,8 +273,8 @@ def _mark_text(mark: DeviceMark) -> str:
 
 
 def _of_host(
-    row: TimelineRow, found: Sequence[tuple[str, Device]], marks: Mapping[str, list[tuple[MarkKind, Mark]]]
-) -> list[tuple[MarkKind, Mark]]:
+    row: TimelineRow, found: Sequence[tuple[str, Device]], marks: Mapping[str, list[tuple[MarkKind, TimelineMark]]]
+) -> list[tuple[MarkKind, TimelineMark]]:
     """The marks of a host's devices, each with the name of its device."""
     return [
         (kind, replace(mark, texts=tuple(f"{name}: {text}" for text in mark.texts)))
@@ -284,9 +284,9 @@ def _of_host(
     ]
 
 
-def _with_marks(row: TimelineRow, marks: Iterable[tuple[MarkKind, Mark]]) -> TimelineRow:
+def _with_marks(row: TimelineRow, marks: Iterable[tuple[MarkKind, TimelineMark]]) -> TimelineRow:
     """The row with these marks; of each kind those that would lie on each other are one."""
-    kept: list[Mark] = []
+    kept: list[TimelineMark] = []
     last: dict[MarkKind, int] = {}
     for kind, mark in sorted(marks, key=lambda pair: pair[1].start):
         place = last.get(kind)

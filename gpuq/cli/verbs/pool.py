@@ -22,9 +22,9 @@ _EPILOG = """\
 
 Options behind `--` are for sbatch. A pilot is one Slurm job. gpuq requests one
 when jobs wait, shares its GPUs among them, and gives it back when it is idle.
-docs/slurm-pools.md says what gpuq needs of the cluster. On Kubernetes a pilot is
-a pod, and the options behind `--` say of what it is made:
-  gpuq pool add kubernetes -- --image=IMAGE --volume=CLAIM:/home/me --cpu=8
+docs/slurm-pools.md says what gpuq needs of the cluster. On Kubernetes a pilot
+is a pod, and the options behind `--` say of what it is made:
+  gpuq pool add kubernetes -- --image=IMAGE --volume=CLAIM:/home/ada --cpu=8
 """
 _LEAST_TIME_S = 300
 # Of a pod: option, what stands for its value, default, help.

@@ -57,7 +57,7 @@ class WaitRatio(NamedTuple):
     value: float
 
 
-class Kept(NamedTuple):
+class KeptPromise(NamedTuple):
     """Whether a job started before the calibrated median of its first estimate, and before its 90th percentile."""
 
     before_half: bool
@@ -70,7 +70,7 @@ class CalibrationMemory:
 
     waiting: dict[JobId, Promise] = field(default_factory=dict)
     ratios: list[WaitRatio] = field(default_factory=lambda: [WaitRatio(None, value) for value in _PRIOR])
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptPromise] = field(default_factory=list)
 
 
 class StartCalibration:
@@ -98,7 +98,7 @@ class StartCalibration:
         return {ratio.at for ratio in self._ratios if ratio.at is not None}
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def kept(self) -> Sequence[KeptPromise]:
         """Whether the estimates of the latest starts held, oldest first."""
         return list(self._kept)
 
@@ -113,7 +113,7 @@ class StartCalibration:
         self._ratios.append(_ratio(promise, now))
         if promise.p50_s is not None and promise.p90_s is not None:
             waited_s = max(0.0, now - promise.at)
-            self._kept.append(Kept(waited_s <= promise.p50_s, waited_s <= promise.p90_s))
+            self._kept.append(KeptPromise(waited_s <= promise.p50_s, waited_s <= promise.p90_s))
 
     def dropped(self, job: JobId) -> None:
         """A job with an estimate will not start: nothing is learned."""

@@ -99,14 +99,6 @@ def test_a_site_may_have_none() -> None:
     assert tried(submit(play, 2)) == []
 
 
-def test_trials_go_where_the_least_may_go_wrong_and_to_free_devices_first() -> None:
-    play = full("worse", "better")
-    play.forecast("new", pair("worse", 0.25), beside=("worse",)).forecast(
-        "new", pair("better", 0.15), beside=("better",)
-    )
-    assert submit(play, 3).launched()[3] == play.launched()[2]
-
-
 def test_two_kinds_are_tried_once_at_a_time() -> None:
     play = full("old", "old").forecast("new", pair("old"), beside=("old",))
     submit(play, 3)
