@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
+import msgspec
 from redis.exceptions import ResponseError
 
 from gpuq.adapters.redis.link import async_client, reaching
@@ -29,6 +30,7 @@ MAX_ENTRIES = 100_000
 LONGEST_BLOCK_S = 2.0
 _CONSUMER = "dispatcher"
 _FIELD = b"message"
+_ids = msgspec.json.Decoder(list[JobId])
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -146,7 +148,10 @@ class RedisStream(Stream):
 
     async def waiting(self) -> list[JobId]:
         raw = await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.WAITING)))
-        return [JobId(int(one)) for one in (raw or b"").split(b",") if one.isdigit()]
+        try:
+            return _ids.decode(b"[%b]" % (raw or b""))
+        except msgspec.MsgspecError:  # not what the dispatcher wrote
+            return []
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
         await self._ask(self._client.set(wire.VIEW, view, px=max(1, int(ttl_s * 1000))))

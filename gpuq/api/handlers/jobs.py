@@ -87,10 +87,11 @@ def _array_lines(
 
 
 async def _places(context: ApiContext, rows: Iterable[JobRow]) -> dict[JobId, int]:
-    """The position of each waiting job, if one of these waits."""
-    if not any(row.state is JobState.PENDING for row in rows):
+    """The positions of those of these jobs that wait."""
+    pending = {row.id for row in rows if row.state is JobState.PENDING}
+    if not pending:
         return {}
-    return {JobId(job): place for place, job in enumerate(await waiting_order(context), 1)}
+    return {JobId(job): place for place, job in enumerate(await waiting_order(context), 1) if job in pending}
 
 
 async def show(request: web.Request) -> web.Response:
