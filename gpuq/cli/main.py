@@ -14,57 +14,70 @@ from importlib.util import find_spec
 
 from gpuq.errors import BadInput, GpuqError
 
-# verb -> (module, what it does); the order is that of `gpuq --help`.
-VERBS: dict[str, tuple[str, str]] = {
-    "submit": ("submit", "queue a script or a command"),
-    "run": ("run", "submit, follow the output, exit with the job's code"),
-    "attach": ("attach", "work in the terminal of a job that was started with --pty"),
-    "notebook": ("notebook", "JupyterLab as a job, at an address of this machine"),
-    "ssh-config": ("ssh_config", "print what lets ssh and VS Code come into a job with --pty"),
-    "proxy": ("proxy", "for ssh: the way into a job, as `gpuq ssh-config` uses it"),
-    "queue": ("queue", "list waiting and running jobs"),
-    "graph": ("graph", "which jobs wait for which"),
-    "show": ("show", "all facts about one job"),
-    "explain": ("explain", "why a job runs where it runs, or why it waits"),
-    "predict": ("predict", "what gpuq expects of a job, before submitting it"),
-    "profile": ("profile", "where a job's time goes, op by op"),
-    "logs": ("logs", "a job's output; -f follows it"),
-    "watch": ("watch", "how a job gets on, renewed until it ends; exit with its code"),
-    "events": ("events", "what happens, as lines of JSON, for scripts"),
-    "fetch": ("fetch", "bring back the files of a job that was submitted with --sync"),
-    "top": ("top", "devices, queue and jobs on one screen that renews; keys act"),
-    "wait": ("wait", "wait for jobs to end; exit with their code"),
-    "cancel": ("cancel", "end jobs, waiting or running"),
-    "edit": ("edit", "change what jobs ask for: priority, time limit, name …"),
-    "hold": ("hold", "keep waiting jobs from starting"),
-    "release": ("release", "let held jobs start"),
-    "reserve": ("reserve", "devices for yourself from one moment to another; cancel, list"),
-    "gpus": ("gpus", "devices, and who is on them"),
-    "notify": ("notify", "messages about your jobs: list the targets, test them, send"),
-    "policy": ("policy", "the scheduling policies: list them, show one"),
-    "report": ("report", "hours, waste, energy, sharing by user, project, week"),
-    "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
-    "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
-    "model": ("model", "the prediction model: look, train, go back, describe, evaluate"),
-    "doctor": ("doctor", "check each part and name the fix"),
-    "up": ("up", "run gpuq here; -d runs it in the background"),
-    "down": ("down", "end the `gpuq up` of this home; jobs go on"),
-    "open": ("open", "open the page in the browser"),
-    "url": ("url", "print the page's address with the token"),
-    "host": ("host", "hosts: add, list, drain, resume, report as lost, forget, rotate"),
-    "pool": ("pool", "GPUs requested from Slurm when jobs wait: add, list, remove"),
-    "quota": ("quota", "how much users and projects may have, and what they use"),
-    "token": ("token", "tokens for callers over the network: create, list, revoke"),
-    "login": ("login", "use a gpuq on another machine: keep its address and a token"),
-    "logout": ("logout", "forget the token of a gpuq on another machine"),
-    "db": ("db", "bring the database up to date: db upgrade"),
-    "split": ("split", "one OpenCL kernel on several devices: check, predict, run, search"),
-    "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
-    "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
-    "import": ("import_queue", "take over the jobs that wait in task-spooler or gflow"),
-    "slurm-commands": ("slurm_commands", "write sbatch, srun, squeue, scancel … into a folder"),
-    "version": ("version", "the version of this command and of the daemon"),
+# heading -> verb -> (module, what it does), in the order of `gpuq --help`.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "jobs": {
+        "submit": ("submit", "queue a script or a command"),
+        "run": ("run", "submit, follow the output, exit with the job's code"),
+        "predict": ("predict", "what gpuq expects of a job, before submitting it"),
+        "cancel": ("cancel", "end jobs, waiting or running"),
+        "hold": ("hold", "keep waiting jobs from starting"),
+        "release": ("release", "let held jobs start"),
+        "edit": ("edit", "change what jobs ask for: priority, time limit, name …"),
+        "wait": ("wait", "wait for jobs to end; exit with their code"),
+        "fetch": ("fetch", "bring back the files of a job that was submitted with --sync"),
+        "reserve": ("reserve", "devices for yourself from one moment to another; cancel, list"),
+        "notify": ("notify", "messages about your jobs: list the targets, test them, send"),
+    },
+    "what happens, and why": {
+        "queue": ("queue", "list waiting and running jobs"),
+        "gpus": ("gpus", "devices, and who is on them"),
+        "top": ("top", "devices, queue and jobs on one screen that renews; keys act"),
+        "watch": ("watch", "how a job gets on, renewed until it ends; exit with its code"),
+        "logs": ("logs", "a job's output; -f follows it"),
+        "show": ("show", "all facts about one job"),
+        "explain": ("explain", "why a job runs where it runs, or why it waits"),
+        "graph": ("graph", "which jobs wait for which"),
+        "events": ("events", "what happens, as lines of JSON, for scripts"),
+        "report": ("report", "hours, waste, energy, sharing by user, project, week"),
+        "open": ("open", "open the page in the browser"),
+        "url": ("url", "print the page's address with the token"),
+    },
+    "interactive work": {
+        "attach": ("attach", "work in the terminal of a job that was started with --pty"),
+        "notebook": ("notebook", "JupyterLab as a job, at an address of this machine"),
+        "ssh-config": ("ssh_config", "print what lets ssh and VS Code come into a job with --pty"),
+        "proxy": ("proxy", "for ssh: the way into a job, as `gpuq ssh-config` uses it"),
+    },
+    "forecasts and policies": {
+        "model": ("model", "the prediction model: look, train, go back, describe, evaluate"),
+        "policy": ("policy", "the scheduling policies: list them, show one"),
+        "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
+        "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
+        "profile": ("profile", "where a job's time goes, op by op"),
+        "split": ("split", "one OpenCL kernel on several devices: check, predict, run"),
+    },
+    "running gpuq": {
+        "up": ("up", "run gpuq here; -d runs it in the background"),
+        "down": ("down", "end the `gpuq up` of this home; jobs go on"),
+        "doctor": ("doctor", "check each part and name the fix"),
+        "host": ("host", "hosts: add, list, drain, resume, lost, forget, rotate"),
+        "pool": ("pool", "GPUs requested from Slurm when jobs wait: add, list, remove"),
+        "quota": ("quota", "how much users and projects may have, and what they use"),
+        "token": ("token", "tokens for callers over the network: create, list, revoke"),
+        "db": ("db", "bring the database up to date: db upgrade"),
+        "version": ("version", "the version of this command and of the daemon"),
+    },
+    "from elsewhere": {
+        "login": ("login", "use a gpuq on another machine: keep its address and a token"),
+        "logout": ("logout", "forget the token of a gpuq on another machine"),
+        "import": ("import_queue", "take over the jobs that wait in task-spooler or gflow"),
+        "slurm-commands": ("slurm_commands", "write sbatch, srun, squeue, scancel … into a folder"),
+        "mcp": ("mcp", "tools for coding agents: look, predict, submit within a budget"),
+        "completion": ("completion", "make bash, zsh or fish complete verbs, options and ids"),
+    },
 }
+VERBS = {verb: found for group in GROUPS.values() for verb, found in group.items()}
 ALIASES = {
     "ls": "queue",
     "list": "queue",
@@ -166,9 +179,13 @@ def _without_verb(leading: list[str]) -> int:
 
 
 def _help() -> str:
-    verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
+    width = max(map(len, VERBS))
+    groups = "\n\n".join(
+        "\n".join([f"{heading}:", *(f"  {verb:<{width}} {summary}" for verb, (_, summary) in group.items())])
+        for heading, group in GROUPS.items()
+    )
     meaning = {name: [alias for alias in ALIASES if ALIASES[alias] == name] for name in ALIASES.values()}
-    aliases = ";\n        ".join(f"{', '.join(others)} = {name}" for name, others in meaning.items())
+    aliases = ";\n      ".join(f"{', '.join(others)} = {name}" for name, others in meaning.items())
     return f"""\
 usage: gpuq [--host URL] [--json] [--no-color] VERB ...
 
@@ -178,9 +195,9 @@ A GPU job queue: two jobs share a GPU only when the numbers allow it.
   gpuq submit train.py --lr 0.1     queue a script
   gpuq queue                        see what waits and runs
 
-{verbs}
+{groups}
 
-  also: {aliases}
+also: {aliases}
 
 `gpuq VERB --help` shows what a verb takes.
 exit codes: {EXIT_CODES}"""
