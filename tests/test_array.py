@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.array import check_placeholders, filled, numbers, placeholders, text_of
+from gpuq.array import check_placeholders, filled, numbers, placeholders, ranges, text_of
 from gpuq.errors import BadInput
 
 
@@ -41,6 +41,11 @@ def test_what_is_no_list_of_tasks_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(BadInput) as error:
         numbers(text)
     assert error.value.message.endswith(sentence)
+
+
+def test_ascending_ids_are_written_as_ranges() -> None:
+    assert ranges([]) == ()
+    assert ranges([3, 4, 5, 8, 10, 11]) == ((3, 5), (8, 8), (10, 11))
 
 
 def test_placeholders_are_filled_and_what_is_the_shells_stays() -> None:

@@ -47,7 +47,7 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
         admission_risk=1,
     ) as site:
         submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
-        first = gpuq(site, *submit, "5").strip()
+        first = gpuq(site, *submit, "3").strip()
         gpuq(site, "wait", first)
         alone = show(site, first)
         assert alone["verdict"]["rule"] == "FirstRunExclusive"
@@ -56,7 +56,7 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
         assert 25 < alone["actual"]["alone_rate"] < 60
         assert alone["actual"]["slowdown"] is None
 
-        second, third = (gpuq(site, *submit, "6").strip() for _ in range(2))
+        second, third = (gpuq(site, *submit, "4").strip() for _ in range(2))
         gpuq(site, "wait", second, third)
 
         for job, partner in ((second, third), (third, second)):
