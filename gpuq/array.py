@@ -13,7 +13,6 @@ from gpuq.errors import BadInput
 
 MOST_TASKS = 10_000
 """No array has more tasks."""
-LARGEST_NUMBER = 10**9 - 1
 TASK = "task"
 """The placeholder for the number of the task."""
 PARAMETER = r"[A-Za-z_][A-Za-z0-9_.-]{0,99}"
@@ -67,6 +66,17 @@ def text_of(tasks: Sequence[int]) -> str:
             parts.append(f"{tasks[place]}-{tasks[end - 1]}" + (f":{step}" if step > 1 else ""))
             place = end
     return ",".join(parts)
+
+
+def ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Ascending ids as (first, last) ranges."""
+    found: list[tuple[int, int]] = []
+    for each in ids:
+        if found and found[-1][1] == each - 1:
+            found[-1] = (found[-1][0], each)
+        else:
+            found.append((each, each))
+    return tuple(found)
 
 
 def placeholders(words: Iterable[str]) -> set[str]:

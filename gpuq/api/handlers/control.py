@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from gpuq.api.contract import params
 from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, Role, caller_of
+from gpuq.array import ranges
 from gpuq.core.state.job import ACTIVE, WAITING, JobId, JobState
 from gpuq.errors import Conflict, NotPermitted
 
@@ -148,17 +149,6 @@ def missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
         if expected <= last:
             missing.append((expected, last))
     return missing
-
-
-def ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending ids as (first, last) ranges."""
-    found: list[tuple[int, int]] = []
-    for job in ids:
-        if found and found[-1][1] == job - 1:
-            found[-1] = (found[-1][0], job)
-        else:
-            found.append((job, job))
-    return tuple(found)
 
 
 def _obstacle(verb: Verb, state: JobState) -> str:

@@ -23,6 +23,7 @@ from gpuq.api.contract.schema import EditsTaken, Refused, UndoEdit
 from gpuq.api.handlers import control
 from gpuq.api.handlers.submit import check_fits
 from gpuq.api.identity import caller_of
+from gpuq.array import ranges
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.edit import JobEdit, edit_of
 from gpuq.core.state.job import WAITING, JobId, JobState
@@ -57,7 +58,7 @@ async def edit(request: web.Request) -> web.Response:
         refused=[Refused(state=state, ids=ids, why=why) for (state, why), ids in plan.refused.items()],
         missing=missing,
         undo=[
-            UndoEdit(where={"ids": [list(one) for one in control.ranges(ids)]}, edit=msgspec.json.decode(before))
+            UndoEdit(where={"ids": [list(one) for one in ranges(ids)]}, edit=msgspec.json.decode(before))
             for before, ids in plan.before.items()
         ],
     )
@@ -142,7 +143,7 @@ async def _wait_for_edits(
         await asyncio.sleep(control.LOOK_EVERY_S)
     if not done:
         return False, []
-    now = await context.read(context.store.select, Selection(ids=control.ranges(before)))
+    now = await context.read(context.store.select, Selection(ids=ranges(before)))
     moved = [job for job, state in before.items() if now.get(job) is not state]
     rows = await context.read(lambda: list(chain.from_iterable(_rows(context.store, moved))))
     return True, [row.id for row in rows if not _has(row, change)]

@@ -23,7 +23,6 @@ from gpuq.errors import GpuqError
 
 _KEYS = "Enter open  e why  l log  p plot  h hold  c cancel  / filter  u mine  ? help"
 _AT_MOST_EVERY_S = 0.4
-_LEAST_JOB_LINES = 5
 _DONE = {"hold": "held", "release": "released", "cancel": "cancelled"}
 
 

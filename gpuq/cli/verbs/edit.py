@@ -7,10 +7,10 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from gpuq.array import ranges
 from gpuq.cli import console, edits, job_ids
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
@@ -89,7 +89,7 @@ def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs,
         forgive(look, jobs)
         refused = [job for one in look["refused"] for job in one["ids"]]
         meant = sorted([*refused, *(job for ids in look["jobs"].values() for job in ids)])
-        where["ids"] = [*map(list, _ranges(meant)), *look["missing"]]
+        where["ids"] = [*map(list, ranges(meant)), *look["missing"]]
     answer: Record = client.post("/api/v1/jobs/edit", {**body, "dry_run": options.dry_run})
     if options.json:
         console.print_json(answer)
@@ -112,14 +112,3 @@ def _print(answer: Record, options: argparse.Namespace, jobs: job_ids.Jobs) -> N
     if changed and not answer["dry_run"] and len(answer["undo"]) == 1:
         back = ["gpuq", "edit", *options.ids, *edits.as_options(answer["undo"][0]["edit"])]
         console.note(f"  To take it back: {shlex.join(back)}")
-
-
-def _ranges(ids: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending ids as (first, last) ranges."""
-    found: list[tuple[int, int]] = []
-    for job in ids:
-        if found and found[-1][1] == job - 1:
-            found[-1] = (found[-1][0], job)
-        else:
-            found.append((job, job))
-    return found
