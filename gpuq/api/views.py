@@ -143,8 +143,8 @@ def array_line(
     position: int | None = None,
 ) -> ArrayLine:
     """One array in a list; `waiting` is its first task that waits, at this `position`."""
-    of = row.record
-    asked, wanted = of.submission, of.submission.array
+    record = row.record
+    asked, wanted = record.submission, record.submission.array
     assert wanted is not None, f"{row.id} is no array"
     verdict = verdict_view(waiting.verdict, names) if waiting else None
     return ArrayLine(
@@ -155,13 +155,13 @@ def array_line(
         states=row.states,
         first={state: wanted.numbers[job - row.id] for state, job in row.first.items()},
         name=asked.name,
-        owner=of.owner,
+        owner=record.owner,
         project=asked.project,
         command=list(asked.command),
         params=list(wanted.params),
         priority=(waiting.record.submission if waiting else asked).priority,
-        submitted_at=rfc3339(of.submitted_at),
-        submitted_at_unix=of.submitted_at,
+        submitted_at=rfc3339(record.submitted_at),
+        submitted_at_unix=record.submitted_at,
         reason=(waiting.reason or (verdict.rule if verdict else None)) if waiting else None,
         verdict=verdict,
         position=position,

@@ -33,9 +33,9 @@ def git(
     if done.returncode == 1 and no is not None:
         return no
     if done.returncode:
-        said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        printed = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         fatal = next(
-            (line for line in said if line.startswith(("fatal:", "error:"))), said[-1] if said else "no reason"
+            (line for line in printed if line.startswith(("fatal:", "error:"))), printed[-1] if printed else "no reason"
         )
         raise BadInput(
             f"git {arguments[0]} in {folder} failed: {fatal.partition(': ')[2] or fatal}.",

@@ -87,13 +87,13 @@ def made(
         ids = {device.id for device in allowed}
         in_the_way = [one for one in wanted.conflicts(others) if not ids.isdisjoint(one.devices)]
         taken = ids & {device for one in in_the_way for device in one.devices}
-        said = "; ".join(
+        reserved = "; ".join(
             f"{', '.join(names.of(device) for device in one.devices if device in ids)} by {one.user} from "
             f"{rfc3339(one.from_at)} to {rfc3339(one.until_at)} (reservation {one.id})"
             for one in in_the_way
         )
         raise Conflict(
-            f"{wanted.count} devices are asked for, and {len(ids - taken)} are free all that time; reserved are {said}.",
+            f"{wanted.count} devices are asked for, and {len(ids - taken)} are free all that time; reserved are {reserved}.",
             fix="Choose another time or fewer devices; `gpuq reservations` lists what is taken.",
         )
     return Booking(number, wanted.user, wanted.by, chosen, wanted.from_at, wanted.until_at)

@@ -138,11 +138,11 @@ def missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
     """The parts of the named id ranges without a job. Blocks."""
     if selection.ids is None:
         return []
-    there = list(context.store.select(Selection(ids=selection.ids)))
+    existing = list(context.store.select(Selection(ids=selection.ids)))
     missing: list[tuple[int, int]] = []
     for first, last in sorted(set(selection.ids)):
         expected = first
-        for job in there[bisect_left(there, first) : bisect_right(there, last)]:
+        for job in existing[bisect_left(existing, first) : bisect_right(existing, last)]:
             if job > expected:
                 missing.append((expected, job - 1))
             expected = job + 1

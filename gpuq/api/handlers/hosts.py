@@ -168,12 +168,12 @@ async def _fence(context: ApiContext, host: str) -> bool:
         raise Failure(f"The fence command {command[0]} cannot be started: {error.strerror}.", fix=fix) from error
     try:
         async with asyncio.timeout(_FENCE_WITHIN_S):
-            _, said = await process.communicate()
+            _, output = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
         raise Failure(f"The fence command did not end within {_FENCE_WITHIN_S:.0f} s.", fix=fix) from None
     if process.returncode != 0:
-        words = said.decode(errors="replace").strip()[-300:]
+        words = output.decode(errors="replace").strip()[-300:]
         raise Failure(f"The fence command failed with exit code {process.returncode}: {words}", fix=fix)
     return True

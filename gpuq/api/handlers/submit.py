@@ -142,14 +142,14 @@ def _of_tasks(
     other = row.record.submission.array
     assert other is not None, f"{row.id} is no array"
     named = set(wait.jobs)
-    there = {number: job for job, number in enumerate(other.numbers, start=row.id) if job in named}
-    missing = [number for number in submission.array.numbers if number not in there]
+    job_of = {number: job for job, number in enumerate(other.numbers, start=row.id) if job in named}
+    missing = [number for number in submission.array.numbers if number not in job_of]
     if missing:
         raise NotFound(
             f"Array {row.id} has no task {missing[0]} among those of `{text}`, so task {missing[0]} would wait for ever.",
-            fix=f"Its tasks are {text_of(tuple(there))}; submit the array with these.",
+            fix=f"Its tasks are {text_of(tuple(job_of))}; submit the array with these.",
         )
-    return TaskByTask(tuple(there[number] for number in submission.array.numbers))
+    return TaskByTask(tuple(job_of[number] for number in submission.array.numbers))
 
 
 async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:
@@ -303,8 +303,8 @@ def check_fits(submission: Submission, devices: Sequence[Device], names: DeviceN
     )
     asked, which = f"{needed} of device memory", "the largest device"
     if submission.gpus > 1:
-        of = f"{submission.hosts} hosts" if submission.hosts > 1 else "one host"
-        asked, which = f"{asked} on each of {submission.gpus} devices of {of}", "the last that it would get"
+        hosts = f"{submission.hosts} hosts" if submission.hosts > 1 else "one host"
+        asked, which = f"{asked} on each of {submission.gpus} devices of {hosts}", "the last that it would get"
     device = names.of(verdict.device or "")
     raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 

@@ -127,9 +127,9 @@ def why(
         answer: Literal["yes", "no", "not asked"] = "not asked" if decided else "no" if here else "yes"
         steps.append(RuleAnswer(str(rule), question, answer, numbers if here else None))
         decided = decided or here
-    of = [about_one] if about_one is not None and about_one.residents else list(devices)
-    of = [] if verdict.rule in OF_NO_DEVICE else of
-    holders = [_holder(device, one, names, owners, now) for device in of for one in device.residents]
+    shown = [about_one] if about_one is not None and about_one.residents else list(devices)
+    shown = [] if verdict.rule in OF_NO_DEVICE else shown
+    holders = [_holder(device, one, names, owners, now) for device in shown for one in device.residents]
     return Why(
         RULES.get(verdict.rule, verdict.rule),
         WHAT_HELPS.get(verdict.rule),

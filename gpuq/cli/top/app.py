@@ -158,8 +158,8 @@ class Top(App[None]):
         title.update(text[: self.size.width])
 
     def _say(self, text: str) -> None:
-        for said in self.screen.query("#said").results(Static):
-            said.update(fmt.clean(text))
+        for line in self.screen.query("#said").results(Static):
+            line.update(fmt.clean(text))
 
     # --- keys ----------------------------------------------------------------------------------------------------------
 
@@ -266,13 +266,13 @@ class Top(App[None]):
     def _do(self, verb: str, ids: int | list[int]) -> None:
         try:
             with closing(self._connect()) as client:
-                said: Record = client.post(f"/api/v1/jobs/{verb}", {"where": {"ids": [ids]}})
+                answer: Record = client.post(f"/api/v1/jobs/{verb}", {"where": {"ids": [ids]}})
         except GpuqError as error:
             text = f"{error.message} {error.fix}"
         else:
-            taken = [job for jobs in said["jobs"].values() for job in jobs]
+            taken = [job for jobs in answer["jobs"].values() for job in jobs]
             what = f"Job {taken[0]} is" if len(taken) == 1 else f"{len(taken):,} jobs are"
-            refused = [f"Job {job} {one['why']}." for one in said["refused"] for job in one["ids"][:1]]
+            refused = [f"Job {job} {one['why']}." for one in answer["refused"] for job in one["ids"][:1]]
             text = " ".join([*([f"{what} {_DONE[verb]}."] if taken else []), *refused[:1]])
         self.call_from_thread(self._say, text)
         self._changed.set()

@@ -34,7 +34,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     jobs = job_ids.named(client, options.ids, only_one=True)
     body = {"where": _where(verb, options, jobs), "dry_run": options.dry_run}
     answer: Record = client.post(f"/api/v1/jobs/{verb}", body)
-    forgive(answer, jobs)
+    drop_refused_tasks(answer, jobs)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     refused = sum(len(one["ids"]) for one in answer["refused"])
     if options.json:
@@ -51,13 +51,13 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     return max(Conflict.exit_code if refused else 0, NotFound.exit_code if missing else 0)
 
 
-def forgive(answer: Record, jobs: job_ids.Jobs) -> None:
+def drop_refused_tasks(answer: Record, jobs: job_ids.Jobs) -> None:
     """Take out of `refused` the tasks of whole arrays of which others were not: who names an array means the rest of it."""
     done = {job for ids in answer["jobs"].values() for job in ids}
     tasks = [range(one, one + jobs.arrays[one]["count"]) for one in jobs.whole]
-    forgiven = {job for one in tasks if not done.isdisjoint(one) for job in one}
-    for refused in answer["refused"] if forgiven else ():
-        refused["ids"] = [job for job in refused["ids"] if job not in forgiven]
+    dropped = {job for one in tasks if not done.isdisjoint(one) for job in one}
+    for refused in answer["refused"] if dropped else ():
+        refused["ids"] = [job for job in refused["ids"] if job not in dropped]
     answer["refused"] = [refused for refused in answer["refused"] if refused["ids"]]
 
 

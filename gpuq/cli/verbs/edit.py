@@ -14,7 +14,7 @@ from gpuq.array import ranges
 from gpuq.cli import console, edits, job_ids
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.verbs.control import forgive
+from gpuq.cli.verbs.control import drop_refused_tasks
 from gpuq.errors import Conflict, Failure, GpuqError
 
 # Up to this many jobs get a line each.
@@ -86,7 +86,7 @@ def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs,
     if jobs.whole:
         # An array means those of its tasks that can be changed.
         look = client.post("/api/v1/jobs/edit", {**body, "dry_run": True})
-        forgive(look, jobs)
+        drop_refused_tasks(look, jobs)
         refused = [job for one in look["refused"] for job in one["ids"]]
         meant = sorted([*refused, *(job for ids in look["jobs"].values() for job in ids)])
         where["ids"] = [*map(list, ranges(meant)), *look["missing"]]

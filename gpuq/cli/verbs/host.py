@@ -52,11 +52,11 @@ def run(words: list[str]) -> int:
         if not options.json:
             console.note(f"Run this on {options.name} as root, once, before {added['expires_at']}.")
         return 0
-    console.show(options, client.post(path, body), lambda answer, *_: [said(answer)])
+    console.show(options, client.post(path, body), lambda answer, *_: [sentence(answer)])
     return 0
 
 
-def said(answer: Record) -> str:
+def sentence(answer: Record) -> str:
     """What was asked, and about how many jobs."""
     jobs = len(answer["jobs"])
     return _DONE[answer["asked"]].format(host=fmt.clean(answer["host"]), jobs=f"{jobs} job{'' if jobs == 1 else 's'}")

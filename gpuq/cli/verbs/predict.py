@@ -182,11 +182,11 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
 
 def _why(place: Record) -> str:
     """The verdict's calculation; the device and the partners stand before it."""
-    said = messages.lines({**place["verdict"], "device": None, "device_name": None})[0]
+    text = messages.lines({**place["verdict"], "device": None, "device_name": None})[0]
     for partner in place["partners"]:
         if partner["job"] is None:
-            said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
-    return said.partition(": ")[2] if said.startswith("it fitted") else said
+            text = text.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
+    return text.partition(": ")[2] if text.startswith("it fitted") else text
 
 
 def _cost(partner: Record) -> str | None:
