@@ -36,8 +36,8 @@ def test_a_job_stands_still_for_a_short_one_and_goes_on_though_the_worker_servic
         for kind in ("long", "short"):  # a kind that is not known gets a device alone
             assert site.wait(submit(2, kind=kind))["state"] == "COMPLETED"
         long = submit(600, kind="long", max_slowdown=5.0)
-        wait_for(lambda: left_s() > 40, 40, lambda: str(site.job(long)["live"]))
-        short = submit(4, kind="short", time_limit_s=20.0)
+        wait_for(lambda: left_s() > 24, 40, lambda: str(site.job(long)["live"]))
+        short = submit(4, kind="short", time_limit_s=12.0)
         site.wait(short, "RUNNING")
         assert site.job(short)["verdict"]["rule"] == "Pause"
         paused = site.home / "attempts" / f"{long}-1" / "paused.json"
