@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from benchmarks.table import Row
 from gpuq.adapters.store import open_store
@@ -25,7 +25,7 @@ from gpuq.adapters.store.contract import AttemptRow, MarkKind
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.rows import attempt_values, to_json
-from gpuq.adapters.store.schema import attempts, device_marks, devices, job_records, jobs
+from gpuq.adapters.store.schema import attempts, device_marks, devices, job_records, jobs, numbers
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
 from gpuq.api.live import DispatcherLink
@@ -40,6 +40,7 @@ from gpuq.settings import load
 
 ATTEMPTS = 100_000
 WEEK_S = 7 * 86_400.0
+WAITING = 300
 ROUNDS = 7
 GIB = 2**30
 PAGES = ("/", "/queue", "/queue?show=ended", "/queue?show=ended&name=bert", "/timeline?hours=24", "/timeline?hours=168",
@@ -98,6 +99,7 @@ def fill(path: Path, count: int, now: float, *, hosts: int = 8, per_host: int = 
         ]  # fmt: skip
         connection.execute(insert(devices), found)
         connection.execute(insert(device_marks), list(_marks(now, [gpu for _, gpu, _ in names], chance)))
+        connection.execute(update(numbers).values(last_job=count + WAITING))
     batch: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] = []
     for row in _rows(count, now, names, chance):
         batch.append(row)
@@ -126,14 +128,18 @@ def _rows(
     lanes = [(host, gpu, lane) for host, gpu, _ in names for lane in range(2)]
     mean = WEEK_S / (count / len(lanes))
     free = [now - WEEK_S + chance.random() * mean for _ in lanes]
+    last: dict[int, tuple[int, float]] = {}
     for job in range(1, count + 1):
         place = min(range(len(lanes)), key=free.__getitem__)
         host, gpu, _ = lanes[place]
         start = free[place]
         end = min(start + chance.expovariate(1.1 / mean), now - 1)
         free[place] = end + chance.random() * 0.1 * mean
-        yield _ended(job, host, gpu, start, max(end, start + 0.1), chance)
-    for job in range(count + 1, count + 301):
+        beside, until = last.get(place ^ 1, (job, start))  # in the other lane of its device
+        last[place] = job, end
+        partners = (beside,) if until > start else ()
+        yield _ended(job, (host, gpu), start, max(end, start + 0.1), partners, chance)
+    for job in range(count + 1, count + WAITING + 1):
         yield (*_job(job, "PENDING", now - 60, 0, chance), None)
 
 
@@ -157,7 +163,7 @@ def _job(job: int, state: str, at: float, attempt: int, chance: random.Random) -
 
 
 def _ended(
-    job: int, host: str, gpu: str, start: float, end: float, chance: random.Random
+    job: int, at: tuple[str, str], start: float, end: float, partners: tuple[int, ...], chance: random.Random
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     code = 1 if chance.random() < 0.04 else 0
     row, record = _job(job, "FAILED" if code else "COMPLETED", end, 1, chance)
@@ -167,13 +173,13 @@ def _ended(
                 "duration_p90_s": 1.4 * (end - start), "evidence": "12 runs of this kind", "pairs": []}  # fmt: skip
     outcome = AttemptOutcome(
         peak_utilization_pct=100 * chance.random(), peak_memory_bytes=int(chance.random() * 24 * GIB),
-        slowdown=slowdown, slowdown_low=slowdown - 0.02, slowdown_high=slowdown + 0.02, partners=(max(1, job - 3),),
+        slowdown=slowdown, slowdown_low=slowdown - 0.02, slowdown_high=slowdown + 0.02, partners=partners,
         partner_kinds=(beside,), energy_joules=300.0 * (end - start), idle_joules=80.0 * (end - start),
         slowdowns=(PairSlowdown(kind=beside, value=slowdown, low=slowdown - 0.02, high=slowdown + 0.02),),
         device_type="NVIDIA H100 80GB HBM3",
     )  # fmt: skip
     attempt = AttemptRow(
-        job=JobId(job), number=1, host=host, devices=(gpu,), launched_at=start - 0.2, started_at=start, ended_at=end,
+        job=JobId(job), number=1, host=at[0], devices=(at[1],), launched_at=start - 0.2, started_at=start, ended_at=end,
         launch={"attempt": {"id": [job, 1], "promised": [25 * GIB], "shares": True, "forecast": forecast}, "verdict": None},
         features={"batch": 32}, model_version="m7", ending="exited", exit_code=code,
         log_path=f"/var/lib/gpuq/attempts/{job}-1/output.log", measurement={"steps": 1000}, actual=outcome,
