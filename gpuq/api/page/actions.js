@@ -14,7 +14,7 @@ export const idOf = (node, id) => {
   return count > 1 ? [id, id + count - 1] : id;
 };
 
-const jobs = (ids) => {
+export const jobs = (ids) => {
   if (ids.length > 1) return `${ids.length} ${ids.some(Array.isArray) ? "jobs and arrays" : "jobs"}`;
   return Array.isArray(ids[0]) ? `array ${ids[0][0]}` : `job ${ids[0]}`;
 };
@@ -89,7 +89,7 @@ const act = async (verb, ids, undoing = false) => {
   soon();
 };
 
-const chosen = () => [...document.querySelectorAll(".choose:checked")];
+export const chosen = () => [...document.querySelectorAll(".choose:checked")];
 
 const count = () => {
   const number = document.getElementById("chosen");

@@ -1,6 +1,6 @@
-// Moves waiting jobs in the queue, by dragging or with the arrow keys. A job gets the priority of its new place; before that counts,
-// the page says whose starts change.
-import { idOf, say, send } from "./actions.js";
+// Moves waiting jobs in the queue, by dragging or with the arrow keys, or lets chosen ones go next. A job gets the priority of its
+// new place; before that counts, the page says whose starts change.
+import { chosen, idOf, jobs, say, send } from "./actions.js";
 import { soon } from "./page.js";
 
 const EDIT = "/api/v1/jobs/edit";
@@ -49,15 +49,15 @@ const wanted = () => {
   return priority(neighbour) + (row.rowIndex < from ? 1 : -1);
 };
 
-const agreed = (id, from, to, changes) => new Promise((settle) => {
+const agreed = (ids, now, to, changes) => new Promise((settle) => {
   const dialog = element("dialog", "");
   dialog.setAttribute("aria-labelledby", "question");
   const form = element("form", "", { method: "dialog" });
   const list = element("ul", "");
   list.append(...changes.slice(0, 12).map((one) => element("li", inWords(one))));
   form.append(
-    element("h2", `Give job ${id} priority ${to}?`, { id: "question" }),
-    element("p", changes.length ? `It has ${from}. Expected starts change:` : `It has ${from}. No expected start changes.`),
+    element("h2", `Give ${jobs(ids)} priority ${to}?`, { id: "question" }),
+    element("p", `${now} ${changes.length ? "Expected starts change:" : "No expected start changes."}`),
     list,
     element("p", changes.length > 12 ? `and ${changes.length - 12} more` : ""),
     element("button", "Leave it", { value: "" }),
@@ -72,21 +72,22 @@ const agreed = (id, from, to, changes) => new Promise((settle) => {
   dialog.showModal();
 });
 
-const give = async (row, wish) => {
-  const id = Number(row.id.slice("job-".length));
+const give = async (rows, wish) => {
   const to = Math.max(-1000, Math.min(1000, wish));
-  if (to === priority(row)) return;
-  const ids = [idOf(row, id)];
-  const body = { where: { ids, ...(Array.isArray(ids[0]) && { state: ["waiting"] }) }, edit: { priority: to } };
+  if (rows.every((row) => priority(row) === to)) return;
+  const ids = rows.map((row) => idOf(row, Number(row.id.slice("job-".length))));
+  const now = `${rows.length > 1 ? "They have" : "It has"} ${[...new Set(rows.map(priority))].join(", ")}.`;
+  const who = jobs(ids).replace(/^./, (first) => first.toUpperCase());
+  const body = { where: { ids, ...(ids.some(Array.isArray) && { state: ["waiting"] }) }, edit: { priority: to } };
   const found = await send(`${EDIT}/preview`, body);
-  if (!found || !(await agreed(id, priority(row), to, found.changes))) return;
+  if (!found || !(await agreed(ids, now, to, found.changes))) return;
   const said = await send(EDIT, body);
-  const back = async () => (await Promise.all(said.undo.map((one) => send(EDIT, one)))).every(Boolean) && say(`Undone: job ${id}.`);
-  if (said) say(`Job ${id} has priority ${to}.`, () => back().then(soon));
+  const back = async () => (await Promise.all(said.undo.map((one) => send(EDIT, one)))).every(Boolean) && say(`Undone: ${jobs(ids)}.`);
+  if (said) say(`${who} ${rows.length > 1 ? "have" : "has"} priority ${to}.`, () => back().then(soon));
 };
 
 const drop = async () => {
-  await give(moving.row, wanted());
+  await give([moving.row], wanted());
   leave();
   soon();
 };
@@ -131,6 +132,8 @@ document.addEventListener("pointerdown", (event) => {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button.next");
   if (!button) return;
-  await give(rowOf(button), Number(button.dataset.head) + 1);
+  const rows = "bulk" in button.dataset ? chosen().map(rowOf).filter(Boolean) : [rowOf(button)];
+  if (rows.length) await give(rows, Number(button.dataset.head) + 1);
+  else say("No chosen job waits for its turn.");
   soon();
 });

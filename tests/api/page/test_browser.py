@@ -100,6 +100,28 @@ async def test_a_job_is_dragged_to_the_head_of_the_queue_and_back(endpoint: Endp
     assert await asyncio.to_thread(browser.complaints) == []
 
 
+async def test_chosen_jobs_go_next_together_after_a_preview(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser, "/queue")
+    rows = endpoint.store.job_rows
+
+    def choose_and_let_go() -> None:
+        browser.press("[data-bulk].next")
+        browser.wait_for_text("No chosen job waits for its turn.", "#toast")
+        for job in (52, 50, 53):  # 52 is held, and has no turn
+            browser.press(f".choose[value='{job}']")
+        browser.press("[data-bulk].next")
+        browser.wait_for_text("Give 2 jobs priority 1?", "dialog")
+        browser.wait_for_text("They have 0.", "dialog")
+        browser.press("dialog button[value=yes]")
+        browser.wait_for_text("2 jobs have priority 1.", "#toast")
+
+    await asyncio.to_thread(choose_and_let_go)
+    assert [rows[JobId(job)].record.submission.priority for job in (50, 51, 52, 53)] == [1, 0, 0, 1]
+    await asyncio.to_thread(browser.press, "#toast button")
+    await asyncio.to_thread(browser.wait_for_text, "Undone: 2 jobs.", "#toast")
+    assert [rows[JobId(job)].record.submission.priority for job in (50, 53)] == [0, 0]
+
+
 async def test_an_array_is_held_and_moved_as_one(endpoint: Endpoint, browser: Browser) -> None:
     await opened(endpoint, browser)
     array = record(time.time(), name="sweep", array={"tasks": "0-39"})
