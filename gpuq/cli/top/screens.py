@@ -24,6 +24,7 @@ from gpuq.log_text import readable
 
 _TAIL_BYTES = 128 * 1024
 _LOOK_EVERY_S = 2.0
+_LONGEST_NAME = 40
 _AT_END = 2
 
 Lines = Callable[[HttpClient, int], list[str]]
@@ -116,6 +117,8 @@ class JobScreen(TextScreen):
         if lines.is_array(job):
             self._number = explain.telling_task(job)
             label = f"{job['id']}, task {self._number - job['id'] + 1} of {job['count']:,}"
+        if job.get("name"):
+            label += f" {console.shorten(fmt.clean(job['name']), _LONGEST_NAME)}"
         keys = "e why  l log  p plot  s facts  h hold  c cancel  Esc back"
         super().__init__(connect, f"job {label}", self._lines, keys)
         self.follows = view == "log"
