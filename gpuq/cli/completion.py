@@ -1,7 +1,7 @@
 """Completion of the command line in a shell, by argcomplete: the shell starts `gpuq` with the variable `_ARGCOMPLETE` set.
 
-Options come from the verb's own parser: `Parser` hands itself over instead of parsing. Ids of jobs and names of hosts come from
-the daemon, if one answers.
+Options come from the verb's own parser: `Parser` hands itself over instead of parsing. Ids and names of jobs, devices and hosts
+come from the daemon, if one answers.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ def offer_options(parser: argparse.ArgumentParser) -> None:
     verb = parser.prog.split()[-1]
     for action in parser._actions:
         if action.dest in {"id", "ids"}:
-            action.completer = lambda **_: _jobs(verb)  # type: ignore[attr-defined]
-        elif verb == "host" and action.dest == "name":
-            action.completer = lambda **_: _hosts()  # type: ignore[attr-defined]
+            action.completer = lambda prefix, **_: _jobs(verb, prefix)  # type: ignore[attr-defined]
+        elif action.dest == "device":
+            action.completer = lambda prefix, **_: _listed(prefix, _devices("name", "kind"))  # type: ignore[attr-defined]
+        elif action.dest == "gpu_type":
+            action.completer = lambda **_: _devices("kind", "host")  # type: ignore[attr-defined]
+        elif action.dest in {"nodelist", "exclude"} or (verb == "host" and action.dest == "name"):
+            action.completer = lambda prefix, **_: _listed(prefix, _hosts())  # type: ignore[attr-defined]
     autocomplete(parser, always_complete_options=False)
 
 
@@ -61,15 +65,31 @@ def _offer_verbs(summaries: dict[str, str]) -> None:
     autocomplete(parser, always_complete_options=False)
 
 
-def _jobs(verb: str) -> dict[str, str]:
-    """Ids, the newest first, with name and state."""
+def _jobs(verb: str, prefix: str) -> dict[str, str]:
+    """Ids, the newest first, with name and state; names with ids where a word begins as no id does."""
     try:
         found = HttpClient(away_s=0).get(
             "/api/v1/jobs", state=",".join(_STATES.get(verb, ())) or None, limit=_MOST_JOBS
-        )
+        )["jobs"]
     except GpuqError:
         return {}
-    return {str(job["id"]): f"{job['name']} {job['state'].lower()}" for job in found["jobs"]}
+    if prefix[:1].isdecimal() or not prefix:
+        return {str(job["id"]): f"{job['name']} {job['state'].lower()}" for job in found}
+    # Of several with a name the newest counts.
+    return {job["name"]: f"{job['id']} {job['state'].lower()}" for job in reversed(found)}
+
+
+def _listed(prefix: str, names: dict[str, str]) -> dict[str, str]:
+    """The names, behind those that a list with commas already has."""
+    before = prefix[: prefix.rfind(",") + 1]
+    return {before + name: about for name, about in names.items()}
+
+
+def _devices(name: str, about: str) -> dict[str, str]:
+    try:
+        return {device[name]: device[about] for device in HttpClient(away_s=0).get("/api/v1/gpus")}
+    except GpuqError:
+        return {}
 
 
 def _hosts() -> dict[str, str]:

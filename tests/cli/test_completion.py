@@ -1,4 +1,4 @@
-"""What a shell is offered while a line is typed: by the command itself, and once in a real bash."""
+"""What a shell is offered while a line is typed: by the command itself, and once in a real bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -59,6 +59,20 @@ def test_ids_are_those_of_the_jobs_that_the_verb_is_for(gpuq: Command, api: Fake
     assert "state" not in api.requests[-1].query
 
 
+def test_jobs_are_completed_by_name_and_devices_and_hosts_in_lists(gpuq: Command, api: FakeApi, tmp_path: Path) -> None:
+    api.on(
+        "GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="train.py"), samples.job(41, name="eval")], "next": None}
+    )
+    assert offered(gpuq, tmp_path, "gpuq cancel t") == ["train.py"]
+    devices = [{"name": f"node2:gpu{number}", "kind": "NVIDIA H100", "host": "node2"} for number in range(2)]
+    api.on("GET", "/api/v1/gpus", devices)
+    assert offered(gpuq, tmp_path, "gpuq submit --gpu-type ") == ["NVIDIA\\ H100"]
+    assert set(offered(gpuq, tmp_path, "gpuq reserve --device ")) == {"node2:gpu0", "node2:gpu1"}
+    assert offered(gpuq, tmp_path, "gpuq submit --device node2:gpu0,node2:gpu1") == ["node2:gpu0,node2:gpu1"]
+    api.on("GET", "/api/v1/hosts", [{"name": "node1", "state": "up"}, {"name": "box", "state": "up"}])
+    assert offered(gpuq, tmp_path, "gpuq submit -x box,n") == ["box,node1"]
+
+
 def test_without_a_daemon_there_are_no_ids_and_no_error(gpuq: Command, tmp_path: Path) -> None:
     assert offered(gpuq, tmp_path, "gpuq cancel ") == []
 
@@ -72,12 +86,33 @@ def test_bash_completes_after_the_printed_lines(tmp_path: Path) -> None:
         $(complete -p gpuq | sed 's/.*-F \\([^ ]*\\).*/\\1/') gpuq --max submit
         echo "${COMPREPLY[@]}"
     """
-    path = f"{Path(forked.PROGRAM).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "--norc", "-c", script],
-        env={"PATH": path, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(tmp_path, "bash", "--norc", "-c", script)
     assert (done.stdout.strip(), done.stderr) == ("--max-slowdown", "")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_after_the_printed_lines(tmp_path: Path) -> None:
+    script = "gpuq completion fish | source; complete -C 'gpuq submit --share '"
+    done = in_shell(tmp_path, "fish", "--no-config", "-c", script)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["auto", "never"], done.stderr
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_after_the_printed_lines(tmp_path: Path) -> None:
+    # Completion runs while a line is edited, so this zsh types into another one, in a terminal.
+    script = """
+        zmodload zsh/zpty
+        zpty shell 'zsh -f'
+        zpty -w shell 'PROMPT=; autoload -Uz compinit; compinit -u; eval "$(gpuq completion zsh)"; echo is rea""dy'
+        zpty -r -m shell shown '*is ready*'
+        zpty -w -n shell $'gpuq submit --max-s\t'
+        zpty -r -m shell shown '*--max-slowdown*' && echo completed
+        zpty -d shell
+    """
+    assert in_shell(tmp_path, "zsh", "-f", "-c", script).stdout == "completed\n"
+
+
+def in_shell(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(forked.PROGRAM).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "HOME": str(home), "TERM": "dumb"}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
