@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -140,6 +141,10 @@ def test_a_batch_job_is_not_attached_to(site: Site) -> None:
     site.request("POST", f"/api/v1/jobs/{job}/cancel")
 
 
+def run(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, env=site.env, cwd=site.home, capture_output=True, text=True, timeout=60, check=False)
+
+
 @pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="openssh-server is not installed")
 def test_ssh_comes_into_a_job_with_the_printed_host_block(site: Site) -> None:
     if os.geteuid() == 0:
@@ -150,9 +155,22 @@ def test_ssh_comes_into_a_job_with_the_printed_host_block(site: Site) -> None:
     assert done.returncode == 0, done.stderr
     config = site.home / "ssh_config"
     config.write_text(done.stdout)
-    asked = ["ssh", "-F", str(config), f"gpuq-{job}", "echo $MARK on job $GPUQ_JOB_ID"]
-    came = subprocess.run(asked, env=site.env, capture_output=True, text=True, timeout=60, check=False)
+    came = run(site, "ssh", "-F", str(config), f"gpuq-{job}", "echo $MARK on job $GPUQ_JOB_ID")
     assert came.stdout == f"of the job on job {job}\n", came.stderr
+    # Files, and the ports through which editors talk to what they start there.
+    (site.home / "sent").write_text("weights")
+    for source, target in (("sent", f"gpuq-{job}:{site.home}/there"), (f"gpuq-{job}:{site.home}/there", "back")):
+        copied = run(site, "scp", "-F", str(config), source, target)
+        assert copied.returncode == 0, copied.stderr
+    assert (site.home / "back").read_text() == "weights"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        forward = ["ssh", "-F", str(config), "-W", f"127.0.0.1:{server.getsockname()[1]}", f"gpuq-{job}"]
+        with subprocess.Popen(forward, env=site.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as through:
+            server.settimeout(60)
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"hello from the port")
+            assert through.communicate(timeout=60)[0] == b"hello from the port"
     site.request("POST", f"/api/v1/jobs/{job}/cancel")
     batch = gpuq(site, "ssh-config", str(site.submit("sleep", "1")))
     assert (batch.returncode, "is a batch job" in batch.stderr) == (6, True)
