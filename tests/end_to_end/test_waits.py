@@ -146,10 +146,23 @@ while epoch < 2:
 """
 
 
+# Runs out of memory the first time, in the words of PyTorch.
+FILLS = """
+import pathlib, sys
+tried = pathlib.Path(sys.argv[1])
+if not tried.exists():
+    tried.touch()
+    sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+"""
+
+
 def test_a_job_resumes_after_its_time_limit_and_another_after_its_failure(site: Site) -> None:
     tried = site.home / "tried"
     script = f"[ -e {tried} ] || {{ touch {tried}; exit 75; }}"
     failing = submit(site, "--retry", "exit=75:1", "--", "sh", "-c", script)
+    filled = site.home / "filled"
+    (site.home / "fill.py").write_text(FILLS)
+    filling = submit(site, "--retry", "oom:1", "--gpu-mem", "100M", "fill.py", str(filled))
     (site.home / "resume.py").write_text(TRAINS)
     options = ("-t", "300s", "--signal", "USR1@299", "--requeue-on-timeout")
     job = submit(site, *options, "resume.py")
@@ -159,6 +172,9 @@ def test_a_job_resumes_after_its_time_limit_and_another_after_its_failure(site: 
     assert [line for line in log.splitlines() if line.startswith("begins")] == [f"begins at {n}" for n in range(3)]
     end = site.wait(failing)
     assert (end["state"], end["attempt"], end["exit_code"]) == ("COMPLETED", 2, 0)
+    end = site.wait(filling)
+    assert (end["state"], end["attempt"], end["retried"]) == ("COMPLETED", 2, [1])
+    assert end["raised_memory_bytes"] > end["declared_memory_bytes"] == 100 * 2**20
     (folder,) = (site.home / "checkpoints").iterdir()
     assert folder.name.startswith(f"{job}-")
 
