@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import re
+import select
 import shlex
+import subprocess
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuq.home import Home
 from tests.support import forked
-from tests.support.site import Site
+from tests.support.site import Site, wait_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "migrate"
 ROW = re.compile(r"^\| (?!there|command|---)(.+?) \| (.+) \|$", re.MULTILINE)
 COMMAND = re.compile(r"^`(gpuq [^`]+)`")
-# Started and ended by the site itself.
-OF_THE_SITE = {"up", "down"}
-# What needs more than one host with its devices, and the test that has that.
+# What needs another gpuq than the one here, and the test that runs it.
+_IN_THE_BACKGROUND = (
+    "tests/programs/test_up.py::test_in_the_background_it_returns_once_it_is_ready_and_down_ends_it_and_its_jobs"
+)
+_IN_AN_ENVIRONMENT = "tests/workers/hook/test_gpuq_environment.py::test_a_job_runs_in_its_image_and_with_its_modules"
+_IN_A_TERMINAL = (
+    "tests/end_to_end/test_interactive.py::test_a_shell_survives_the_api_and_the_worker_service_and_is_gone_back_to"
+)
 ELSEWHERE = {
-    "gpuq events 12": "tests/cli/verbs/test_events.py",
-    "gpuq run --image IMAGE -- python train.py": "tests/workers/hook/test_gpuq_environment.py",
-    "gpuq submit --module cuda/12.4 job.sh": "tests/workers/hook/test_gpuq_environment.py",
-    "gpuq submit --hosts 2 job.sh": "tests/end_to_end/test_gang_over_hosts.py",
-    "gpuq run --pty bash": "tests/end_to_end/test_interactive.py",
+    "gpuq down": _IN_THE_BACKGROUND,
+    "gpuq run --image IMAGE -- python train.py": _IN_AN_ENVIRONMENT,
+    "gpuq run --pty bash": _IN_A_TERMINAL,
+    "gpuq submit --hosts 2 job.sh": "tests/end_to_end/test_gang_over_hosts.py::test_the_processes_of_two_hosts_meet",
+    "gpuq submit --module cuda/12.4 job.sh": _IN_AN_ENVIRONMENT,
+    "gpuq up -d": _IN_THE_BACKGROUND,
 }
 
 
@@ -76,11 +87,26 @@ def prepared(site: Site, verb: str) -> str:
     return job
 
 
+def first_event(site: Site, job: str) -> dict[str, Any]:
+    """What `gpuq events` prints first of a job whose priority changes until it does."""
+    with subprocess.Popen([forked.PROGRAM, "events", job], env=site.env, stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        priorities = count(1)
+
+        def printed() -> bool:
+            gpuq(site, "edit", job, "--priority", str(next(priorities)))
+            return bool(select.select([command.stdout], [], [], 0.5)[0])
+
+        try:
+            wait_for(printed)
+            return dict(json.loads(command.stdout.readline()))
+        finally:
+            command.terminate()
+
+
 @pytest.mark.parametrize("command", DISTINCT, ids=lambda text: str(text).replace("/", "|"))
 def test_the_command_here_does_what_the_one_there_did(site: Site, command: str) -> None:
     words = shlex.split(command.partition(" < ")[0])[1:]
-    if words[0] in OF_THE_SITE:
-        return
     device = site.get("/api/v1/gpus")[1][0]
     here = {"gpu0,gpu1": "cpu0,cpu1", "h100": device["kind"], "node1": device["host"]}
     words = [here.get(word, word) for word in words]
@@ -92,6 +118,9 @@ def test_the_command_here_does_what_the_one_there_did(site: Site, command: str) 
         job = prepared(site, words[0])
         words = [job if word == "12" else word for word in words]
     source = command.partition(" < ")[2]
+    if words[0] == "events":
+        assert first_event(site, words[1])["jobs"] == [int(words[1])]
+        return
     said = gpuq(site, *words, stdin=(site.home / "work" / source).read_bytes() if source else None)
     if words[0] in {"submit", "run"} and "--dry-run" not in words:
         for job in re.findall(r"^(\d+)$", said, re.MULTILINE):
@@ -117,8 +146,9 @@ def test_a_script_for_slurm_finds_its_variables(site: Site) -> None:
 def test_every_line_has_a_command_that_is_run_here_or_elsewhere() -> None:
     named = {command for commands in COMMANDS.values() for command in commands}
     assert set(ELSEWHERE) <= named
-    for path in ELSEWHERE.values():
-        assert (FOLDER.parents[1] / path).is_file()
+    for test in ELSEWHERE.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (FOLDER.parents[1] / path).read_text()
     for document, commands in COMMANDS.items():
         for there, here in (
             ROW.findall((FOLDER / f"{document}.md").read_text().partition("\n## ")[0]) if commands else ()

@@ -76,10 +76,15 @@ def test_apptainer_goes_first_and_takes_files(tmp_path: Path) -> None:
     assert said.read_text().split()[-1] == "docker://pytorch/pytorch"
 
 
+def modules(folder: Path) -> None:
+    """A stand-in for Environment Modules, for MODULESHOME."""
+    (folder / "init").mkdir()
+    (folder / "init" / "bash").write_text('module() { [ "$2" != missing ] && export LOADED="$LOADED$2 "; }\n')
+
+
 def test_modules_are_loaded_before_the_image_is_run(tmp_path: Path) -> None:
     stand_in(tmp_path, "apptainer")
-    (tmp_path / "init").mkdir()
-    (tmp_path / "init" / "bash").write_text('module() { [ "$2" != missing ] && export LOADED="$LOADED$2 "; }\n')
+    modules(tmp_path)
     env = {"MODULESHOME": str(tmp_path)}
     words = [
         "--module",
@@ -116,7 +121,7 @@ def test_what_a_host_lacks_is_one_sentence_with_the_remedy(tmp_path: Path, words
     assert done.stderr.count("\n") == 1
 
 
-def test_a_job_runs_in_its_image_with_its_own_variables() -> None:
+def test_a_job_runs_in_its_image_and_with_its_modules() -> None:
     with Site(devices_cpu_count=1, admission_memory_headroom=0.95) as site:
         stand_in(site.home, "podman")
         env = {**site.env, "PATH": f"{site.home}/bin:{os.environ['PATH']}"}
@@ -124,6 +129,11 @@ def test_a_job_runs_in_its_image_with_its_own_variables() -> None:
         job = forked.gpuq("submit", "--image", "pytorch", "train.py", env=env, cwd=site.home, text=True).stdout
         assert site.wait(int(job))["state"] == "COMPLETED"
         assert site.get(f"/api/v1/jobs/{int(job)}/logs")[1] == f"inside podman\njob {job}".encode()
+        modules(site.home)
+        asked = ["-e", f"MODULESHOME={site.home}", "--module", "cuda/12.4", "--", "sh", "-c", "echo has $LOADED"]
+        job = forked.gpuq("submit", *asked, env=env, cwd=site.home, text=True).stdout
+        assert site.wait(int(job))["state"] == "COMPLETED"
+        assert site.get(f"/api/v1/jobs/{int(job)}/logs")[1] == b"has cuda/12.4\n"
         for words, sentence in ((["--image=-x"], "names no image"), (["--module", "a b"], "no name of a module")):
             done = forked.gpuq("submit", *words, "train.py", env=env, cwd=site.home, text=True)
             assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
