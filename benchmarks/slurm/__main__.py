@@ -58,6 +58,10 @@ class Bench:
         self.env = {**os.environ, **cluster.environment, "EMULATE": str(gpus.folder)}
         self.started, self.ended = cluster.folder / "gpus.log", cluster.folder / "jobcomp.log"
 
+    @property
+    def gpus_of_cluster(self) -> int:
+        return self.cluster.nodes * self.cluster.gpus
+
     def sbatch(self, *options: str) -> list[float]:
         """Submit each job by itself; seconds until each had ended."""
         began = time.time()
@@ -147,25 +151,26 @@ class Bench:
         found: list[float] = json.loads(done.stdout)
         return found
 
-    def hyperqueue(self) -> list[float]:
-        """HyperQueue on the whole of both nodes, one GPU for each job: its allocation lasts as long as it does."""
+    def hyperqueue(self, *, part: float) -> list[float]:
+        """HyperQueue on the whole of both nodes, for which it takes one allocation. Its LocalCluster looks for no GPUs, so a core
+        of it stands for the GPU of its number; of cores it gives parts too."""
         from hyperqueue import Job, LocalCluster  # type: ignore[import-not-found]
         from hyperqueue.cluster import WorkerConfig  # type: ignore[import-not-found]
         from hyperqueue.ffi.protocol import ResourceRequest  # type: ignore[import-not-found]
-        from hyperqueue.task.function import PythonEnv  # type: ignore[import-not-found]  # noqa: F401
 
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(8)))
+        ends = self.cluster.folder / "hyperqueue"
+        script = f'CUDA_VISIBLE_DEVICES=$HQ_CPUS "$@" && date +%s.%N >> {ends}'
         began = time.time()
         with LocalCluster() as cluster:
-            cluster.start_worker(WorkerConfig(cores=8))
+            cluster.start_worker(WorkerConfig(cores=self.gpus_of_cluster))
             client = cluster.client()
             job = Job(default_workdir=self.cluster.folder)
             for one in self.work:
+                command = ["/bin/sh", "-c", script, "job", sys.executable, "-S", str(JOB), str(one.seconds)]
                 env = {**one.environment, "EMULATE": str(self.gpus.folder)}
-                wants = ResourceRequest(cpus=1, resources={"gpus/nvidia": 1})
-                job.program([sys.executable, "-S", str(JOB), str(one.seconds)], env=env, resources=wants)
+                job.program(command, env=env, resources=ResourceRequest(cpus=part))
             client.wait_for_jobs([client.submit(job)])
-        return [time.time() - began] * len(self.work)
+        return [float(end) - began for end in ends.read_text().split()]
 
     def hours(self, *, shards: bool) -> float:
         """GPU-hours of the Slurm jobs that ended since the last look; a shard is its part of a GPU."""
@@ -254,15 +259,16 @@ def main() -> int:
             "gpuq, kinds known": lambda: at.pilots(known=True),
         }
         if find_spec("hyperqueue"):
-            ways["hyperqueue"] = at.hyperqueue
+            ways["hyperqueue"] = lambda: at.hyperqueue(part=1)
+            ways["hyperqueue, halves"] = lambda: at.hyperqueue(part=1 / SHARDS)
         for name, way in ways.items():
             if asked.only and name not in asked.only:
                 continue
             at.cluster.run("sdiag", "--reset")
             took = way()
-            rpcs, hours = at.rpcs(), at.hours(shards=name == "shard")
-            if name == "hyperqueue":
-                hours = 8 * max(took) / 3600
+            rpcs = at.rpcs()
+            whole = name.startswith("hyperqueue")
+            hours = at.gpus_of_cluster * max(took) / 3600 if whole else at.hours(shards=name == "shard")
             mean = sum(took) / max(1, len(took))
             results.append(Result(name, hours, max(took, default=0.0), mean, len(work) - len(took), rpcs))
             print(results[-1], flush=True)
