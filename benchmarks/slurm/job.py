@@ -1,4 +1,7 @@
-"""`job.py SECONDS`: an emulated GPU job with so much work, slowed as the emulator says. Standard library only."""
+"""`job.py SECONDS`: an emulated training with so much work, slowed as the emulator says. Standard library only.
+
+A step is STEP_S of work. In a job of gpuq its steps are counted, as those of a training with a framework that gpuq knows.
+"""
 
 import json
 import os
@@ -7,10 +10,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+try:
+    from gpuq import step
+except ImportError:  # no job of gpuq
 
-def work(folder: Path, left: float) -> None:
-    """Take `left` seconds at full speed."""
-    before = time.monotonic()
+    def step(count: int = 1) -> None:
+        """Count nothing."""
+
+
+STEP_S = 0.1
+
+
+def work(folder: Path, seconds: float) -> None:
+    """Take so many seconds at full speed."""
+    before, left, steps = time.monotonic(), seconds, 0
     while left > 0:
         time.sleep(0.25)
         slowed = 1.0
@@ -21,6 +34,9 @@ def work(folder: Path, left: float) -> None:
         now = time.monotonic()
         left -= (now - before) / slowed
         before = now
+        if (done := int((seconds - max(0.0, left)) / STEP_S)) > steps:
+            step(done - steps)
+            steps = done
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def world(work: Sequence[Work]) -> Emulated:
     devices = tuple(
         Device(DeviceId(f"h{n}/0"), HostId(f"h{n}"), "sim", "H100", MEMORY_MIB * MIB, "mps") for n in range(GPUS)
     )
-    return Emulated("emulated", devices, kinds, {kind: kind for kind in kinds}, {})
+    return Emulated("emulated", devices, kinds, {kind: kind for kind in kinds}, {}, starting_s=0.0)
 
 
 def shards(work: Sequence[Work], each: int = 2) -> tuple[float, float]:
@@ -78,13 +78,16 @@ def shards(work: Sequence[Work], each: int = 2) -> tuple[float, float]:
     return hours, now
 
 
-def gpuq(work: Sequence[Work], pool: SimulatedPool, limits: Limits, *, known: bool, order: str) -> tuple[float, float]:
+def gpuq(
+    work: Sequence[Work], pool: SimulatedPool, limits: Limits, *, known: bool, order: str, level_after_s: float | None
+) -> tuple[float, float]:
     """(GPU-hours, makespan) of gpuq's pilots."""
     jobs = [JobArrival(JobId(n), 0.0, one.seconds, 1, one.kind, "ada") for n, one in enumerate(work, 1)]
     there = world(work)
     candidate = Candidate("packed", packed.make(Scheduling(order=order)), limits)  # type: ignore[arg-type]
     forecaster: Forecaster = Oracle(there) if known else Learned(there, limits=limits)
-    done = PilotSimulation(pool, Trace("jobs", tuple(jobs)), there, forecaster, candidate).play_pilots()
+    parts = (pool, Trace("jobs", tuple(jobs)), there, forecaster, candidate)
+    done = PilotSimulation(*parts, level_after_s=level_after_s).play_pilots()
     return done.device_hours, max(job.ended_at or 0.0 for job in done.run.jobs)
 
 
@@ -101,14 +104,16 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--wait", type=float, default=8.0)
     parser.add_argument("--scaling", default="steady")
+    parser.add_argument("--max", type=int, default=GPUS, help="pilots at once")
+    parser.add_argument("--level-after", type=float, help="a running job counts after so many seconds (default: never)")
     asked = parser.parse_args()
-    pool = SimulatedPool(asked.scaling, most=GPUS, idle_s=asked.idle, queue_wait_s=asked.wait)
+    pool = SimulatedPool(asked.scaling, most=asked.max, idle_s=asked.idle, queue_wait_s=asked.wait)
     limits = Limits(residents_per_device=asked.residents, max_slowdown=asked.max_slowdown)
     ratios = []
     for seed in map(int, asked.seeds.split(",")):
         work = drawn(asked.instances, asked.short, asked.long, 20.0, 200.0, seed)
         alone = sum(one.seconds for one in work) / 3600
-        best, ours = shards(work), gpuq(work, pool, limits, known=asked.known, order=asked.order)
+        best, ours = shards(work), gpuq(work, pool, limits, known=asked.known, order=asked.order, level_after_s=asked.level_after)
         ratios.append((ours[0] / best[0], ours[1] / best[1]))
         line = [f"seed {seed}: alone {alone:.3f} h"]
         line += [f"{name} {hours:.3f} h {span:.0f} s" for name, (hours, span) in {"shards": best, "gpuq": ours}.items()]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.sim.energy import Energy
-from gpuq.sim.memory import STARTING_S, STARTING_SHARE, peak_memory
+from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.world import World
 
@@ -105,7 +105,7 @@ class SimulatedCluster:
 
     def starting_s(self, resident: RunningAttempt) -> float | None:
         """Seconds of loading until the attempt needs all of its memory; None in a world where none can run out of it."""
-        return min(STARTING_S, resident.left_s / 2) * resident.pace if self._can_run_out else None
+        return min(self.world.starting_s, resident.left_s / 2) * resident.pace if self._can_run_out else None
 
     def grow(self, resident: RunningAttempt) -> bool:
         """Raise the attempt's memory to its peak. False, and nothing changed, where a device has no room for it."""

@@ -44,6 +44,11 @@ class Forecaster(Protocol):
         """Learn from an ended attempt. Returns whether that may change any forecast."""
         ...
 
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:
+        """Let these attempts, which go on, count as far as they go, in place of those of the last call. Returns whether that may
+        change any forecast."""
+        ...
+
     def train(self, now: float) -> TrainingResult | None:
         """The nightly training; None where none was made."""
         ...
@@ -61,6 +66,10 @@ class Cold:
         return dict.fromkeys(questions, UNKNOWN)
 
     def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing."""
+        return False
+
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:  # noqa: ARG002 - the interface of Forecaster
         """Does nothing."""
         return False
 
@@ -86,6 +95,10 @@ class Oracle:
         return {question: self._truth(question) for question in questions}
 
     def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing: everything is known."""
+        return False
+
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:  # noqa: ARG002 - the interface of Forecaster
         """Does nothing: everything is known."""
         return False
 

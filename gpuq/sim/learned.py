@@ -22,7 +22,8 @@ from gpuq.core.state.device import DeviceId
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
-from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.history.job_features import JobFeatures
+from gpuq.learn.history.outcome import OngoingAttempt, Outcome
 from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
@@ -109,6 +110,10 @@ class Learned:
         self.predictor.learn(outcome)
         return True
 
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:
+        """The daemon's own evidence from attempts that go on, whose memory is level."""
+        return self.predictor.watch(map(self._ongoing, running))
+
     def train(self, now: float) -> TrainingResult | None:  # noqa: ARG002 - the interface of Forecaster
         """The daemon's own nightly training; a better model serves from now on.
 
@@ -189,6 +194,20 @@ class Learned:
             owner=run.arrival.owner,
             forecast=run.forecast,
             sharing=self._sharing[DeviceId(run.devices[0])] if partners else None,
+        )
+
+    def _ongoing(self, run: SimulatedAttempt) -> OngoingAttempt:
+        _, features = self._describe(run.arrival)
+        return OngoingAttempt(
+            attempt=run.id,
+            kind=run.arrival.kind,
+            device_type=run.device_type,
+            known=JobFeatures.of(features),
+            peak_utilization_pct=self._peak_utilization(run),
+            utilization_at_most=None,
+            peak_memory_bytes=run.memory_bytes or UNSEEN_MEMORY_BYTES,
+            level=True,
+            shared=any(stretch.beside for stretch in run.stretches),
         )
 
     def _slowdowns(

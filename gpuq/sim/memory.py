@@ -13,7 +13,6 @@ from gpuq.sim.world import World
 
 # A choice, not measured: a framework's own context and the first tensors, until the first step is done.
 STARTING_SHARE = 0.25
-STARTING_S = 60.0
 
 
 def peak_memory(world: World, arrival: JobArrival) -> int | None:

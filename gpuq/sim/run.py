@@ -20,6 +20,7 @@ from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.pauses import left_s
+from gpuq.core.scheduling.revise import revisions
 from gpuq.core.state.actions import Action, Archive, Launch, Pause, Requeue, Resume, SetPendingReason, Stop
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending
@@ -57,7 +58,11 @@ Progress = Callable[[float], None]
 
 
 class Simulation:
-    """One run. `watch` is called with each event and action that `apply` accepted, the time, and the state after it."""
+    """One run. `watch` is called with each event and action that `apply` accepted, the time, and the state after it.
+
+    With `level_after_s` an attempt that runs is evidence for its kind once it has had all of its memory for so long, and one that
+    was launched without evidence is opened to partners when there is some, as in the daemon. None: only ended attempts count.
+    """
 
     def __init__(  # noqa: PLR0913 - the parts of a simulation
         self,
@@ -69,6 +74,7 @@ class Simulation:
         seed: int = 0,
         losses: Sequence[HostLoss] = (),
         watch: Watcher | None = None,
+        level_after_s: float | None = None,
     ) -> None:
         self.now = 0.0
         self.state = State()
@@ -91,6 +97,8 @@ class Simulation:
         self._left: dict[JobId, float] = {}
         self._residents: dict[AttemptId, RunningAttempt] = {}
         self._watch = watch
+        self._level_after_s = level_after_s
+        self._level: dict[AttemptId, RunningAttempt] = {}
         self._heap: list[tuple[float, int, bool, Callable[[], None]]] = []
         self._order = count()
         # The number of events in the heap that must happen before the run may end; and the time of the last event or action
@@ -182,8 +190,23 @@ class Simulation:
             return
         if self._cluster.grow(resident):
             self._report(resident)
+            if self._level_after_s is not None:
+                self._at(self.now + self._level_after_s, partial(self._levelled, resident), awaited=False)
         else:
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
+
+    def _levelled(self, resident: RunningAttempt) -> None:
+        """The attempt has shown what it needs, though it goes on."""
+        if resident.run.ended_at is None:
+            self._level[resident.run.id] = resident
+            self._watch_level()
+
+    def _watch_level(self) -> None:
+        for resident in self._level.values():
+            self._cluster.settle(resident, self.now)
+        if self._forecaster.watch(resident.run for resident in self._level.values()):
+            self._forecasts.forget()
+            self._changed = True
 
     def _stop(self, attempt: AttemptId) -> None:
         resident = self._residents.get(attempt)
@@ -218,6 +241,8 @@ class Simulation:
     def _exited(self, resident: RunningAttempt) -> None:
         run, job = resident.run, self._jobs[resident.run.arrival.job]
         del self._residents[run.id]
+        if self._level.pop(run.id, None) is not None:
+            self._watch_level()
         if run.ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
@@ -291,6 +316,8 @@ class Simulation:
         started = time.perf_counter()
         self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._forecaster.answer)
         actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
+        if self._level_after_s is not None:
+            actions += revisions(self.state, self._forecaster.answer)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None

@@ -39,7 +39,8 @@ class World:
 
     `workload_of`: the workload of each kind of the trace. `pairs[a, b]`: the slowdown of workload `a` beside `b`, infinite for
     two that do not fit on one device. `idle_powers`: watts that one device of a type draws without a job. `restart_s` is lost
-    at each start of a job after its first, for loading what it had saved.
+    at each start of a job after its first, for loading what it had saved. For `starting_s` a job loads, before it needs all of its
+    memory.
     """
 
     name: str
@@ -49,6 +50,7 @@ class World:
     pairs: Mapping[tuple[str, str], float]
     idle_powers: Mapping[str, float] = field(default_factory=dict)
     restart_s: float = 0.0
+    starting_s: float = 60.0
     notes: tuple[str, ...] = ()
 
     @cached_property

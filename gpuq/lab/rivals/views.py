@@ -36,6 +36,10 @@ class FilteredForecaster:
         """As `under` does."""
         return self.under.learn(attempt, now)
 
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:
+        """As `under` does."""
+        return self.under.watch(running)
+
     def train(self, now: float) -> TrainingResult | None:
         """As `under` does."""
         return self.under.train(now)
@@ -65,6 +69,10 @@ class NeedsKnown:
     def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
         """As `under` does."""
         return self.under.learn(attempt, now)
+
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:
+        """As `under` does."""
+        return self.under.watch(running)
 
     def train(self, now: float) -> TrainingResult | None:
         """As `under` does."""

@@ -39,5 +39,9 @@ class RecordForecaster:
         """Does nothing."""
         return False
 
+    def watch(self, running: Iterable[SimulatedAttempt]) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing."""
+        return False
+
     def train(self, now: float) -> None:
         """Does nothing."""
