@@ -113,7 +113,10 @@ def main() -> None:
     for seed in map(int, asked.seeds.split(",")):
         work = drawn(asked.instances, asked.short, asked.long, 20.0, 200.0, seed)
         alone = sum(one.seconds for one in work) / 3600
-        best, ours = shards(work), gpuq(work, pool, limits, known=asked.known, order=asked.order, level_after_s=asked.level_after)
+        best, ours = (
+            shards(work),
+            gpuq(work, pool, limits, known=asked.known, order=asked.order, level_after_s=asked.level_after),
+        )
         ratios.append((ours[0] / best[0], ours[1] / best[1]))
         line = [f"seed {seed}: alone {alone:.3f} h"]
         line += [f"{name} {hours:.3f} h {span:.0f} s" for name, (hours, span) in {"shards": best, "gpuq": ours}.items()]

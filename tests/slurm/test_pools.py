@@ -46,6 +46,14 @@ def test_two_commands_run_a_job_in_an_allocation_that_ends_when_it_is_idle(user:
     assert "runs in GPU-" in user.gpuq("logs", job).stdout, "the log outlives the pilot"
 
 
+def test_a_gang_gets_a_pilot_that_has_all_its_gpus(user: User) -> None:
+    job = user.submit(1, "--gpus", "2")
+    assert user.gpuq("wait", job).returncode == 0
+    (attempt,) = user.json("show", job)["attempts"]  # type: ignore[index]
+    assert len(attempt["devices"]) == 2
+    assert len({device for device in user.gpuq("logs", job).stdout.split()[-1].split(",") if device}) == 2
+
+
 def test_a_job_over_two_hosts_gets_two_pilots(user: User) -> None:
     job = user.submit(1, "--hosts", "2")
     assert user.gpuq("wait", job).returncode == 0

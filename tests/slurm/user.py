@@ -76,13 +76,13 @@ class User:
 
 
 @contextmanager
-def user_of_cluster(nodes: int, gpus: int) -> Iterator[User]:
+def user_of_cluster(nodes: int, gpus: int, *, accounts: bool = False) -> Iterator[User]:
     """A cluster with so many GPUs on each node, and a user of it. Skips the test where there can be none."""
-    why = slurm_cluster.missing()
+    why = slurm_cluster.missing(accounts=accounts)
     if why is not None:
         pytest.skip(why)
     folder = Path(tempfile.mkdtemp(prefix="gq-slurm-"))
-    cluster = SlurmCluster(folder, nodes=nodes, gpus=gpus, cpus=2 * gpus)
+    cluster = SlurmCluster(folder, nodes=nodes, gpus=gpus, cpus=2 * gpus, accounts=accounts)
     with MockGpus() as emulated:
         try:
             cluster.start(60)

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REQUIRED = ("slurmctld", "slurmd", "sbatch", "munged")
+FOR_ACCOUNTS = ("slurmdbd", "mariadbd", "mariadb-install-db")
 
 
-def missing() -> str | None:
-    """Why no cluster can be started here; None if one can."""
-    absent = [name for name in REQUIRED if _program(name) is None]
-    if absent:
-        return f"{', '.join(absent)} not found: apt-get install slurm-wlm"
+def missing(*, accounts: bool = False) -> str | None:
+    """Why no cluster can be started here; None if one can. With `accounts` it needs a database too."""
+    for names, packages in ((REQUIRED, "slurm-wlm"), (FOR_ACCOUNTS if accounts else (), "slurmdbd mariadb-server")):
+        if absent := [name for name in names if _program(name) is None]:
+            return f"{', '.join(absent)} not found: apt-get install {packages}"
     return None if os.geteuid() == 0 else "a Slurm of one's own needs root"
 
 
@@ -49,7 +50,8 @@ def _claimed() -> socket.socket:
 class SlurmCluster:
     """`nodes` have the names n0, n1, ...; each has `cpus` and `gpus`, each of which is `shards` for jobs that ask for a part.
 
-    Slurm writes ended jobs to jobcomp.log, and the GPUs of each job to gpus.log.
+    Slurm writes ended jobs to jobcomp.log, and the GPUs of each job to gpus.log. With `accounts` jobs need one: there are `lab`,
+    which is root's, and `spent`, which has no GPU-minutes left.
     """
 
     folder: Path
@@ -57,6 +59,7 @@ class SlurmCluster:
     cpus: int = 8
     gpus: int = 4
     shards: int = 0
+    accounts: bool = False
     _claim: socket.socket = field(default_factory=_claimed)
     _daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -82,7 +85,11 @@ class SlurmCluster:
         self.folder.chmod(0o755)
         self._start_munge()
         self._write_settings()
+        if self.accounts:
+            self._start_slurmdbd()
         self._daemon("slurmctld", "slurmctld", "-D")
+        if self.accounts:
+            self._add_accounts()
         for name in self.names:
             (self.folder / "spool" / name).mkdir(exist_ok=True)
             self._start_slurmd(name)
@@ -116,12 +123,14 @@ class SlurmCluster:
     def start_node(self, name: str, within_s: float = 60.0) -> None:
         """Start the daemon of a node, and wait until Slurm gives it jobs again."""
         self._start_slurmd(name)
+        self._wait_for_node(name, within_s)
 
-        def up() -> bool:
-            state = self.run("sinfo", "--noheader", f"--nodes={name}", "--format=%T", check=False).strip()
-            return state in {"idle", "mixed", "allocated"}
-
-        _until(up, within_s, f"Slurm does not give node {name} jobs; see {self.folder / 'log'}")
+    def hide(self, name: str, *folders: Path) -> None:
+        """Let a node not see these folders from now on, as one that does not share them."""
+        self.kill_node(name)
+        mounts = "".join(f"mount -t tmpfs none {folder} && " for folder in folders)
+        self._start_slurmd(name, "unshare", "--mount", "sh", "-c", f'{mounts}exec "$@"', "sh")
+        self._wait_for_node(name)
 
     def restart_controller(self, away_s: float) -> None:
         """Kill the controller, and start it again after a while."""
@@ -155,6 +164,40 @@ class SlurmCluster:
         self._daemon("munged", "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={socket}", *files)
         _until(socket.exists, 10, "munged made no socket")
 
+    def _start_slurmdbd(self) -> None:
+        data, socket, conf = (self.folder / name for name in ("database", "database.sock", "slurmdbd.conf"))
+        own = [f"--datadir={data}", "--user=root"]
+        subprocess.run(["mariadb-install-db", "--no-defaults", *own], check=True, capture_output=True)
+        self._daemon("mariadbd", "mariadbd", "--no-defaults", *own, f"--socket={socket}", "--skip-networking")
+        _until(socket.exists, 60, "mariadbd made no socket")
+        conf.write_text(
+            f"""AuthType=auth/munge
+AuthInfo=socket={self.folder}/munge/socket
+DbdHost=localhost
+DbdPort={self.port + 90}
+SlurmUser=root
+PidFile={self.folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageUser=root
+"""
+        )
+        conf.chmod(0o600)
+        self._daemon("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(socket))
+        problem = f"slurmdbd does not answer; see {self.folder / 'log'}"
+        _until(lambda: self._added("cluster", "test"), 60, problem)
+
+    def _add_accounts(self) -> None:
+        # The controller makes its GPUs known first.
+        problem = f"slurmdbd does not take an account; see {self.folder / 'log'}"
+        _until(lambda: self._added("account", "spent", "GrpTRESMins=gres/gpu=0"), 60, problem)
+        assert self._added("account", "lab")
+        assert self._added("user", "root", "Account=lab,spent", "DefaultAccount=lab")
+
+    def _added(self, *words: str) -> bool:
+        """Whether Slurm's records did not have that yet, and have it now."""
+        said = self.run("sacctmgr", "--immediate", "add", *words, check=False)
+        return " Adding " in said or " Associations" in said
+
     def _write_settings(self) -> None:
         gres = []
         for name in self.names:
@@ -173,6 +216,13 @@ class SlurmCluster:
             for number, name in enumerate(self.names)
         )
         (self.folder / "gres.conf").write_text("".join(gres))
+        accounting = (
+            f"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\nAccountingStoragePort={self.port + 90}\n"
+            f"AccountingStoragePass={self.folder}/munge/socket\n"
+            "AccountingStorageTRES=gres/gpu\nAccountingStorageEnforce=associations,limits\n"
+            if self.accounts
+            else ""
+        )
         # Slurm numbers the GPUs of each node from 0 on. Here all nodes are one machine, whose emulated GPUs have one number each.
         shift = f"awk -v RS=, -v ORS=, -v first=$((${{SLURMD_NODENAME#n}} * {self.gpus})) '{{ print $1 + first }}' | sed 's/,$//'"
         scripts = {
@@ -212,13 +262,15 @@ TaskProlog={self.folder}/task_prolog
 SlurmdTimeout=20
 KillWait=5
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
-{nodes}PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{accounting}{nodes}PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
         )
 
-    def _start_slurmd(self, name: str) -> None:
+    def _start_slurmd(self, name: str, *within: str) -> None:
+        """Start the daemon of a node; `within`: a command that runs it."""
         mark, _, value = self._mark(name).partition("=")
-        self._daemon(f"slurmd-{name}", "slurmd", "-D", "-N", name, **{mark: value.rstrip("\0")})
+        command = [*within, str(_program("slurmd")), "-D", "-N", name]
+        self._daemon(f"slurmd-{name}", *command, **{mark: value.rstrip("\0")})
 
     def _mark(self, name: str) -> str:
         """What the daemon of a node and its steps, which leave its process group, have in their environment."""
@@ -235,6 +287,13 @@ SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
+
+    def _wait_for_node(self, name: str, within_s: float = 60.0) -> None:
+        def up() -> bool:
+            state = self.run("sinfo", "--noheader", f"--nodes={name}", "--format=%T", check=False).strip()
+            return state in {"idle", "mixed", "allocated"}
+
+        _until(up, within_s, f"Slurm does not give node {name} jobs; see {self.folder / 'log'}")
 
     def _wait_for_nodes(self, within_s: float) -> None:
         def idle() -> bool:
