@@ -32,7 +32,7 @@ class Lender:
     _until: float = 0.0
     _beat: int = -1
     _dispatcher: str = ""
-    _written: dict[AttemptId, tuple[int, ...]] = field(default_factory=dict)
+    _written: dict[AttemptId, tuple[tuple[int, ...], float]] = field(default_factory=dict)
 
     def heard(self, dispatcher: str, loans: Loans) -> None:
         """Take in what a dispatcher process has sent. What was sent before says nothing about the present."""
@@ -43,7 +43,8 @@ class Lender:
             self._dispatcher, self._beat = dispatcher, loans.beat
 
     async def poll(self) -> None:
-        """Renew what is lent, and take back what is not any more. Called ten times a second."""
+        """Renew what is lent, and take back what is not any more. Called often: until this has looked, a job waits
+        beside the borrower for its own cores."""
         borrowers = [one for one in self.residents() if one.borrows]
         if not borrowers:
             return
@@ -51,13 +52,14 @@ class Lender:
         is_current = self.clock() < self._until
         for one in borrowers:
             cores = self._lent.get(one.attempt, ()) if is_current else ()
-            if cores or self._written.get(one.attempt):
-                self._write(one, cores)
+            loan = (cores, self._until if cores else 0.0)
+            if loan != self._written.get(one.attempt, ((), 0.0)):
+                self._write(one, loan)
 
-    def _write(self, resident: WatchedResident, cores: tuple[int, ...]) -> None:
+    def _write(self, resident: WatchedResident, loan: tuple[tuple[int, ...], float]) -> None:
         try:
-            AttemptFolder(resident.folder, resident.attempt).lend(cores, self._until)
-            self._written[resident.attempt] = cores
+            AttemptFolder(resident.folder, resident.attempt).lend(*loan)
+            self._written[resident.attempt] = loan
         except OSError as error:
             log.warning(
                 "a loan cannot be written: %s", error, extra={"action": "lend", "attempt": str(resident.attempt)}

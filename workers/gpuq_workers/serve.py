@@ -49,6 +49,7 @@ from gpuq_workers.uplink import Inbox, open_uplink
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
+_LOANS_EVERY_S = 0.025
 _FIRST_SAMPLE_WITHIN_S = 5.0
 # A job that needs its most memory within its first seconds may have ended before the second sample.
 _MEMORY_EVERY_S, _YOUNG_S = 0.1, 5.0
@@ -112,7 +113,7 @@ class WorkerService:
                 _every(_PING_EVERY_S, ping),
                 _every(_BLINK_EVERY_S, self._blinker.poll),
                 _every(_LOOK_EVERY_S, self._pauser.poll),
-                _every(_LOOK_EVERY_S, self._lender.poll),
+                _every(_LOANS_EVERY_S, self._lender.poll),
                 _every(_PRUNE_EVERY_S, self._prune),
                 *([self._serve_requests()] if self._serve_requests is not None else []),
             ]
