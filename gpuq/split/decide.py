@@ -58,8 +58,7 @@ def run(
         if verdict.answer is Correctness.CHECK and (wrong := checked(launch, verdict, devices, history, limit_s)):
             return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", wrong)
         entry = history.find(launch, devices)
-        fill = entry.runs if verdict.answer is Correctness.CHECK else None
-        result = run_parts(launch, verdict, devices, limit_s=limit_s, speeds=entry.speeds or None, fill=fill)
+        result = run_parts(launch, verdict, devices, limit_s=limit_s, speeds=entry.speeds or None)
     except Failure as failure:
         history.keep(launch, devices, quarantined=failure.message)
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", f"the split failed: {failure.message}")

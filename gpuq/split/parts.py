@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import queue
 import shutil
 import subprocess
@@ -12,7 +13,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from gpuq.split.loan import LoanFollower
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 _GUARD = 0xA5
+_MERGED_AT_ONCE = 1 << 20
 Bytes = NDArray[np.uint8]
 
 
@@ -42,6 +46,7 @@ class WritesMeet(Failure):
 class Result:
     """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device.
 
+    `buffers` lie in the memory of the PreparedLaunch, until its next run or its end; those of `run_parts` are copies.
     `busy`: seconds of each device in its chunks. `places`: of each device its groups per second in each of its chunks.
     """
 
@@ -66,6 +71,7 @@ class DeviceProcess:
             stderr=subprocess.DEVNULL,
         )
         self.loan = LoanFollower(self._process.pid) if device.lent else None
+        self.pid = self._process.pid
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -189,8 +195,8 @@ class Memory:
 class PreparedLaunch:
     """A launch that its devices have compiled, each in its process with its buffers; it can be run any number of times.
 
-    `fill`: a seed of what buffers that the kernel only stores hold at first on each device, so that every store shows; what is
-    not stored to keeps its own content.
+    `fill`: which of two patterns the buffers hold at first that the kernel only stores to, so that every store shows in a check:
+    no value equals both patterns. Without it they hold the launch's own content, and a store of the same value changes nothing.
     """
 
     def __init__(
@@ -204,7 +210,7 @@ class PreparedLaunch:
     ) -> None:
         self.launch, self.verdict, self.limit_s = launch, verdict, limit_s
         self._memory = Memory()
-        self._processes: list[DeviceProcess] = []
+        self.processes: list[DeviceProcess] = []
         self._was_run = False
         try:
             dimension = verdict.dimension or 0
@@ -213,8 +219,8 @@ class PreparedLaunch:
             self._files, self._fills = _own_copies(launch, verdict, devices, self._memory, self._common, fill)
             deadline = time.monotonic() + limit_s
             for device, paths in zip(devices, self._files, strict=True):
-                self._processes.append(DeviceProcess(device, launch, dimension, paths))
-            for process in self._processes:
+                self.processes.append(DeviceProcess(device, launch, dimension, paths))
+            for process in self.processes:
                 process.answer(deadline - time.monotonic())
         except BaseException:
             self.end()
@@ -234,7 +240,7 @@ class PreparedLaunch:
         only_probe: bool = False,
     ) -> Result:
         """Run it from its own content; `static`: each device's share in one piece, instead of guided chunks. Raises Failure."""
-        processes, launch = self._processes, self.launch
+        processes, launch = self.processes, self.launch
         deadline = time.monotonic() + self.limit_s
         if self._was_run:
             self._restore(deadline)
@@ -248,7 +254,7 @@ class PreparedLaunch:
         else:
             merged = {name: self._memory.inside(path) for name, path in self._common.items()}
         seconds = time.perf_counter() - started
-        buffers = {name: merged[name].view(one.dtype).reshape(one.shape).copy() for name, one in launch.buffers.items()}
+        buffers = {name: merged[name].view(one.dtype).reshape(one.shape) for name, one in launch.buffers.items()}
         return Result(
             buffers,
             seconds,
@@ -259,18 +265,34 @@ class PreparedLaunch:
             tuple(tuple((end - first) / max(1e-9, took) for first, end, took in one) for one in chunks.done),
         )
 
+    def differs_from(self, whole: Mapping[str, NDArray[Any]]) -> str | None:
+        """Run it, and name a buffer that differs from that of a whole run.
+
+        An element whose right value is the one that its buffer was filled with cannot be seen to have been stored to. It is not
+        a difference here, and is one under the other pattern if it is wrong.
+        """
+        for name, one in self.run().buffers.items():
+            right = whole[name].reshape(-1).view(np.uint8)
+            wrong = one.reshape(-1).view(np.uint8) != right
+            if name in self._fills and name not in self.verdict.loaded:
+                wrong &= self._fills[name] != right
+            if wrong.any():
+                return name
+        return None
+
     def _restore(self, deadline: float) -> None:
-        for name, path in self._common.items():
-            self._memory.inside(path)[...] = self.launch.buffers[name].reshape(-1).view(np.uint8)
+        for name in self.verdict.written or self._common:
+            content = self.launch.buffers[name].reshape(-1).view(np.uint8)
+            self._memory.inside(self._common[name])[...] = content
         for paths in self._files:
             for name, fill in self._fills.items():
                 self._memory.inside(paths[name])[...] = fill
-        for process in self._processes:
+        for process in self.processes:
             process.load(deadline - time.monotonic())
 
     def end(self) -> None:
         """Stop its processes and remove its memory."""
-        for process in self._processes:
+        for process in self.processes:
             process.end()
         self._memory.end()
 
@@ -283,12 +305,12 @@ def run_parts(  # noqa: PLR0913  the ways in which a launch is run
     limit_s: float,
     speeds: Sequence[float | None] | None = None,
     static: Sequence[float] | None = None,
-    fill: int | None = None,
     only_probe: bool = False,
 ) -> Result:
     """Run a launch once on the devices, or whole on one, as PreparedLaunch does. Raises Failure and BadInput."""
-    with PreparedLaunch(launch, verdict, devices, limit_s=limit_s, fill=fill) as prepared:
-        return prepared.run(speeds=speeds, static=static, only_probe=only_probe)
+    with PreparedLaunch(launch, verdict, devices, limit_s=limit_s) as prepared:
+        result = prepared.run(speeds=speeds, static=static, only_probe=only_probe)
+        return replace(result, buffers={name: one.copy() for name, one in result.buffers.items()})
 
 
 def _own_copies(
@@ -307,14 +329,17 @@ def _own_copies(
         verdict.answer is Correctness.PROVEN and fill is None and all(one.in_host_memory for one in devices)
     ):
         return [common] * len(devices), {}
-    chance = np.random.default_rng(fill)
-    fills = {
-        name: launch.buffers[name].reshape(-1).view(np.uint8).copy()
-        if name in verdict.loaded
-        else chance.integers(0, 256, launch.buffers[name].nbytes, np.uint8)
-        for name in verdict.written
-    }
+    fills = {}
+    for name in verdict.written:
+        content = launch.buffers[name].reshape(-1).view(np.uint8)
+        fills[name] = content if fill is None or name in verdict.loaded else _pattern(fill, content.size)
     return [{**common, **{name: memory.place(one) for name, one in fills.items()}} for _ in devices], fills
+
+
+def _pattern(fill: int, size: int) -> Bytes:
+    """One of two patterns, of which each is the complement of the other."""
+    pattern = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    return pattern if fill else ~pattern
 
 
 def _merged(
@@ -326,21 +351,34 @@ def _merged(
 ) -> dict[str, Bytes]:
     """All that any device changed in its own copy, over the launch's own content. Raises WritesMeet."""
     merged = {name: memory.inside(path) for name, path in common.items()}
-    for name, granule in verdict.written.items():
-        whole = len(fills[name]) - len(fills[name]) % granule
-        stored = np.zeros(len(fills[name]), bool)
-        for paths in files:
-            own = memory.inside(paths[name])
-            changed = own != fills[name]
-            changed[:whole] = changed[:whole].reshape(-1, granule).any(axis=1).repeat(granule)
-            if (changed & stored).any():
+    with ThreadPoolExecutor(len(files)) as pool:
+        for name, granule in verdict.written.items():
+            owns = [memory.inside(paths[name]) for paths in files]
+            merge = partial(_merge_block, merged[name], owns, fills[name], granule)
+            block = _MERGED_AT_ONCE - _MERGED_AT_ONCE % granule
+            if any(pool.map(merge, (slice(at, at + block) for at in range(0, len(fills[name]), block)))):
                 raise WritesMeet(
                     f"two devices stored to the same elements of `{name}`.",
                     fix="This launch has to run whole on one device.",
                 )
-            stored |= changed
-            merged[name][changed] = own[changed]
     return merged
+
+
+def _merge_block(merged: Bytes, owns: list[Bytes], fill: Bytes, granule: int, block: slice) -> bool:
+    """Copy what each device changed in this block, by elements of `granule` bytes. Gives whether two changed the same one."""
+    length = len(fill[block])
+    word = math.gcd(granule, length, 8)
+    words = [one[block].view(f"u{word}") for one in (merged, fill, *owns)]
+    stored = np.zeros(length // word, bool)
+    for own in words[2:]:
+        changed = own != words[1]
+        if granule > word and length % granule == 0:
+            changed = changed.reshape(-1, granule // word).any(axis=1).repeat(granule // word)
+        if (changed & stored).any():
+            return True
+        stored |= changed
+        np.copyto(words[0], own, where=changed)
+    return False
 
 
 def _first_group(process: DeviceProcess, number: int, chunks: Chunks, deadline: float) -> None:
@@ -398,12 +436,12 @@ def check(
 ) -> str | None:
     """Run whole and split on copies, under two fills; None if all results are equal, else what differs. Raises Failure."""
     whole = run_parts(launch, verdict, devices[:1], limit_s=limit_s)
-    for fill in (1, 2):
+    for fill in (0, 1):
         try:
-            split = run_parts(launch, verdict, devices, limit_s=limit_s, fill=fill)
+            with PreparedLaunch(launch, verdict, devices, limit_s=limit_s, fill=fill) as prepared:
+                different = prepared.differs_from(whole.buffers)
         except WritesMeet as error:
             return error.message
-        for name in launch.buffers:
-            if not np.array_equal(whole.buffers[name].view(np.uint8), split.buffers[name].view(np.uint8)):
-                return f"`{name}` differs between the whole run and the split one."
+        if different is not None:
+            return f"`{different}` differs between the whole run and the split one."
     return None

@@ -49,7 +49,7 @@ def predict(
         samples = np.clip([known - _HISTORY_POINTS, known, known + _HISTORY_POINTS], 0, 1)
         return _prediction(known, samples, f"own history: {entry.runs} runs of this launch")
     try:
-        places = run_parts(launch, verdict, devices, limit_s=limit_s, fill=0, only_probe=True).places
+        places = run_parts(launch, verdict, devices, limit_s=limit_s, only_probe=True).places
         samples = np.array([one / (one + other) for one in places[0] for other in places[1]])
         if len(samples):
             return _prediction(best_share(samples), samples, f"a probe on copies, at {len(places[0])} places")

@@ -25,9 +25,6 @@ class SplitVerdict:
     """`dimension`: along which to cut, None if refused.
 
     `written`: the buffers with a store, each with the bytes of its widest one, at most 8. `loaded`: those of them with a load.
-
-    `slices`: of each written buffer (first byte, end byte, bytes per group) of what group 0 stores to, where that is one
-    piece which no other group's piece overlaps.
     """
 
     answer: Correctness
@@ -35,7 +32,6 @@ class SplitVerdict:
     dimension: int | None = None
     written: Mapping[str, int] = field(default_factory=dict)
     loaded: frozenset[str] = frozenset()
-    slices: Mapping[str, tuple[int, int, int]] | None = None
 
 
 def judge(
@@ -95,7 +91,7 @@ def _along(
     if doubts:
         return SplitVerdict(Correctness.CHECK, doubts[0], d, written, loaded)
     reason = f"each group along dimension {d} stores to elements of its own, and loads none that another one stores to"
-    return SplitVerdict(Correctness.PROVEN, reason, d, written, loaded, _slices(stores, d, launch))
+    return SplitVerdict(Correctness.PROVEN, reason, d, written, loaded)
 
 
 def _split_symbol(form: LinearForm, d: int) -> Symbol | None:
@@ -151,27 +147,3 @@ def _within(access: Access, size: int) -> bool:
         return False
     low, high = access.offset.bounds(access.facts)
     return low >= 0 and high + access.width <= size
-
-
-def _slices(stores: list[Access], d: int, launch: IndexSpace) -> dict[str, tuple[int, int, int]] | None:
-    """Of each buffer the piece of group 0, if pieces move by the same step from group to group and do not overlap."""
-    slices: dict[str, tuple[int, int, int]] = {}
-    for one in stores:
-        assert one.offset is not None
-        split = _split_symbol(one.offset, d)
-        if split is None:
-            return None
-        inside = launch.local[d] - 1 if split.name.startswith("global") else 0
-        factor = one.offset.terms[split]
-        per_group = factor * (launch.local[d] if split.name.startswith("global") else 1)
-        low = high = one.offset.constant + factor * split.low
-        for symbol, other in one.offset.terms.items():
-            least, most = (0, inside) if symbol is split else (symbol.low, symbol.high)
-            low += other * (least if other > 0 else most)
-            high += other * (most if other > 0 else least)
-        piece = (low, high + one.width, per_group)
-        known = slices.get(one.buffer, piece)
-        if known[2] != piece[2]:
-            return None
-        slices[one.buffer] = (min(known[0], piece[0]), max(known[1], piece[1]), per_group)
-    return slices if all(end - start <= abs(step) for start, end, step in slices.values()) else None

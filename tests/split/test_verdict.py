@@ -74,8 +74,3 @@ def test_one_buffer_passed_twice_is_one_buffer(module):
 
 def test_one_group_cannot_be_cut(module):
     assert "one work-group" in verdict(module, named("copy"), size=(64,), local=(64,)).reason
-
-
-def test_rows_are_merged_as_slices(module):
-    assert verdict(module, named("copy")).slices == {"b": (0, 256, 256)}
-    assert verdict(module, named("transpose")).slices is None
