@@ -1,18 +1,26 @@
-"""The corpus' safe kernels on two devices: guided chunks beside the best static share: `python -m benchmarks.split_times`.
+"""The corpus' safe kernels on two devices: guided chunks beside the best static share: `python -m benchmarks.split_times FILE`.
 
 Three pairs of unequal devices without a GPU: two equal cores, a core beside one whose compiler does not optimise, and a core
 beside one that works a part of the time. Launches are the corpus' own, grown until the faster device alone takes `--seconds`.
-Times are those of a machine with nothing else to do, or they say nothing.
+Times are those of a machine with nothing else to do, or they say nothing. Each kernel's figures are added to FILE, and kernels
+that it has, measured with little beside them, are not measured again: with `--for-s` the whole is measured in parts.
+`--for-s 0` only prints what the file has.
+
+After the search for the best static share, guided chunks, that share and the better device alone run in turns. A run in which
+other programs took more than 3% of a core is repeated; the least disturbed of five counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import sys
+import time
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +43,9 @@ FIXED = {"bit_reversal": "its indices have 12 bits"}
 SIZES = {1: {"n"}, 2: {"h"}, 3: set()}
 OF_KERNEL = {"columns": {"w"}, "unflattened_transpose": {"h"}, "nbody": set(), "scale": {"n"}}
 MOST_BYTES = 768 << 20
+CPU_ACCOUNTS = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
+MOST_TYPICAL_FOREIGN = 0.1
+MOST_FOREIGN, MOST_TRIES, FOREIGN = 0.03, 5, itemgetter(0)
 
 
 def grown(case, factor):
@@ -74,88 +85,151 @@ def large(case, device, seconds, limit_s):
     return found
 
 
-def measure(launch, verdict, devices, runs, limit_s):
+class Undisturbed:
+    """Runs of a prepared launch beside which other programs did little. `foreign`: cores that they took in each."""
+
+    def __init__(self, prepared):
+        self.prepared, self.foreign = prepared, []
+
+    def run(self, static=None):
+        runs = []
+        while not runs or (len(runs) < MOST_TRIES and min(runs, key=FOREIGN)[0] > MOST_FOREIGN):
+            before, began = self._others(), time.perf_counter()
+            result = self.prepared.run(static=static)
+            runs.append(((self._others() - before) / (time.perf_counter() - began), result))
+        foreign, result = min(runs, key=FOREIGN)
+        self.foreign.append(foreign)
+        return result
+
+    def _others(self):
+        """CPU seconds of all programs but this one and its devices' processes, since the start of the machine."""
+        if CPU_ACCOUNTS.exists():
+            machine = int(CPU_ACCOUNTS.read_text()) / 1e9
+        else:
+            user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+            machine = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+        pids = [process.pid for process in self.prepared.processes]
+        return machine - time.process_time() - sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)
+
+
+def measure(launch, verdict, devices, rounds, limit_s):
     """All figures of one launch on one pair."""
-    fill = 1 if verdict.answer is Correctness.CHECK else None
-    with PreparedLaunch(launch, verdict, devices, limit_s=limit_s, fill=fill) as prepared:
+    with PreparedLaunch(launch, verdict, devices, limit_s=limit_s) as prepared:
         probe = prepared.run(only_probe=True).places
-        static, guided = search(prepared, runs)
+        quiet = Undisturbed(prepared)
+        static = search(quiet, runs=1)
         best = min(static, key=static.__getitem__)
         better = (1.0, 0.0) if static[100] <= static[0] else (0.0, 1.0)
-        pairs, outside, shares = [], [], []
-        for _ in range(9):
-            both = prepared.run()
-            pairs.append(both.seconds / prepared.run(static=better).seconds)
-            outside.append(1 - max(both.busy) / both.seconds)
-            shares.append(both.speeds[0] / sum(both.speeds))
+        ways = {"guided": None, "best": (best / 100, 1 - best / 100), "better": better}
+        ran = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, share in ways.items():
+                ran[name].append(quiet.run(static=share))
+    seconds = {name: [one.seconds for one in runs] for name, runs in ran.items()}
+    typical = {name: statistics.median(one) for name, one in seconds.items()}
     samples = np.array([one / (one + other) for one in probe[0] for other in probe[1]])
-    ideal = 1 / (1 / static[100] + 1 / static[0])
+    alone = [static[100], static[0]]
+    alone[better[0] == 0] = typical["better"]
+    shares = [one.speeds[0] / sum(one.speeds) for one in ran["guided"] if all(one.speeds)]
     return {
-        "alone": [static[100], static[0]],
+        "alone": alone,
         "best share": best,
-        "best": static[best],
-        "guided": guided,
-        "guided / best": guided / static[best],
-        "efficiency": ideal / guided,
-        "outside of kernels": statistics.median(outside),
-        "both / better": statistics.median(pairs),
+        **{f"{name} s": value for name, value in typical.items()},
+        "guided / best": typical["guided"] / typical["best"],
+        "guided / shortest static": typical["guided"] / min(static.values()),
+        "efficiency": 1 / sum(1 / one for one in alone) / typical["guided"],
+        "outside of kernels": statistics.median(1 - max(one.busy) / one.seconds for one in ran["guided"]),
+        "both / better": statistics.median(
+            one / other for one, other in zip(seconds["guided"], seconds["better"], strict=True)
+        ),
         "probe off": 100 * abs(best_share(samples) - best / 100) if len(samples) else None,
-        "history off": 100 * abs(statistics.median(shares) - best / 100),
+        "history off": 100 * abs(statistics.median(shares) - best / 100) if shares else None,
+        "foreign": statistics.median(quiet.foreign),
+        "static": static,
+        "seconds": seconds,
+        "chunks": [one.chunks for one in ran["guided"]],
     }
+
+
+def measure_pairs(case, options):
+    """One line for each pair, or one line that says why the kernel is left out."""
+    if case.name in FIXED:
+        return [{"kernel": case.name, "left out": FIXED[case.name]}]
+    try:
+        made = large(case, PAIRS["equal"][0], options.seconds, options.limit_s)
+        if made is None or made[1].answer is Correctness.REFUSED:
+            return [{"kernel": case.name, "left out": made[1].reason if made else "its buffers would be too large"}]
+        return [
+            {
+                "kernel": case.name,
+                "pair": pair,
+                "verdict": str(made[1].answer),
+                **measure(*made, PAIRS[pair], options.rounds, options.limit_s),
+            }
+            for pair in options.pairs
+        ]
+    except GpuqError as error:
+        return [{"kernel": case.name, "left out": error.message}]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--pairs", nargs="*", default=list(PAIRS), choices=list(PAIRS))
     parser.add_argument("--kernels", nargs="*")
     parser.add_argument("--limit-s", type=float, default=120.0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--for-s", type=float, default=float("inf"))
     options = parser.parse_args()
-    chosen = [case for case in CASES if case.safe and (not options.kernels or case.name in options.kernels)]
-    found = []
-    for case in chosen:
-        if case.name in FIXED:
-            print(f"{case.name:<24} left out: {FIXED[case.name]}", flush=True)
+    ends_at = time.monotonic() + options.for_s
+    lines = options.file.read_text().splitlines() if options.file.exists() else []
+    found = {(row["kernel"], row.get("pair")): row for row in map(json.loads, lines)}
+    known = {kernel for kernel, _ in found} - {row["kernel"] for row in found.values() if is_disturbed(row)}
+    for case in CASES:
+        if not case.safe or case.name in known or (options.kernels and case.name not in options.kernels):
             continue
-        try:
-            made = large(case, PAIRS["equal"][0], options.seconds, options.limit_s)
-            if made is None or made[1].answer is Correctness.REFUSED:
-                print(f"{case.name:<24} left out: {made and made[1].reason}", flush=True)
-                continue
-            for pair in options.pairs:
-                row = measure(*made, PAIRS[pair], options.runs, options.limit_s)
-                found.append({"kernel": case.name, "pair": pair, "verdict": str(made[1].answer), **row})
-                print(f"{case.name:<24}{pair:<15}" + figures(row), flush=True)
-        except GpuqError as error:
-            print(f"{case.name:<24} left out: {error.message}", flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1))
+        if time.monotonic() >= ends_at:
+            break
+        rows = measure_pairs(case, options)
+        with options.file.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        found.update({(row["kernel"], row.get("pair")): row for row in rows})
+        print("\n".join(map(as_line, rows)), flush=True)
+    measured = [row for row in found.values() if "pair" in row and not is_disturbed(row)]
+    print(f"left out, because other programs worked beside them: {sum(map(is_disturbed, found.values()))} rows")
     for pair in [*options.pairs, None]:
-        rows = [row for row in found if pair in (None, row["pair"])]
-        if rows:
+        if rows := [row for row in measured if pair in (None, row["pair"])]:
             print(f"{pair or 'all':<15}{len(rows):>3} kernels  {summary(rows)}")
     return 0
 
 
-def figures(row):
-    return "  ".join(
-        f"{name} {value:.3f}" for name, value in row.items() if isinstance(value, float) and name != "guided"
-    )
+def is_disturbed(row):
+    return row.get("foreign", 0.0) > MOST_TYPICAL_FOREIGN
+
+
+def as_line(row):
+    if "left out" in row:
+        return f"{row['kernel']:<24} left out: {row['left out']}"
+    figures = "  ".join(f"{name} {value:.3f}" for name, value in row.items() if isinstance(value, float))
+    return f"{row['kernel']:<24}{row['pair']:<15}{figures}"
 
 
 def summary(rows):
-    ratios = [row["guided / best"] for row in rows]
-    lines = [
-        f"guided / best: median {np.median(ratios):.3f}, p95 {np.quantile(ratios, 0.95):.3f}",
-        *(
-            f"{name}: median {np.median(values):.3f}"
-            for name in ("efficiency", "outside of kernels", "both / better", "probe off", "history off")
-            if (values := [row[name] for row in rows if row[name] is not None])
-        ),
-    ]
-    return "; ".join(lines)
+    def over(name, *parts):
+        values = [row[name] for row in rows if row[name] is not None]
+        shown = ", ".join(f"{part} {np.quantile(values, {'median': 0.5, 'p95': 0.95}[part]):.3f}" for part in parts)
+        return f"{name}: {shown}"
+
+    both = (
+        "guided / best",
+        "guided / shortest static",
+        "outside of kernels",
+        "both / better",
+        "probe off",
+        "history off",
+    )
+    return "; ".join([*(over(name, "median", "p95") for name in both), over("efficiency", "median")])
 
 
 if __name__ == "__main__":

@@ -582,9 +582,9 @@ def data(case, seed=0):
                 "index": lambda n=n: chance.integers(0, n, n).astype(np.int32),
                 "permutation": lambda n=n: chance.permutation(n).astype(np.int32),
                 "small": lambda n=n: chance.integers(0, 8, n).astype(np.int32),
-                "rows": lambda n=n: np.concatenate([[0], np.sort(chance.integers(0, 4096, n - 2)), [4096]]).astype(
-                    np.int32
-                ),
+                "rows": lambda n=n: np.concatenate(
+                    [[0], np.sort(chance.integers(0, n // 257 * 4096, n - 2)), [n // 257 * 4096]]
+                ).astype(np.int32),
             }[fill]()
     return buffers
 

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from gpuq.split.search import search
 
 
 class Launch:
-    """Takes `1 + |share - 0.63|` seconds with a static share, at first half a second more, and 1.05 in guided chunks."""
+    """Two devices that take `alone` seconds each for the whole; the first run of each share takes half a second more."""
 
-    def __init__(self) -> None:
-        self.runs: list[float | None] = []
+    def __init__(self, *alone: float) -> None:
+        self.alone, self.runs = alone, []
 
-    def run(self, static: tuple[float, float] | None = None) -> SimpleNamespace:
-        share = None if static is None else static[0]
-        first = share not in self.runs
+    def run(self, static: tuple[float, float]) -> SimpleNamespace:
+        share = round(100 * static[0])
+        late = 0.5 * (share not in self.runs)
         self.runs.append(share)
-        return SimpleNamespace(seconds=1.05 if share is None else 1 + abs(share - 0.63) + 0.5 * first)
+        busy = [part * seconds for part, seconds in zip(static, self.alone, strict=True)]
+        return SimpleNamespace(seconds=max(busy) + late, busy=busy)
 
 
-def test_every_fifth_point_is_measured_and_every_point_around_the_best() -> None:
-    launch = Launch()
-    measured, guided = search(launch)  # type: ignore[arg-type]
-    assert set(measured) == {*range(0, 101, 5), *range(61, 70)}
-    assert min(measured, key=measured.__getitem__) == 63
-    assert abs(measured[63] - 1) < 1e-9
-    assert (guided, launch.runs.count(None)) == (1.05, 3)
-
-
-def test_at_the_edge_no_share_beyond_it_is_measured() -> None:
-    launch = Launch()
-    launch.run = lambda static=None: SimpleNamespace(seconds=1.0 if static is None else 1 + static[0])  # type: ignore[method-assign]
-    measured, _ = search(launch)  # type: ignore[arg-type]
-    assert set(measured) == {*range(0, 101, 5), *range(5)}
+@pytest.mark.parametrize("alone", [(1.0, 1.7), (1.0, 1.0), (3.0, 0.2), (0.01, 5.0)])
+def test_the_best_of_all_points_is_found_in_a_third_of_the_runs(alone: tuple[float, float]) -> None:
+    launch = Launch(*alone)
+    measured = search(launch)  # type: ignore[arg-type]
+    best = min(range(101), key=lambda points: max(points * alone[0], (100 - points) * alone[1]))
+    assert min(measured, key=measured.__getitem__) == best
+    assert measured[best] == pytest.approx(max(best * alone[0], (100 - best) * alone[1]) / 100)
+    assert {0, 100, *range(max(0, best - 2), min(100, best + 2) + 1)} <= measured.keys()
+    assert len(launch.runs) == 3 * len(measured) <= 3 * 17
