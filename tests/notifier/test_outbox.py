@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from gpuq.notifier.outbox import Outbox
 from gpuq.notifier.watch import Notification
 from tests.support.site import wait_for
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "notifications.md"
 ADDRESSES = {"slack": ["slack://SECRET"], "mail": ["mailto://SECRET"]}
 
 
@@ -99,3 +103,13 @@ def test_messages_for_a_target_that_is_gone_are_given_up() -> None:
     assert outbox.turn(ADDRESSES, 1000.0)
     assert outbox.waiting == []
     outbox.close()
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # apprise imports it
+def test_the_addresses_in_the_document_are_of_services_that_apprise_knows() -> None:
+    apprise = pytest.importorskip("apprise")
+    block = re.search(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert block is not None
+    addresses = tomllib.loads(block[1])["targets"].values()
+    assert len(addresses) == 5
+    assert [address for address in addresses if apprise.Apprise.instantiate(address) is None] == []

@@ -114,6 +114,7 @@ def site(hook: Hook, mailbox: Mailbox) -> Iterator[Site]:
 hook = "json://127.0.0.1:{hook.port}/{TOKEN}"
 mail = "mailto://ann:{PASSWORD}@127.0.0.1:{mailbox.port}?from=gpuq@example.org&to=ann@example.org"
 away = "json://127.0.0.1:1/{TOKEN}"
+phone = "ntfy://{PASSWORD}:{TOKEN}@127.0.0.1:{hook.port}/jobs"
 """
     )
     with site:
@@ -179,15 +180,16 @@ def test_what_was_not_sent_when_gpuq_ended_is_sent_later(site: Site, hook: Hook)
 def test_targets_are_listed_by_name_and_tried(site: Site, hook: Hook, mailbox: Mailbox) -> None:
     listed = gpuq(site, "notify", "list")
     assert listed.returncode == 0
-    assert "away, hook, mail" in listed.stdout
+    assert "away, hook, mail, phone" in listed.stdout
     assert "a process of yours sends" in listed.stdout
     before = len(mailbox.got)
     tried = gpuq(site, "notify", "test")
     assert tried.returncode == 1
-    assert tried.stderr.splitlines()[:3] == [
-        "away: did not take the message", "hook: took the message", "mail: took the message",
+    assert tried.stderr.splitlines()[:4] == [
+        "away: did not take the message", "hook: took the message", "mail: took the message", "phone: took the message",
     ]  # fmt: skip
-    assert (hook.titles()[-1], len(mailbox.got)) == ("gpuq: a test", before + 1)
+    assert (hook.titles()[-2:], len(mailbox.got)) == (["gpuq: a test"] * 2, before + 1)
+    assert hook.got[-1][1]["topic"] == "jobs"
     assert "SECRET" not in listed.stdout + listed.stderr + tried.stdout + tried.stderr
 
 
