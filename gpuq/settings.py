@@ -209,7 +209,7 @@ class Scheduling:
 
 @dataclass(frozen=True)
 class Bookings:
-    """What users may reserve for themselves; operators may reserve anything for anybody."""
+    """What users may reserve for themselves; operators may reserve any devices for any user."""
 
     user_device_hours: Annotated[float, Range(at_least=0)] = 48.0
     """Device-hours that a user may have reserved at a time; 0: only operators reserve."""

@@ -53,7 +53,7 @@ _BLIND = frozenset(
 )  # fmt: skip
 _OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "oracle-packing"
 _NEEDS_KNOWN, _ORDER_KNOWN = "packed-needs-known", "oracle-exclusive"
-# With the objective `saving` it is asked what a pair saves and not how much it slows anybody, as these rivals do not ask either.
+# With the objective `saving` it is asked what a pair saves and not how much it slows a job, as these rivals do not ask either.
 _SAVING, _CARELESS = "packed-saving", ("declared-memory-only", "two-per-gpu-always", "utilisation-80-oom-retry")
 CANDIDATES = (_OURS, _SAVING, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
 # What perfect knowledge would add to our order without sharing: to sharing, to the order, to both.

@@ -111,7 +111,7 @@ def model_shares(
     Extra-trees predict the logit of the share. Half of the weight has the training rows in the leaves of the row asked: they show
     what similar launches took. They do not show how wrong trees are about a program that they never saw, so the other half has
     the residuals of training rows whose whole program was left out, added to the prediction; the interval comes from these alone.
-    A program with n rows weighs as sqrt(n) rows there, lest one program with a hundred launches is all that counts.
+    A program with n rows weighs as sqrt(n) rows there, so that one program with a hundred launches does not outweigh all others.
     """
     from sklearn.model_selection import GroupKFold
 

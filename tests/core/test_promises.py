@@ -71,7 +71,7 @@ CHANGES = st.fixed_dictionaries(
 def hostile(rng: random.Random) -> Policy:
     """A policy that means no good: devices twice, across hosts, too many, too few, or made up; jobs that do not wait, that never
     were, or that claim to be smaller than they are; the end of other people's work."""
-    anybody = [*DEVICES, *FAR, a_device("nowhere", gib=1000), replace(DEVICES[0], total_memory=1000 * GIB)]
+    any_devices = [*DEVICES, *FAR, a_device("nowhere", gib=1000), replace(DEVICES[0], total_memory=1000 * GIB)]
 
     def propose(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         jobs = [*context.state.jobs.values(), a_job(999)]
@@ -82,9 +82,9 @@ def hostile(rng: random.Random) -> Policy:
             attempts = [*context.state.attempts, AttemptId(job.id, 7)]
             yield rng.choice(
                 (
-                    Proposal(job, tuple(rng.choices(anybody, k=rng.randint(0, 4)))),
-                    Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count)))),
-                    Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count))), pausing=True),
+                    Proposal(job, tuple(rng.choices(any_devices, k=rng.randint(0, 4)))),
+                    Proposal(job, tuple(rng.sample(any_devices, k=max(1, job.device_count)))),
+                    Proposal(job, tuple(rng.sample(any_devices, k=max(1, job.device_count))), pausing=True),
                     Eviction(rng.choice(attempts), job),
                     *(Proposal(job, tuple(p.device for p in snapshots)) for snapshots in context.choices(job)),
                 )

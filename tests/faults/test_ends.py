@@ -246,7 +246,7 @@ def test_what_it_leaves_behind_is_gone_when_its_end_is_written(attempt: Attempt)
     assert gone(int(attempt.log()))
 
 
-def test_the_kernels_counter_tells_its_kill_from_anybodys(attempt: Attempt) -> None:
+def test_a_kill_by_the_kernel_is_recognised_by_its_counter(attempt: Attempt) -> None:
     """The real shim, a real SIGKILL, and a file in place of the kernel's counter, which the job raises itself."""
     events = attempt.folder / "memory.events"
     events.write_text("oom_kill 0\n")
