@@ -20,6 +20,7 @@ import pytest
 from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS, main
 from gpuq.core.state.verdict import Rule
 from gpuq.errors import GpuqError
+from gpuq.home import Home
 from gpuq.settings import GROUPS, expected, setting_fields
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,20 @@ def test_a_backup_as_documented_is_closed_to_others(tmp_path: Path) -> None:
     subprocess.run(["sh", "-ec", commands], env={**os.environ, "GPUQ_HOME": str(home)}, umask=0o022, check=True)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in backup.rglob("*") if path.is_file()}
     assert modes == dict.fromkeys(("gpuq.db", "order.key", "token", "card.json"), 0o600)
+
+
+def test_every_file_of_the_home_is_listed() -> None:
+    section = OPERATIONS.split("## Files")[1].split("\n## ")[0]
+    listed = set(re.findall(r"`([a-z.]+)/?", section))
+    home = Home(Path("/home"))
+    paths = [getattr(home, name) for name, value in vars(Home).items() if isinstance(value, property)]
+    inside = {
+        path.relative_to(home.root).parts[0]
+        for path in paths
+        if isinstance(path, Path) and path.is_relative_to(home.root)
+    }
+    assert len(inside) > 20
+    assert inside <= listed
 
 
 def name_of(path: Path) -> str:
