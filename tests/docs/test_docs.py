@@ -70,6 +70,13 @@ def test_every_file_of_the_home_is_listed() -> None:
     assert inside <= listed
 
 
+def test_every_part_that_doctor_checks_is_explained() -> None:
+    parts = set(re.findall(r'Check\("(\w+)"', (ROOT / "gpuq" / "cli" / "verbs" / "doctor.py").read_text()))
+    section = OPERATIONS.split("## What `gpuq doctor` says")[1].split("\n## ")[0]
+    assert len(parts) > 10
+    assert parts <= set(re.findall(r"`(\w+)`", section))
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
