@@ -18,6 +18,7 @@ from typing import get_type_hints
 import pytest
 
 from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS, main
+from gpuq.client import Client
 from gpuq.core.state.verdict import Rule
 from gpuq.errors import GpuqError
 from gpuq.home import Home
@@ -68,6 +69,13 @@ def test_every_file_of_the_home_is_listed() -> None:
     }
     assert len(inside) > 20
     assert inside <= listed
+
+
+def test_every_method_of_the_client_is_named() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    methods = {name for name in vars(Client) if not name.startswith("_")} - {"close", "submit_all"}
+    assert {"submit", "fetch"} <= methods
+    assert methods <= set(re.findall(r"`(\w+)`", text)) | set(re.findall(r"client\.(\w+)\(", text))
 
 
 def test_every_part_that_doctor_checks_is_explained() -> None:
