@@ -33,6 +33,8 @@ class Chunks:
     left: list[tuple[int, int]] = field(init=False)
     done: list[list[tuple[int, int, float]]] = field(init=False)
     _probes: list[list[tuple[int, int]]] = field(init=False)
+    _away: set[int] = field(default_factory=set)
+    _ended: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -57,15 +59,18 @@ class Chunks:
     def take(self, device: int) -> tuple[int, int] | None:
         """The next chunk of a device, or None if nothing is left for it. The first takes from the front, others from the back."""
         with self._lock:
+            self._away.discard(device)
             if self._probes[device]:
                 first, end = self._probes[device].pop(0)
                 if any(start <= first and end <= stop for start, stop in self.left):
                     self._remove(first, end)
                     return first, end
             if not self.left or self.only_probe:
+                self._ended.add(device)
                 return None
             count = self._length(device)
             if count == 0:
+                self._ended.add(device)
                 return None
             start, stop = self.left[0] if device == 0 else self.left[-1]
             chunk = (start, min(stop, start + count)) if device == 0 else (max(start, stop - count), stop)
@@ -78,7 +83,7 @@ class Chunks:
         if len(self.speeds) == 1:
             return remaining
         mine = self.speeds[device]
-        others = sum(speed or 0.0 for number, speed in enumerate(self.speeds) if number != device)
+        others = sum(speed or 0.0 for number, speed in enumerate(self.speeds) if number not in {device, *self._away})
         if mine is None or others == 0.0:
             return max(1, remaining // (8 * len(self.speeds)), min(remaining, int((mine or 0.0) * _LEAST_CHUNK_S)))
         if 1 / mine > 1.5 * remaining / others + _LEAST_CHUNK_S:
@@ -97,6 +102,13 @@ class Chunks:
             if part[0] < part[1]
         ]
         self.left = kept
+
+    def leave(self, device: int) -> bool:
+        """Note that a device has no cores at the moment, so that the others do not count on it. False if they all have ended:
+        then what is left is this device's."""
+        with self._lock:
+            self._away.add(device)
+            return self._ended | {device} != set(range(len(self.speeds)))
 
     def finished(self, device: int, first: int, end: int, seconds: float) -> None:
         """Note a chunk that is done. The speed follows the newest chunks, weighted by their length in time."""

@@ -394,18 +394,21 @@ def _rest(process: DeviceProcess, number: int, chunks: Chunks, deadline: float, 
         if first < end:
             chunks.finished(number, first, end, process.run(first, end, deadline - time.monotonic()))
     else:
-        while _may_take(process, chunks) and (chunk := chunks.take(number)) is not None:
+        while _may_take(process, number, chunks) and (chunk := chunks.take(number)) is not None:
             chunks.finished(number, *chunk, process.run(*chunk, deadline - time.monotonic()))
     if not process.device.in_host_memory:
         process.collect(deadline - time.monotonic())
 
 
-def _may_take(process: DeviceProcess, chunks: Chunks) -> bool:
-    """Whether a device has cores for a chunk. One on lent cores waits for them while others work; a probe does not wait."""
+def _may_take(process: DeviceProcess, number: int, chunks: Chunks) -> bool:
+    """Whether a device has cores for a chunk. One on lent cores waits for them while others work; a probe does not wait. After
+    the others have ended it works on the job's own cores."""
     loan = process.loan
     while loan is not None and not loan.cores:
         if loan.has_ended or chunks.only_probe or not chunks.left:
             return False
+        if not chunks.leave(number):
+            return True
         loan.wait()
     return True
 

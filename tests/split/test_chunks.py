@@ -67,6 +67,23 @@ def test_a_device_that_would_end_late_takes_nothing():
     assert chunks.take(0) is not None
 
 
+def test_nothing_is_left_to_a_device_that_is_away():
+    chunks = Chunks(20, [0.1, 1000.0])
+    assert chunks.leave(1)
+    taken = []
+    while (chunk := chunks.take(0)) is not None:
+        chunks.finished(0, *chunk, 10.0)
+        taken.append(chunk)
+    assert sum(end - first for first, end in taken) == 18
+
+
+def test_a_device_whose_cores_went_away_takes_what_the_others_left_to_it():
+    chunks = Chunks(10, [0.1, 1000.0])
+    assert chunks.take(0) is None
+    assert not chunks.leave(1)
+    assert chunks.take(1) is not None
+
+
 def test_a_probe_runs_a_few_groups_at_several_places_and_no_more():
     chunks = Chunks(10_000, [None, None], only_probe=True)
     taken = []
