@@ -12,7 +12,7 @@ from gpuq.split.parts import Result, check, run_parts
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 CHECK_EVERY = 20
-"""A launch that is not proven is checked again in one of so many runs."""
+"""A launch that is not proven is checked again in one of so many runs, and one that is faster whole is split again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,46 @@ def run(
     verdict = verdict_of(launch, devices, history)
     if verdict.answer is Correctness.REFUSED:
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", verdict.reason)
+    entry = history.find(launch, devices)
+    if entry.whole_on is not None and (entry.runs + 1) % CHECK_EVERY:
+        history.keep(launch, devices, runs=entry.runs + 1)
+        result = _whole(launch, verdict, devices, limit_s, entry.whole_on)
+        return SplitOutcome(result, "whole", "the better device alone was faster than the last split")
     try:
         if verdict.answer is Correctness.CHECK and (wrong := checked(launch, verdict, devices, history, limit_s)):
             return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", wrong)
-        entry = history.find(launch, devices)
         result = run_parts(launch, verdict, devices, limit_s=limit_s, speeds=entry.speeds or None)
     except Failure as failure:
         history.keep(launch, devices, quarantined=failure.message)
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", f"the split failed: {failure.message}")
-    history.keep(launch, devices, runs=entry.runs + 1, speeds=result.speeds)
+    known = entry.speeds or (None,) * len(devices)
+    speeds = tuple(new or old for new, old in zip(result.speeds, known, strict=True))
+    whole_on = _faster_alone(launch, verdict, devices, result)
+    history.keep(launch, devices, runs=entry.runs + 1, speeds=speeds, whole_on=whole_on)
     how = "split, proven" if verdict.answer is Correctness.PROVEN else "split, checked"
     return SplitOutcome(result, how, verdict.reason)
 
 
-def _whole(launch: KernelLaunch, verdict: SplitVerdict, devices: Sequence[OpenClDevice], limit_s: float) -> Result:
-    """Run whole on the first device that can."""
+def _faster_alone(
+    launch: KernelLaunch, verdict: SplitVerdict, devices: Sequence[OpenClDevice], result: Result
+) -> int | None:
+    """The device that would have taken less time for the whole, by the speeds in this run: of short launches, and of those whose
+    copies take long to merge. None with lent cores: how long a launch has them differs from run to run."""
+    if any(one.lent for one in devices) or None in result.speeds:
+        return None
+    alone = [launch.range.groups(verdict.dimension or 0) / speed for speed in result.speeds if speed]
+    return alone.index(min(alone)) if min(alone) < result.seconds else None
+
+
+def _whole(
+    launch: KernelLaunch, verdict: SplitVerdict, devices: Sequence[OpenClDevice], limit_s: float, on: int = 0
+) -> Result:
+    """Run whole on this device; on the next one if that fails."""
     try:
-        return run_parts(launch, verdict, devices[:1], limit_s=limit_s)
+        return run_parts(launch, verdict, devices[on : on + 1], limit_s=limit_s)
     except Failure as first:
+        other = (on + 1) % len(devices)
         try:
-            return run_parts(launch, verdict, devices[1:2], limit_s=limit_s)
+            return run_parts(launch, verdict, devices[other : other + 1], limit_s=limit_s)
         except Failure:
             raise first from None

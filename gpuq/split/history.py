@@ -16,7 +16,8 @@ from gpuq.split.launch import KernelLaunch, OpenClDevice
 class LaunchRecord:
     """`speeds`: groups per second of each device in the newest run. `checked_at`: the number of the run that was last checked.
 
-    `quarantined`: why the launch runs whole from now on. `features`: see `features_of`; a program is known by its source's hash.
+    `quarantined`: why the launch runs whole from now on. `whole_on`: the device that alone was faster than the newest split.
+    `features`: see `features_of`; a program is known by its source's hash.
     """
 
     program: str
@@ -26,6 +27,7 @@ class LaunchRecord:
     speeds: tuple[float | None, ...] = ()
     checked_at: int | None = None
     quarantined: str | None = None
+    whole_on: int | None = None
 
     def share(self) -> float | None:
         """The first device's share at which all end at once, or None if a speed is not known."""
