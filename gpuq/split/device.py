@@ -49,9 +49,8 @@ def main() -> int:
     request = json.loads(sys.stdin.readline())
     if request["device"]["cores"]:
         os.sched_setaffinity(0, request["device"]["cores"])
-        os.environ["POCL_MAX_PTHREAD_COUNT"] = str(len(request["device"]["cores"]))
-    if request["device"]["lent"]:
-        os.environ["POCL_MAX_PTHREAD_COUNT"] = str(MOST_LENT)
+    cores = MOST_LENT if request["device"]["lent"] else len(os.sched_getaffinity(0))
+    os.environ["POCL_MAX_PTHREAD_COUNT"] = str(cores)
     # One machine code for all chunks: PoCL would compile another for those that start at 0.
     os.environ["POCL_WORK_GROUP_SPECIALIZATION"] = "0"
     try:
