@@ -73,7 +73,7 @@ def _prediction(share: float, samples: Floats, evidence: str) -> SharePrediction
     return SharePrediction(share, (float(low), float(high)), float(np.exp(log_loss(share, samples).mean())), evidence)
 
 
-def log_loss(share: float, best: Floats) -> Floats:
+def log_loss(share: float | Floats, best: Floats) -> Floats:
     """log(time / ideal) at `share` where `best` is the share at which both devices end at once.
 
     With times of 1/b' and 1/b alone, b' = 1 - b: time is the longer of share / b and (1 - share) / (1 - b), of the ideal 1.
@@ -85,7 +85,7 @@ def log_loss(share: float, best: Floats) -> Floats:
 def best_share(samples: Floats, weights: Floats | None = None) -> float:
     """The share with the least expected log time, over samples of where the best one may be."""
     grid = np.linspace(0, 1, 101)
-    losses = [np.average(log_loss(one, samples), weights=weights) for one in grid]
+    losses = np.average(log_loss(grid[:, None], samples), axis=1, weights=weights)
     return float(grid[int(np.argmin(losses))])
 
 
