@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuq.errors import BadInput, GpuqError
+from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.home import Home
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
@@ -43,6 +43,10 @@ def main(words: list[str] | None = None) -> int:
     except GpuqError as error:
         print(f"gpuq: {error.message}\n  {error.fix}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        failure = Failure(f"{error.filename or options.launch}: {error.strerror}.")
+        print(f"gpuq: {failure.message}\n  {failure.fix}", file=sys.stderr)
+        return failure.exit_code
     if options.json:
         print(json.dumps(facts))
     else:

@@ -7,8 +7,10 @@ the launch; each further line is a range of groups along the split dimension, an
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -19,6 +21,8 @@ from gpuq.split.loan import MOST_LENT
 
 GUARD_BYTES = 4096
 """Bytes before and after each buffer that no kernel may change."""
+
+_SET_SIGNAL_AT_PARENTS_DEATH = 1
 
 _PRELUDE = """\
 static size_t gpuq_part_offset(uint d) {{ return get_global_offset(d); }}
@@ -43,6 +47,8 @@ def _answer(**values: Any) -> None:
 
 def main() -> int:
     """Serve one launch until standard input ends."""
+    # A kernel that never ends would outlive whoever asked for it.
+    ctypes.CDLL(None).prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # drivers print what they like
     sys.stdout = output
@@ -54,10 +60,14 @@ def main() -> int:
     # One machine code for all chunks: PoCL would compile another for those that start at 0.
     os.environ["POCL_WORK_GROUP_SPECIALIZATION"] = "0"
     try:
-        part = _Part(request)
+        _serve(request)
     except _Unusable as error:
         _answer(error=str(error), fix=error.fix)
-        return 0
+    return 0
+
+
+def _serve(request: dict[str, Any]) -> None:
+    part = _Part(request)
     _answer(ready=True, name=part.device.name.strip(), unified=part.unified)
     for line in sys.stdin:
         order = json.loads(line)
@@ -72,7 +82,6 @@ def main() -> int:
         if (duty := request["device"]["duty"]) < 1:
             time.sleep(took / duty - took)
         _answer(seconds=time.perf_counter() - started)
-    return 0
 
 
 class _Unusable(Exception):
@@ -120,9 +129,18 @@ class _Part:
                 f"the kernel does not compile on {self.device.name}: {lines[0].strip()[:200]}.", "Correct its source."
             ) from None
         self.memory = {name: np.memmap(path, np.uint8, "r+") for name, path in request["buffers"].items()}
+        try:
+            self._give_arguments(context, request["arguments"])
+        except cl.Error as error:
+            raise _Unusable(
+                f"{self.device.name} refuses the arguments: {error}.", "Check their types and sizes against the kernel."
+            ) from None
+
+    def _give_arguments(self, context: Any, arguments: list[dict[str, Any]]) -> None:
+        cl = self.cl
         flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.USE_HOST_PTR if self.unified else cl.mem_flags.COPY_HOST_PTR)
         self.buffers = {name: cl.Buffer(context, flags, hostbuf=self.inside(name)) for name in self.memory}
-        for number, one in enumerate(request["arguments"]):
+        for number, one in enumerate(arguments):
             if "buffer" in one:
                 self.kernel.set_arg(number, self.buffers[one["buffer"]])
             elif "local" in one:
@@ -139,7 +157,13 @@ class _Part:
         offset, size = list(self.offset), list(self.size)
         offset[self.dimension] += first * self.local[self.dimension]
         size[self.dimension] = (end - first) * self.local[self.dimension]
-        self.cl.enqueue_nd_range_kernel(self.queue, self.kernel, size, self.local, global_work_offset=offset).wait()
+        try:
+            self.cl.enqueue_nd_range_kernel(self.queue, self.kernel, size, self.local, global_work_offset=offset).wait()
+        except self.cl.Error as error:
+            raise _Unusable(
+                f"{self.device.name} refuses the launch: {error}.",
+                f"Its groups have at most {self.device.max_work_group_size} work-items.",
+            ) from None
 
     def load(self) -> None:
         """Let the device see what the shared memory holds now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import queue
 import shutil
 import subprocess
@@ -171,7 +172,16 @@ class Memory:
     def place(self, content: NDArray[Any]) -> Path:
         """A new shared buffer with this content."""
         path = self.folder / f"{len(self._mapped)}"
-        mapped = np.memmap(path, np.uint8, "w+", shape=(content.nbytes + 2 * GUARD_BYTES,))
+        try:
+            with path.open("wb") as file:
+                # A write to a page that a full memory file system cannot give would end this process.
+                os.posix_fallocate(file.fileno(), 0, content.nbytes + 2 * GUARD_BYTES)
+        except OSError as error:
+            raise Failure(
+                f"{self.folder.parent} has no room for a buffer of {content.nbytes} bytes: {error.strerror}.",
+                fix="Free memory there; a container gets more with `docker run --shm-size`.",
+            ) from None
+        mapped = np.memmap(path, np.uint8, "r+")
         mapped[:GUARD_BYTES] = mapped[-GUARD_BYTES:] = _GUARD
         mapped[GUARD_BYTES:-GUARD_BYTES] = content.reshape(-1).view(np.uint8)
         self._mapped[path] = mapped
@@ -186,10 +196,14 @@ class Memory:
             )
         return mapped[GUARD_BYTES:-GUARD_BYTES]
 
-    def end(self) -> None:
-        """Remove all of it."""
-        self._mapped.clear()
+    def remove_names(self) -> None:
+        """Remove the files once all have mapped them: however the processes end, the memory is free after the last of them."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """Give all of it up."""
+        self._mapped.clear()
+        self.remove_names()
 
 
 class PreparedLaunch:
@@ -222,6 +236,7 @@ class PreparedLaunch:
                 self.processes.append(DeviceProcess(device, launch, dimension, paths))
             for process in self.processes:
                 process.answer(deadline - time.monotonic())
+            self._memory.remove_names()
         except BaseException:
             self.end()
             raise

@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ from gpuq.split.decide import run
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.parts import PreparedLaunch, run_parts
+from gpuq.split.values import IndexSpace
 from gpuq.split.verdict import Correctness
 from tests.split.corpus import CASES, data
 from tests.split.test_launch import written
+from tests.split.test_loan import until
 
 pytest.importorskip("pyopencl", reason="the extra `split` is not installed: make test-split")
 pytest.importorskip("llvmlite", reason="the extra `split` is not installed: make test-split")
@@ -137,6 +141,38 @@ def test_a_kernel_that_never_ends_is_stopped():
     launch = small("volatile int y = n; while (y) ; b[x] = y;")
     with pytest.raises(Failure, match="did not end within its time limit"):
         run_parts(launch, judged(launch), DEVICES[:1], limit_s=10)
+
+
+def test_a_kernel_that_never_ends_ends_with_the_program_that_asked_for_it(tmp_path):
+    path = tmp_path / "asks.py"
+    path.write_text(
+        "from tests.split.test_parts import *\n"
+        'launch = small("volatile int y = n; while (y) ; b[x] = y;")\n'
+        "prepared = PreparedLaunch(launch, judged(launch), DEVICES[:1], limit_s=500)\n"
+        "print(prepared.processes[0].pid, prepared._memory.folder, flush=True)\n"
+        "prepared.run()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True, env=environment) as asking:
+        pid, folder = asking.stdout.readline().split()
+        asking.kill()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    assert not Path(folder).exists()
+
+
+def test_groups_that_the_device_cannot_take_are_one_sentence():
+    launch = replace(
+        small("b[x] = x;"), range=IndexSpace((0,), (65536,), (65536,)), buffers={"b": np.zeros(65536, np.int32)}
+    )
+    with pytest.raises(BadInput, match=r"refuses the launch: .*INVALID_WORK_GROUP_SIZE") as caught:
+        run_parts(launch, judged(launch), DEVICES[:1], limit_s=LIMIT_S)
+    assert "at most" in caught.value.fix
+
+
+def test_a_kernel_that_one_device_cannot_compile_is_one_sentence(tmp_path):
+    devices = (DEVICES[0], OpenClDevice(cores=(1,), options="-no-such-option"))
+    with pytest.raises(BadInput, match="does not compile on"):
+        run(small("b[x] = x;"), devices, LaunchHistory(tmp_path), limit_s=LIMIT_S)
 
 
 def test_a_store_outside_of_a_buffer_is_noticed():
