@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuq.errors import GpuqError
+from gpuq.split.history import features_of
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.parts import PreparedLaunch
 from gpuq.split.predict import best_share
@@ -144,6 +145,7 @@ def measure(launch, verdict, devices, rounds, limit_s):
         ),
         "probe off": 100 * abs(best_share(samples) - best / 100) if len(samples) else None,
         "history off": 100 * abs(statistics.median(shares) - best / 100) if shares else None,
+        "features": features_of(launch),
         "foreign": statistics.median(quiet.foreign),
         "static": static,
         "seconds": seconds,

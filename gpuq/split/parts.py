@@ -113,7 +113,7 @@ class DeviceProcess:
             self.end()
             raise DeviceFailed(
                 "the kernel did not end within its time limit; its process was stopped.",
-                fix="Look for a loop without an end, or give a longer limit with --limit-s.",
+                fix="Look for a loop without an end, or give a longer limit with --limit.",
             ) from None
         if not line:
             code = self._process.wait()
