@@ -39,8 +39,8 @@ class World:
 
     `workload_of`: the workload of each kind of the trace. `pairs[a, b]`: the slowdown of workload `a` beside `b`, infinite for
     two that do not fit on one device. `idle_powers`: watts that one device of a type draws without a job. `restart_s` is lost
-    at each start of a job after its first, for loading what it had saved. For `starting_s` a job loads, before it needs all of its
-    memory.
+    at each start of a job after its first, for loading what it had saved. A job loads for `starting_s` before it needs all of
+    its memory.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """What keeps a pilot from joining: the sentence and the fix that `gpuq pool` shows, on a real Slurm.
 
-An unknown partition is in test_pools.py, since Slurm refuses it at `gpuq pool add`.
+An unknown partition is in test_pools.py: Slurm refuses it at `gpuq pool add`, as it does an unknown account.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLOW_CLOCK = "import time; real = time.time; time.time = lambda: real() - 600"
 
 @pytest.fixture(scope="module")
 def problems() -> Iterator[dict[str, str]]:
-    """Of each pool what keeps it from being added or from getting pilots. Each has a node, or an environment, that something is wrong with."""
+    """Of each pool what keeps it from being added, or from getting pilots: of each something else is wrong."""
     with user_of_cluster(nodes=3, gpus=2, accounts=True) as user:
         user.cluster.hide("n0", Path(sys.prefix))
         user.cluster.hide("n1", user.home)

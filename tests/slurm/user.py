@@ -45,7 +45,9 @@ class User:
         return json.loads(self.gpuq(*words, "--json").stdout)
 
     def submit(self, seconds: float, *options: str) -> str:
-        return self.gpuq("submit", "--parsable", *options, "job.py", str(seconds)).stdout.strip()
+        done = self.gpuq("submit", "--parsable", *options, "job.py", str(seconds))
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def state(self, job: str) -> str:
         return str(self.json("show", job)["state"])  # type: ignore[index]

@@ -216,12 +216,16 @@ StorageUser=root
             for number, name in enumerate(self.names)
         )
         (self.folder / "gres.conf").write_text("".join(gres))
+        storage = {
+            "Type": "accounting_storage/slurmdbd",
+            "Host": "localhost",
+            "Port": str(self.port + 90),
+            "Pass": f"{self.folder}/munge/socket",
+            "TRES": "gres/gpu",
+            "Enforce": "associations,limits",
+        }
         accounting = (
-            f"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\nAccountingStoragePort={self.port + 90}\n"
-            f"AccountingStoragePass={self.folder}/munge/socket\n"
-            "AccountingStorageTRES=gres/gpu\nAccountingStorageEnforce=associations,limits\n"
-            if self.accounts
-            else ""
+            "".join(f"AccountingStorage{key}={value}\n" for key, value in storage.items()) if self.accounts else ""
         )
         # Slurm numbers the GPUs of each node from 0 on. Here all nodes are one machine, whose emulated GPUs have one number each.
         shift = f"awk -v RS=, -v ORS=, -v first=$((${{SLURMD_NODENAME#n}} * {self.gpus})) '{{ print $1 + first }}' | sed 's/,$//'"
