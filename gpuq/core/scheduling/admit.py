@@ -16,7 +16,7 @@ from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.constraints import DeviceConstraints, had
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
-from gpuq.core.state.job import Job, Sharing
+from gpuq.core.state.job import Job, KindId, Sharing
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
@@ -43,6 +43,11 @@ class DeviceSnapshot:
     def promised_here(self, attempt: Attempt) -> int:
         """The memory promised to one resident on this device."""
         return attempt.promised[attempt.devices.index(self.device.id)]
+
+    @cached_property
+    def kinds(self) -> tuple[KindId, ...]:
+        """The kinds of the residents, as a question names them."""
+        return tuple(sorted(resident.kind for resident in self.residents))
 
     @cached_property
     def committed_memory(self) -> int:

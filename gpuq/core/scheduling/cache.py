@@ -19,7 +19,7 @@ from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
 from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, device_class, scheduling_class
-from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 
@@ -91,7 +91,7 @@ class PassCache:
             self._never_fits.clear()
             self._allowed.clear()
             self._forget_classes()
-        if len(self.classes) + len(self._alone) > self._prune_at:
+        if len(self.classes) + len(self._found) > self._prune_at:
             self._prune(state)
 
     def of_class(self, wanted: SchedulingClass) -> ClassConclusions:
@@ -110,30 +110,30 @@ class PassCache:
 
     def look_up(self, job: Job, snapshot: DeviceSnapshot) -> tuple[Forecast, bool]:
         """Both `forecast` and `is_settled`."""
-        alone = self._find_alone(job, snapshot.device)
-        together = self._forecasts.get(question(job, snapshot)) if snapshot.residents else alone
+        alone = self._find(job, snapshot.device, ())
+        together = self._find(job, snapshot.device, snapshot.kinds) if snapshot.residents else alone
         return together or alone or UNKNOWN, alone is not None and together is not None
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
         """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
-        return self._find_alone(job, device) or UNKNOWN
+        return self._find(job, device, ()) or UNKNOWN
 
     def is_asked(self, job: Job, device: Device) -> bool:
         """Whether the forecast for a job alone on a device of this class is there."""
-        return self._find_alone(job, device) is not None
+        return self._find(job, device, ()) is not None
 
     def is_settled(self, job: Job, snapshot: DeviceSnapshot) -> bool:
         """Whether all forecasts that a verdict on this job and device rests on are there: more forecasts cannot change it."""
         return self.look_up(job, snapshot)[1]
 
-    def _find_alone(self, job: Job, device: Device) -> Forecast | None:
-        # Kept by signature and device class, because building and hashing a `Question` for each look-up is slow.
-        key = (job.signature, device_class(device))
-        found = self._alone.get(key)
+    def _find(self, job: Job, device: Device, beside: tuple[KindId, ...]) -> Forecast | None:
+        # Kept by signature, device class and residents, because building and hashing a `Question` for each look-up is slow.
+        key = job.signature, device.type, device.sharing, beside
+        found = self._found.get(key)
         if found is None:
-            found = self._forecasts.get(question_alone(job, device))
+            found = self._forecasts.get(Question(job.signature, job.kind, device.type, beside, device.sharing))
             if found is not None:
-                self._alone[key] = found
+                self._found[key] = found
         return found
 
     def never_fits(self, job: Job) -> Verdict | None:
@@ -162,7 +162,7 @@ class PassCache:
 
     def _forget_classes(self) -> None:
         self.classes: defaultdict[SchedulingClass, ClassConclusions] = defaultdict(ClassConclusions)
-        self._alone: dict[tuple[str, DeviceClass], Forecast] = {}
+        self._found: dict[tuple[str, str, str | None, tuple[KindId, ...]], Forecast] = {}
         self.reasons_checked_at: int | None = None
         self.unsettled: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
@@ -176,8 +176,8 @@ class PassCache:
         self._allowed = {one: devices for one, devices in self._allowed.items() if one in constraints}
         for gone in self.classes.keys() - waiting.keys():
             del self.classes[gone]
-        self._alone = {key: forecast for key, forecast in self._alone.items() if key[0] in signatures}
-        self._prune_at = 2 * (len(self.classes) + len(self._alone)) + _PRUNE_FROM
+        self._found = {key: forecast for key, forecast in self._found.items() if key[0] in signatures}
+        self._prune_at = 2 * (len(self.classes) + len(self._found)) + _PRUNE_FROM
 
 
 def question_alone(job: Job, device: Device) -> Question:
@@ -187,5 +187,5 @@ def question_alone(job: Job, device: Device) -> Question:
 
 def question(job: Job, snapshot: DeviceSnapshot) -> Question:
     """The question what this job needs, and what sharing costs, on this device beside its residents."""
-    device, beside = snapshot.device, tuple(sorted(a.kind for a in snapshot.residents))
-    return Question(job.signature, job.kind, device.type, beside, device.sharing)
+    device = snapshot.device
+    return Question(job.signature, job.kind, device.type, snapshot.kinds, device.sharing)

@@ -16,7 +16,7 @@ from math import inf
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import ClassConclusions, PassCache, SharingNeeds
-from gpuq.core.scheduling.device_index import Entry, free_memory
+from gpuq.core.scheduling.device_index import Entry
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.device import DeviceId, HostId
@@ -34,10 +34,10 @@ Choice = tuple[DeviceSnapshot, ...]
 
 @dataclass(slots=True)
 class _Row:
-    """Entries of the device index in their order; those before `start` were given to jobs in this pass."""
+    """Entries of the device index in their order, but for devices that were among the first `given` of this pass."""
 
     entries: Sequence[Entry]
-    start: int = 0
+    given: int = 0
 
 
 class Candidates:
@@ -227,18 +227,22 @@ class Candidates:
     def _available(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
         """The devices of a row that the job may have, that no job got in this pass and that are neither reserved for others nor
         booked by others."""
-        entries, given, snapshots, reserved = row.entries, self._given, self._index.snapshots, self._index.reserved
-        allowed, booked = self._allowed(job), self._index.booked
-        while row.start < len(entries) and entries[row.start][-1] in given:
-            row.start += 1
-        for number in range(row.start, len(entries)):
-            device = entries[number][-1]
-            if device in given or device not in allowed:
-                continue
-            if device in reserved and not self._reservations.is_open_to(job, device):
-                continue
-            if device not in booked or self._booked.refusal(job, device) is None:
-                yield snapshots[device]
+        snapshots = self._index.snapshots
+        return (snapshots[device] for *_, device in self._not_given(row) if self._is_available(job, device))
+
+    def _not_given(self, row: _Row) -> Sequence[Entry]:
+        """The entries of a row, of devices given in this pass at most one in eight: passing over them would be most of a pass."""
+        if _FEW * (len(self._given) - row.given) > len(row.entries):
+            row.entries = [entry for entry in row.entries if entry[-1] not in self._given]
+            row.given = len(self._given)
+        return row.entries
+
+    def _is_available(self, job: Job, device: DeviceId) -> bool:
+        if device in self._given or (job.constraints is not None and device not in self._allowed(job)):
+            return False
+        if device in self._index.reserved and not self._reservations.is_open_to(job, device):
+            return False
+        return device not in self._index.booked or self._booked.refusal(job, device) is None
 
     def _allowed(self, job: Job) -> Container[DeviceId]:
         """The devices that meet the job's constraints."""
@@ -248,19 +252,20 @@ class Candidates:
         needs = self._sharing_needs(job, conclusions)
         if not needs:
             return
-        if row is self._open[1]:
-            least_memory = min(need.memory for need in needs.values())
-            if self._index.count_with_memory(least_memory) * _FEW < len(row.entries):
-                row = self._as_rows(self._index.with_memory(least_memory))[1]
+        least_memory = min(need.memory for need in needs.values())
+        if row is self._open[1] and self._index.count_with_memory(least_memory) * _FEW < len(row.entries):
+            row = self._as_rows(self._index.with_memory(least_memory))[1]
         most_used_pct = max(need.most_used_pct for need in needs.values())
-        limits = self._limits
-        for snapshot in self._available(job, row):
-            used_pct = snapshot.committed_utilization
+        # Most devices are passed over, so the quickest tests come first.
+        for used_pct, _, device in self._not_given(row):
             if used_pct > most_used_pct:
                 return  # the row is sorted by this
-            need = needs.get(device_class(snapshot.device))
-            if need is not None and used_pct <= need.most_used_pct and need.memory <= free_memory(snapshot, limits):
-                yield snapshot
+            free = self._index.free_memory[device]
+            if free >= least_memory and self._is_available(job, device):
+                snapshot = self._index.snapshots[device]
+                need = needs.get(device_class(snapshot.device))
+                if need is not None and used_pct <= need.most_used_pct and need.memory <= free:
+                    yield snapshot
 
     def _sharing_needs(self, job: Job, conclusions: ClassConclusions) -> dict[DeviceClass, SharingNeeds]:
         """What the job needs to share, by device class; without the classes on which it may not share.
@@ -336,7 +341,7 @@ class Candidates:
                     fits = (
                         need is not None
                         and snapshot.committed_utilization <= need.most_used_pct
-                        and need.memory <= free_memory(snapshot, self._limits)
+                        and need.memory <= self._index.free_memory[snapshot.device.id]
                     )
                 if fits:
                     yield snapshot

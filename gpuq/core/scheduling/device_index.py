@@ -53,8 +53,10 @@ class DeviceIndex:
         self.opened = 0
         """The last revision at which a device changed that is open now."""
         self.device_changes = -1
-        self._free_memory: list[tuple[float, DeviceId]] = []
-        """Bytes that one more job may have on each shareable device, the fewest first."""
+        self.free_memory: dict[DeviceId, float] = {}
+        """Bytes that one more job may have on each shareable device, the headroom kept free; below 0 where it is overfull."""
+        self._by_memory: list[tuple[float, DeviceId]] = []
+        """The same, the fewest first."""
         self._touches = -1
         self._order: dict[DeviceId, int] = {}
         self._entry: dict[DeviceId, tuple[list[Entry], Entry]] = {}
@@ -122,11 +124,11 @@ class DeviceIndex:
 
     def count_with_memory(self, needed: int) -> int:
         """How many shareable devices have at least this many bytes for one more job."""
-        return len(self._free_memory) - bisect_left(self._free_memory, (needed, ""))
+        return len(self._by_memory) - bisect_left(self._by_memory, (needed, ""))
 
     def with_memory(self, needed: int) -> list[DeviceId]:
         """The shareable devices that have at least this many bytes for one more job, the fewest first."""
-        return [device for _, device in self._free_memory[bisect_left(self._free_memory, (needed, "")) :]]
+        return [device for _, device in self._by_memory[bisect_left(self._by_memory, (needed, "")) :]]
 
     def _gone_silent(self, state: State, limits: Limits, now: float) -> list[HostId]:
         """Hosts whose last report has become too old since the last look. Nothing touches their devices, only time passes."""
@@ -154,7 +156,7 @@ class DeviceIndex:
                 for one, count in ((old, -1), (snapshot, 1)):
                     if one is not None and one.unusable is not None:
                         self.unusable[one.unusable] += count
-                self._close(old, limits)
+                self._close(old)
                 self._open(snapshot, limits)
                 self._note_change(device_id)
 
@@ -173,7 +175,9 @@ class DeviceIndex:
             self.idle_of[device.host] = self.idle_of.get(device.host, 0) + 1
         elif len(snapshot.residents) < limits.residents_per_device and all(a.shares for a in snapshot.residents):
             self._enter(self.shareable, (snapshot.committed_utilization, device.id, device.id))
-            insort(self._free_memory, (free_memory(snapshot, limits), device.id))
+            free = device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
+            self.free_memory[device.id] = free
+            insort(self._by_memory, (free, device.id))
         else:
             return
         self.open_of.setdefault(device.host, {})[device.id] = None
@@ -182,7 +186,7 @@ class DeviceIndex:
         insort(row, entry)
         self._entry[entry[-1]] = row, entry
 
-    def _close(self, snapshot: DeviceSnapshot | None, limits: Limits) -> None:
+    def _close(self, snapshot: DeviceSnapshot | None) -> None:
         if snapshot is None or snapshot.device.id not in self._entry:
             return
         row, entry = self._entry.pop(snapshot.device.id)
@@ -191,12 +195,8 @@ class DeviceIndex:
         if row is self.idle:
             self.idle_of[snapshot.device.host] -= 1
         else:
-            del self._free_memory[bisect_left(self._free_memory, (free_memory(snapshot, limits), snapshot.device.id))]
-
-
-def free_memory(snapshot: DeviceSnapshot, limits: Limits) -> float:
-    """Bytes that one more job may have on a device that is shared, the headroom kept free; below 0 where it is overfull."""
-    return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
+            free = self.free_memory.pop(snapshot.device.id)
+            del self._by_memory[bisect_left(self._by_memory, (free, snapshot.device.id))]
 
 
 def _inputs_of_admission(snapshot: DeviceSnapshot) -> tuple[object, ...]:

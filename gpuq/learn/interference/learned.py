@@ -33,7 +33,7 @@ from msgspec import Meta
 from gpuq.learn.interference import risk
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
 from gpuq.learn.interference.law import logs as law_logs
-from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, numbers, same_kind
+from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, same_kind, utilizations
 from gpuq.learn.interference.risk import Thresholds
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -96,7 +96,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     def expect_many(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
-        levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        levels = self._levels(ones, besides)
         factors = np.array([self.factors.neither, self.factors.one, self.factors.both])[levels]
         return np.exp(logs), np.exp(logs + factors * doubt)
 
@@ -104,8 +104,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """For each of `ones` beside the entry of `besides` at the same index, the risk at each of `BUDGETS`; `expected` are the
         slowdowns that `expect_many` gave for them."""
         logs = np.log(expected)
-        by_law = law_logs(numbers(ones)[:, 0], numbers(besides)[:, 0])
-        levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        by_law = law_logs(utilizations(ones), utilizations(besides))
+        levels = self._levels(ones, besides)
         found: list[tuple[float, ...]] = [()] * len(logs)
         for level, thresholds in enumerate((self.admission.neither, self.admission.one, self.admission.both)):
             places = np.flatnonzero(levels == level)
@@ -114,6 +114,12 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
             ):
                 found[place] = of_pair
         return found
+
+    def _levels(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> np.ndarray:
+        """`known` of each of `ones` beside the entry of `besides` at the same index."""
+        if not self.kinds:
+            return np.zeros(len(ones), dtype=np.intp)
+        return np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
 
     def known(self, one: Profile, beside: Profile) -> int:
         """How many of the two kinds were measured beside others: 0, 1 or 2."""
@@ -147,7 +153,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         # The sum over measured pairs i of k(a, a_i) w_i k(b, b_i).
         pair = np.einsum("ij,ij->i", (near @ weights)[a], near[b])
         added = COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * pair
-        utilization = numbers(kinds)[:, 0]
+        utilization = utilizations(kinds)
         logs, slope = corner(slack(utilization[a], utilization[b]) + added, shape.sharpness)
 
         # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind

@@ -26,6 +26,8 @@ _EVIDENCE = (RULE, PARTLY, LEARNED)
 
 Estimate = tuple[float | None, float | None, tuple[float, ...] | None]
 """(expected slowdown, its upper bound, the risk at each of `BUDGETS`)."""
+AskedPair = tuple[Profile, Profile, str]
+"""(newcomer, resident, place)."""
 _UNKNOWN: Estimate = (None, None, None)
 
 
@@ -75,24 +77,29 @@ class PairCosts:
         """Whether slowdowns were measured in this place (type of device and way of sharing), or learned for it."""
         return place in self._parts or self._history.measured_pairs(place)
 
-    def prepare(self, asked: Iterable[tuple[Profile, Profile, str]]) -> None:
+    def prepare(self, asked: Iterable[AskedPair]) -> None:
         """Predict all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
-        wanted: dict[str, list[tuple[Profile, Profile]]] = {}
+        wanted: dict[str, dict[tuple[Profile, Profile], None]] = {}
         for newcomer, resident, place in asked:
-            for one, beside in ((newcomer, resident), (resident, newcomer)):
-                if (one, beside, place) not in self._predicted:
-                    wanted.setdefault(place, []).append((one, beside))
+            if (newcomer, resident, place) not in self._predicted:
+                pairs = wanted.setdefault(place, {})
+                pairs[newcomer, resident] = pairs[resident, newcomer] = None
         for place, pairs in wanted.items():
             # By what was learned where it reaches, else by the law, which needs both utilisations.
             learned, law = self._parts.get(place, LAW), self._laws.get(place, LAW)
-            for part in {id(part): part for part in (learned, law)}.values():
-                mine = [pair for pair in dict.fromkeys(pairs) if (learned if learned.reaches(*pair) else law) is part]
-                sides = [one for one, _ in mine], [beside for _, beside in mine]
-                expected, upper = part.expect_many(*sides)
-                answers = zip(expected.tolist(), upper.tolist(), part.risks(*sides, expected), strict=True)
-                for (one, beside), answer in zip(mine, answers, strict=True):
-                    answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                    self._predicted[one, beside, place] = answer if answered else _UNKNOWN
+            reached = [learned is not law and learned.reaches(*pair) for pair in pairs]
+            self._predict(learned, [pair for pair, reaches in zip(pairs, reached, strict=True) if reaches], place)
+            self._predict(law, [pair for pair, reaches in zip(pairs, reached, strict=True) if not reaches], place)
+
+    def _predict(self, part: Interference, pairs: list[tuple[Profile, Profile]], place: str) -> None:
+        if not pairs:
+            return
+        sides = [one for one, _ in pairs], [beside for _, beside in pairs]
+        expected, upper = part.expect_many(*sides)
+        answers = zip(expected.tolist(), upper.tolist(), part.risks(*sides, expected), strict=True)
+        for (one, beside), answer in zip(pairs, answers, strict=True):
+            loads = one.utilization_pct is not None and beside.utilization_pct is not None
+            self._predicted[one, beside, place] = answer if loads or part.known(one, beside) else _UNKNOWN
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
         """The slowdowns of one kind as newcomer beside another, and of the other as its resident.
@@ -107,17 +114,19 @@ class PairCosts:
         if len(self._kept) >= _KEPT:
             self._kept.clear()
             self._predicted.clear()
-        self.prepare([key])
+        if key not in self._predicted:
+            self.prepare([key])
         part = self._parts.get(place, LAW)
         # How many of the two were measured beside others, in pairs about as loaded as this one.
         known = part.known(newcomer, resident) if part.reaches(newcomer, resident) else 0
         evidence, predicted = _EVIDENCE[known], (self._predicted[key], self._predicted[resident, newcomer, place])
         both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
-        found = [estimate(self._history.slowdowns(*pair, place), self._quantile) for pair in both]
-        if found == [_UNKNOWN, _UNKNOWN]:
+        measured = [self._history.slowdowns(*pair, place) for pair in both]
+        if not any(measured):
             factor = self._adaptation.factor(place, self._version)
             found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
+            found = [estimate(values, self._quantile) for values in measured]
             if evidence == LEARNED:
                 found = [guess if seen == _UNKNOWN else seen for seen, guess in zip(found, predicted, strict=True)]
             evidence = MEASURED

@@ -63,6 +63,11 @@ def numbers(profiles: Sequence[Profile]) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(len(profiles), len(NUMBERS))
 
 
+def utilizations(profiles: Sequence[Profile]) -> Floats:
+    """The utilisation of each profile; nan where unknown."""
+    return np.array([profile.utilization_pct for profile in profiles], dtype=np.float64)
+
+
 class SimilarityInput(msgspec.Struct, frozen=True):
     """An input by which kinds are compared. Mean and standard deviation over the measured kinds."""
 

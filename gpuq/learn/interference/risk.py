@@ -141,13 +141,20 @@ class Adaptation:
 
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[str | None, bool, float]]] = {}
+        self._factors: dict[tuple[str, str | None], float] = {}
 
     def add(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
         """One direction of a pair of kinds that shared for the first time. At most a share of `risk` of pairs should exceed."""
         self._seen.setdefault(place, deque(maxlen=_REMEMBERED)).append((version, exceeded, risk))
+        self._factors.clear()
 
     def factor(self, place: str, version: str | None) -> float:
         """What risks are multiplied by, from `_LEAST` to `_MOST`."""
+        if (place, version) not in self._factors:
+            self._factors[place, version] = self._factor(place, version)
+        return self._factors[place, version]
+
+    def _factor(self, place: str, version: str | None) -> float:
         log = 0.0
         for of, exceeded, risk in self._seen.get(place, ()):
             if of == version:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -22,7 +23,7 @@ from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, MeasuredRun, measured, peak_utilization, place_of
 from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import OngoingAttempt, Outcome
-from gpuq.learn.interference.pair import PairCosts, combined
+from gpuq.learn.interference.pair import AskedPair, PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
@@ -174,9 +175,9 @@ class Predictor:
                 self._kinds_of.setdefault(known.script, set()).add(name)
             self._kept += len(found)
         alone = {question: self._answers[question.kind][question.signature, question.device_type] for question in asked}
-        together = [(question, beside) for question in asked for beside in question.beside]
-        self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
-        return {question: self._beside(question, found) for question, found in alone.items()}
+        pairs = {question: self._asked_pairs(question, found) for question, found in alone.items() if question.beside}
+        self._pairs.prepare(chain.from_iterable(pairs.values()))
+        return {question: self._beside(question, found, pairs.get(question, [])) for question, found in alone.items()}
 
     def forecast_for(
         self,
@@ -200,7 +201,7 @@ class Predictor:
         """As `forecast_for`, from features that were read before."""
         (alone,) = self._alone([(kind, known)], device_type)
         question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
-        return self._beside(question, alone, known)
+        return self._beside(question, alone, self._asked_pairs(question, alone, known))
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
         """What a forecast for this job may rest on, to be shown to users."""
@@ -211,25 +212,31 @@ class Predictor:
             nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
         )
 
-    def _beside(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> Forecast:
+    def _beside(self, question: Question, alone: Forecast, pairs: Sequence[AskedPair]) -> Forecast:
+        """The forecast for a job alone as one beside these pairs' residents; of none, as one alone."""
         where = place_of(question.device_type, question.sharing)
-        alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
-        if not question.beside:
-            return alone
-        alone = replace(alone, trials_earned=self._pairs.trials_earned(where))
-        asked = [self._pair(question, alone, other, known) for other in question.beside]
-        costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in asked)
+        known = self._pairs.knows(where)
+        if not pairs:
+            return replace(alone, pairs_known=True) if known else alone
+        costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in pairs)
         expected, upper = combined(costs)
-        return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
+        return replace(
+            alone,
+            expected_slowdown=expected,
+            upper_slowdown=upper,
+            pairs=costs,
+            pairs_known=known,
+            trials_earned=self._pairs.trials_earned(where),
+        )
 
-    def _pair(
-        self, question: Question, alone: Forecast, other: str, known: JobFeatures | None = None
-    ) -> tuple[Profile, Profile, str]:
-        """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
+    def _asked_pairs(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> list[AskedPair]:
+        """The pairs of a question."""
+        if not question.beside:
+            return []
         known = known or self._known.get(question.signature, _NO_FEATURES)
         newcomer = self._profile(question.kind, question.device_type, known, alone.peak_utilization_pct)
-        resident = self._profile(other, question.device_type)
-        return newcomer, resident, place_of(question.device_type, question.sharing)
+        place = place_of(question.device_type, question.sharing)
+        return [(newcomer, self._profile(other, question.device_type), place) for other in question.beside]
 
     def _profile(
         self, kind: str, device_type: str, known: JobFeatures | None = None, utilization_pct: float | None = None
