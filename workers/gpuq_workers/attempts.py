@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -317,8 +318,14 @@ class AttemptFolder:
 
 def job_path(folder: Path) -> Path:
     """The folder that the job of this attempt's folder can write to; another one where it runs as its submitter."""
-    of_submitter = Home(folder.parents[1]).jobs / folder.name
+    of_submitter = _path_of_submitter(folder)
     return of_submitter if is_folder(of_submitter) else folder
+
+
+@lru_cache(maxsize=1024)
+def _path_of_submitter(folder: Path) -> Path:
+    # Kept, because each look at a job asks for it, and to build paths costs more than to look for the folder.
+    return Home(folder.parents[1]).jobs / folder.name
 
 
 def counter_path(folder: Path) -> Path:

@@ -128,13 +128,23 @@ def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping
     """
     roots = {resident.root_pid: resident.attempt for resident in residents}
     same_namespace = in_host_pid_namespace()
+    parents: dict[int, int | None] = {}
+
+    def parent_of(pid: int) -> int | None:
+        # Each process is read once, since many have the same ancestors; None for one that is gone.
+        if pid not in parents:
+            stat = read_proc(f"/proc/{pid}/stat") if pid > 0 else b""
+            parents[pid] = int(stat.rpartition(b")")[2].split()[1]) if stat else None
+        return parents[pid]
+
     found: dict[int, AttemptId | None] = {}
     for pid in pids:
-        ancestors, parent = [], pid
-        while parent > 1 and (stat := read_proc(f"/proc/{parent}/stat")):
-            ancestors.append(parent)
-            parent = int(stat.rpartition(b")")[2].split()[1])
-        owner = next((roots[parent] for parent in ancestors if parent in roots), None)
-        if owner is not None or (ancestors and same_namespace):
+        ancestor: int | None = pid
+        if parent_of(pid) is None:
+            continue
+        while ancestor is not None and ancestor > 1 and ancestor not in roots:
+            ancestor = parent_of(ancestor)
+        owner = None if ancestor is None else roots.get(ancestor)
+        if owner is not None or same_namespace:
             found[pid] = owner
     return found

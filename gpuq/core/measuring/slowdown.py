@@ -165,6 +165,8 @@ def packing_saving(time_together: float, times_alone: Sequence[float]) -> float 
 
 
 def _pooled(segments: Sequence[Segment]) -> Rate | None:
+    if not segments:
+        return None
     return _rate(
         sum(segment.windows for segment in segments),
         math.fsum(segment.rate_sum for segment in segments),

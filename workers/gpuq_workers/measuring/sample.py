@@ -145,7 +145,8 @@ class Sampler:
         for resident in residents:
             watched = self._watch(resident)
             watched.follow_pause(resident.is_paused)
-            look = self._look(now, resident, residents, snapshot, memory)
+            counter = counter_path(resident.folder)
+            look = self._look(now, resident, residents, snapshot, memory, counter)
             watched.meter.look(look)
             if look.clock - watched.saved_at >= _SAVE_EVERY_S:
                 watched.saved_at = look.clock
@@ -161,7 +162,7 @@ class Sampler:
                     rate=meter.rate(),
                     started_at=resident.started_at,
                     blink=meter.state.blink,
-                    not_counted=why_not_counted(counter_path(resident.folder)) if progress is None else None,
+                    not_counted=why_not_counted(counter) if progress is None else None,
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
                     idle_s=idle_s,
@@ -230,6 +231,7 @@ class Sampler:
         residents: Sequence[WatchedResident],
         snapshot: Snapshot,
         memory: Mapping[DeviceId, int],
+        counter: Path,
     ) -> Look:
         usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
@@ -241,7 +243,7 @@ class Sampler:
             usage=replace(usage, foreign_load=load, held_back=held_back),
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
-            progress=read_progress(counter_path(resident.folder)),
+            progress=read_progress(counter),
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
 
@@ -283,8 +285,9 @@ class Sampler:
 def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
     """The other residents that share a device with this one and do not stand still."""
     own = set(resident.devices)
-    others = (other for other in residents if other.attempt != resident.attempt and not other.is_paused)
-    return [other for other in others if own.intersection(other.devices)]
+    # Most share no device with it, so that is looked at first.
+    beside = (other for other in residents if not own.isdisjoint(other.devices))
+    return [other for other in beside if other.attempt != resident.attempt and not other.is_paused]
 
 
 def read_measurement(folder: Path) -> Measurement | None:
