@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from benchmarks import reference
 from benchmarks.table import Row
 
 
@@ -19,7 +20,8 @@ def run(package: str, names: Sequence[str], *arguments: Any) -> tuple[list[Row],
     for name in names:
         began = time.monotonic()
         try:
-            rows += import_module(f"{package}.{name}").run(*arguments)
+            reference.begin()
+            rows += reference.in_loops(import_module(f"{package}.{name}").run(*arguments))
         except Exception:  # noqa: BLE001 - the others still have something to say
             traceback.print_exc()
             rows.append(Row(f"{name}: could not run", None, "", note="see the traceback above"))

@@ -1,4 +1,5 @@
-"""What a look at eight devices costs: CPU seconds of the sampler's thread, at one look a second.
+"""What a look at eight devices costs: CPU seconds of the sampler's thread, at one look a second, beside those that a bare
+interpreter takes to start, in turns.
 
 CPU devices with two residents each (a shim's stand-in and a process under it); and NVIDIA GPUs through the real bindings over
 the tests' stand-in driver, where it and a C compiler are there. The stand-in reads a file at each call, which costs about
@@ -23,7 +24,7 @@ from benchmarks.site import ROOT
 from benchmarks.table import Row
 
 DEVICES, RESIDENTS, LOOKS = 8, 16, 15
-_REACH_PCT = 1.0
+_REACH = 0.2
 _FIRST_LOOKS = 3
 _STUB = ROOT / "tests" / "adapters" / "nvml_stub" / "nvml_stub.c"
 _TREE = "import subprocess; subprocess.Popen(['sleep', '600']).wait()"
@@ -35,19 +36,21 @@ def run() -> list[Row]:
         folder = Path(name)
         wanted = {"cpu": dict(os.environ), "nvml": _stub_environment(folder)}
         running = {backend: _start(backend, env, folder) for backend, env in wanted.items() if env is not None}
-        costs = {backend: json.loads(_output_of(process)) for backend, process in running.items()}
+        found = {backend: json.loads(_output_of(process)) for backend, process in running.items()}
+    costs, starts = ({backend: both[i] for backend, both in found.items()} for i in (0, 1))
     rows = [
         Row(
-            f"sampler at 1 Hz, {DEVICES} {backend} devices, {RESIDENTS} residents",
-            100 * median(seconds),
-            "% of a core",
-            _REACH_PCT,
-            note=f"worst look {1000 * max(seconds):.1f} ms",
+            f"a look at {DEVICES} {backend} devices with {RESIDENTS} residents / a bare interpreter's start",
+            median(costs[backend]) / median(starts[backend]),
+            "times",
+            _REACH,
+            note=f"at one look a second {100 * median(costs[backend]):.2f}% of a core, worst look {1000 * max(costs[backend]):.1f} ms; "
+            f"a start {1000 * median(starts[backend]):.1f} ms",
         )
-        for backend, seconds in costs.items()
+        for backend in costs
     ]
     if "nvml" not in costs:
-        rows.append(Row("  nvml", None, "% of a core", note="no C compiler, or no stand-in driver in this tree"))
+        rows.append(Row("  nvml", None, "times", note="no C compiler, or no stand-in driver in this tree"))
     return rows
 
 
@@ -75,8 +78,8 @@ def _output_of(process: subprocess.Popen[str]) -> str:
 # --- in a process of its own ----------------------------------------------------------------------------------------
 
 
-def look_once_a_second(backend_name: str, folder: Path) -> list[float]:
-    """CPU seconds of each look."""
+def look_once_a_second(backend_name: str, folder: Path) -> tuple[list[float], list[float]]:
+    """CPU seconds of each look, and of a bare interpreter that starts after it."""
     from gpuq_workers.measuring.sample import Sampler, WatchedResident
 
     from gpuq.core.state.attempt import AttemptId
@@ -94,13 +97,22 @@ def look_once_a_second(backend_name: str, folder: Path) -> list[float]:
             device = devices[number % len(devices)].id
             watched.append(WatchedResident(AttemptId(JobId(number + 1), 1), root, (device,), home, time.time()))
         sampler = Sampler(backend)
-        seconds = []
+        seconds, starts = [], []
         for _ in range(LOOKS):
             began = time.thread_time()
             sampler.sample(time.time(), watched)
             seconds.append(time.thread_time() - began)
+            starts.append(_cpu_seconds_of_a_start())
             time.sleep(1)
-    return seconds[_FIRST_LOOKS:]
+    return seconds[_FIRST_LOOKS:], starts[_FIRST_LOOKS:]
+
+
+def _cpu_seconds_of_a_start() -> float:
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", "pass"], os.environ)
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise RuntimeError(f"{sys.executable} does not start")
+    return usage.ru_utime + usage.ru_stime
 
 
 def _open(backend_name: str):  # type: ignore[no-untyped-def]  # a Backend; its module is imported only here

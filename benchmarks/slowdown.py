@@ -112,6 +112,12 @@ class Judged:
         return fmean(self.alone) / fmean(self.together)
 
     @property
+    def apart_pct(self) -> float:
+        """By how much the truths of the two halves differ, in percent."""
+        first, second = (one / other for one, other in zip(self.alone, self.together, strict=True))
+        return 100 * (max(first, second) / min(first, second) - 1)
+
+    @property
     def cost_pct(self) -> float | None:
         """Of its time, at the real spacing of blinks: the pause itself, and what it ran slower between pauses than without."""
         shared = rates(self.measurement).shared_rate
@@ -122,13 +128,16 @@ class Judged:
         return 100 * (blink.PAUSE_S + max(0.0, aside)) / (2.02 * EARN * blink.PAUSE_S)
 
     def rows(self) -> list[Row]:
-        """One row per basis."""
+        """One row per basis, and by how much the truth itself was unstable."""
         found = {cost.basis: cost for cost in slowdowns(self.measurement)}
-        return [self._row(basis, found.get(basis)) for basis in (Basis.BLINK, Basis.WITHIN_ATTEMPT)]
+        runs = f"runs alone differ by {100 * _spread(self.alone):.1f}%, together by {100 * _spread(self.together):.1f}%"
+        return [
+            *(self._row(basis, found.get(basis)) for basis in (Basis.BLINK, Basis.WITHIN_ATTEMPT)),
+            Row("  its truth before and after", self.apart_pct, "% apart", note=runs),
+        ]
 
     def _row(self, basis: Basis, cost: Slowdown | None) -> Row:
-        spread = max(_spread(self.alone), _spread(self.together))
-        note = f"truth {self.truth:.3f} (its runs differ by {100 * spread:.1f}%)"
+        note = f"truth {self.truth:.3f}, {self.apart_pct:.1f}% apart"
         if cost is not None:
             interval = f" [{cost.low:.3f}, {cost.high:.3f}]" if cost.low is not None and cost.high is not None else ""
             note += f", measured {cost.value:.3f}{interval}, {self._windows(basis)} windows"

@@ -43,8 +43,8 @@ def run() -> list[Row]:
         fill(Path(folder) / "gpuq.db", 1000, time.time())
         idle, busy, came = asyncio.run(_measure(Path(folder)))
     return [
-        Row(f"{CLIENTS} event streams, of a core", 100 * (busy - idle), "%", 5.0),
-        Row("  the API without them", 100 * idle, "%"),
+        Row(f"{CLIENTS} event streams", 100 * (busy - idle), "% of a core", 5.0),
+        Row("  the API without them", 100 * idle, "% of a core"),
         Row("  events that each received", came / CLIENTS, ""),
     ]
 
