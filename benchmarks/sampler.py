@@ -44,7 +44,8 @@ def run() -> list[Row]:
             median(costs[backend]) / median(starts[backend]),
             "times",
             _REACH,
-            note=f"at one look a second {100 * median(costs[backend]):.2f}% of a core, worst look {1000 * max(costs[backend]):.1f} ms; "
+            note=f"at one look a second {100 * median(costs[backend]):.2f}% of a core, "
+            f"worst look {1000 * max(costs[backend]):.1f} ms; "
             f"a start {1000 * median(starts[backend]):.1f} ms",
         )
         for backend in costs

@@ -18,7 +18,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
-from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, device_class, scheduling_class
+from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
