@@ -80,11 +80,13 @@ async def test_every_view_and_action_works_on_a_recorded_week(browser: Browser, 
         await asyncio.to_thread(sign_in, browser, address)
         failed: list[str] = []
         for work in (views, timeline, queue, waiting_job, ended_job, pairs, submit, administration, phone):
+            print(work.__name__, flush=True)  # it takes minutes; `pytest -s` shows where it is
             try:
                 await asyncio.to_thread(work, browser, address, store)
             except Exception as error:  # noqa: BLE001 - the rest is tried all the same; all of them are in the report
                 where = f"{work.__name__} at {browser.driver.current_url}: {browser.text('#toast')}"
                 failed.append(f"{where}\n{''.join(traceback.format_exception(error, limit=-4))[:2000]}")
+                print(failed[-1], flush=True)
         assert not failed, "\n".join(failed)
 
 
