@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,10 +63,14 @@ async def endpoint(settings: Settings) -> AsyncIterator[Endpoint]:
 
 @asynccontextmanager
 async def started(
-    settings: Settings, store: FaultyStore, stream: MemoryStream, models: Models | None = None
+    settings: Settings,
+    store: FaultyStore,
+    stream: MemoryStream,
+    models: Models | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Endpoint]:
     """Serve until the block ends."""
-    app = make_app(ApiContext(settings, store, stream, describe, TOKEN, models))
+    app = make_app(ApiContext(settings, store, stream, describe, TOKEN, models, clock=clock))
     stop = asyncio.Event()
     serving = asyncio.create_task(serve(app, settings.home, settings.api, stop, lambda _: None))
     port = await _port_of(settings.home, serving)

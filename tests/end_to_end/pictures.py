@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
 from selenium.webdriver.common.keys import Keys
 
 from tests.end_to_end.test_gpus import Machine
 from tests.end_to_end.test_web import sign_in
 from tests.support.browser import Browser, started_chromium
 from tests.support.mock_gpus import MockGpus
+from tests.support.pictures import small
 from tests.support.site import Site, wait_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
@@ -88,16 +87,7 @@ def _take(browser: Browser, site: Site, shared: int, stuck: int, shell: int) -> 
                     browser.wait_for_text("Attached.", "#attached")
                     browser.find(".xterm-helper-textarea").send_keys("uname; echo $GPUQ_JOB_ID-$((1 + 1))", Keys.ENTER)
                     browser.wait_for_text(f"{shell}-2", ".xterm-rows")
-                (FOLDER / f"{name}-{size}-{shade}.png").write_bytes(_small(browser.picture()))
-
-
-def _small(png: bytes) -> bytes:
-    """The same picture in 128 colours, a third of the size."""
-    small = BytesIO()
-    Image.open(BytesIO(png)).convert("RGB").quantize(
-        128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-    ).save(small, "PNG", optimize=True)
-    return small.getvalue()
+                (FOLDER / f"{name}-{size}-{shade}.png").write_bytes(small(browser.picture()))
 
 
 if __name__ == "__main__":
