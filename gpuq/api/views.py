@@ -49,7 +49,7 @@ STATES: dict[JobState, str] = {
 
 # What a `ResidentView` shows of a `ResidentStatus` as it is, and a `DeviceView` of a `DeviceStatus` and of its `Vitals`.
 _RESIDENT_KEYS = (
-    "job", "attempt", "memory_bytes", "utilization_pct", "steps", "rate", "slowdown", "expected_slowdown",
+    "job", "attempt", "memory_bytes", "promised_bytes", "utilization_pct", "steps", "rate", "slowdown", "expected_slowdown",
 )  # fmt: skip
 _DEVICE_KEYS = (
     "id", "index", "host", "backend", "total_memory_bytes", "sharing", "features", "used_memory_bytes", "promised_memory_bytes",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a waiting job asks for.
+class Demand:
+    """What a waiting job asks for, or one that runs still takes up of its device.
 
     `utilization_pct`: its predicted peak, None where it is unknown or the job does not share. `lasts_s` is the time that it is
     expected to take, `longest_s` the time in which it will have ended; None where unknown, and for `longest_s` also where it
@@ -33,12 +34,12 @@ class Waiting:
 class Allocation:
     """What was granted to a pilot, or is to be.
 
-    `free_in_s`: for each device the seconds until it is expected to have no job; 0 for an idle one, infinite where that is not
-    known. `left_s`: how long jobs may still start there. `started`: whether it has joined.
+    `residents`: for each device the jobs on it, of which `lasts_s` is the time that they are expected to take yet. `left_s`: how
+    long jobs may still start there. `started`: whether it has joined.
     """
 
     id: int
-    free_in_s: tuple[float, ...]
+    residents: tuple[tuple[Demand, ...], ...]
     left_s: float
     started: bool
 
@@ -64,25 +65,48 @@ class Requests:
     request: tuple[int, ...] = ()
     cancel: tuple[int, ...] = ()
     wanted: frozenset[int] = frozenset()
-    left: tuple[Waiting, ...] = ()
+    left: tuple[Demand, ...] = ()
 
 
-def eager(idle_s: float, queue_wait_s: float) -> float:  # noqa: ARG001 - the interface of a scaling policy
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Work that the devices there can do within so many seconds requests no more of them. `beside` others that run there, too: by
+    their predicted use. Else a device has room only after its last job, since a job that waits was refused beside them."""
+
+    seconds: float
+    beside: bool = False
+
+
+def eager(idle_s: float, queue_wait_s: float, longest_s: float) -> Horizon:  # noqa: ARG001 - the interface of a scaling policy
     """Every job that waits is to start at once."""
-    return 0.0
+    return Horizon(0.0)
 
 
-def steady(idle_s: float, queue_wait_s: float) -> float:
+def steady(idle_s: float, queue_wait_s: float, longest_s: float) -> Horizon:  # noqa: ARG001 - as above
     """Only as many pilots as have more work than they will be idle at their end, and than the others do until they start."""
-    return max(idle_s, queue_wait_s)
+    return Horizon(max(idle_s, queue_wait_s))
 
 
-# The horizon of each policy: work that the devices there can do within it requests no more of them. Its arguments are the time
-# after which an idle pilot ends, and the usual wait in the other scheduler's queue. In seconds.
-SCALING: dict[str, Callable[[float, float], float]] = {"eager": eager, "steady": steady}
+def thrifty(idle_s: float, queue_wait_s: float, longest_s: float) -> Horizon:
+    """No pilot so that other jobs end sooner than the longest of them does anyway."""
+    return Horizon(max(idle_s, queue_wait_s, longest_s), beside=True)
 
 
-def plan(limits: PoolLimits, waiting: Iterable[Waiting], pilots: Sequence[Allocation], horizon_s: float) -> Requests:
+# The arguments are the time after which an idle pilot ends, the usual wait in the other scheduler's queue, and the longest time
+# that any job there is expected to take yet. In seconds.
+SCALING: dict[str, Callable[[float, float, float], Horizon]] = {"eager": eager, "steady": steady, "thrifty": thrifty}
+
+
+def horizon(
+    scaling: str, idle_s: float, queue_wait_s: float, waiting: Iterable[Demand], pilots: Iterable[Allocation]
+) -> Horizon:
+    """That of the policy of this name for these jobs and the jobs on these pilots."""
+    running = chain.from_iterable(on for pilot in pilots for on in pilot.residents)
+    lasts = [job.lasts_s for job in (*waiting, *running) if job.lasts_s is not None]
+    return SCALING[scaling](idle_s, queue_wait_s, max(lasts, default=0.0))
+
+
+def plan(limits: PoolLimits, waiting: Iterable[Demand], pilots: Sequence[Allocation], horizon: Horizon) -> Requests:
     """The pilots that the waiting jobs need beyond those that are there.
 
     The jobs are packed onto the devices that are there and onto those that were requested, the largest first; what is left needs
@@ -90,18 +114,18 @@ def plan(limits: PoolLimits, waiting: Iterable[Waiting], pilots: Sequence[Alloca
     job shorter than the horizon takes up that part of it, so several follow each other on one device. A job that no pilot can run
     is not counted.
     """
-    possible: list[Waiting] = []
-    impossible: list[Waiting] = []
+    possible: list[Demand] = []
+    impossible: list[Demand] = []
     for job in waiting:
         fits = job.devices <= limits.devices and (job.longest_s or 0.0) <= limits.time_s
         (possible if fits else impossible).append(job)
-    jobs = sorted(possible, key=lambda job: (job.devices, _part(job, horizon_s, limits.residents)), reverse=True)
+    jobs = sorted(possible, key=lambda job: (job.devices, _part(job, horizon.seconds, limits.residents)), reverse=True)
     wanted: set[int] = set()
     cancel: list[int] = []
     request: list[int] = []
     # Those requested last are taken back first: the others have waited longer in the queue.
     for pilot in sorted(pilots, key=lambda one: (not one.started, one.id)):
-        jobs, used = _fill(pilot.free_in_s, pilot.left_s, jobs, horizon_s, limits.residents)
+        jobs, used = _fill(pilot.residents, pilot.left_s, jobs, horizon, limits.residents)
         if used:
             wanted.add(pilot.id)
         elif not pilot.started:
@@ -109,7 +133,7 @@ def plan(limits: PoolLimits, waiting: Iterable[Waiting], pilots: Sequence[Alloca
     hours = inf if limits.device_hours is None else limits.device_hours
     while jobs and len(pilots) - len(cancel) + len(request) < limits.most:
         affordable = min(limits.devices, int(hours * 3600 / limits.charged_s)) if hours < inf else limits.devices
-        jobs, used = _fill((0.0,) * affordable, limits.time_s, jobs, horizon_s, limits.residents)
+        jobs, used = _fill(((),) * affordable, limits.time_s, jobs, horizon, limits.residents)
         if not used:
             break
         request.append(used)
@@ -117,25 +141,35 @@ def plan(limits: PoolLimits, waiting: Iterable[Waiting], pilots: Sequence[Alloca
     return Requests(tuple(request), tuple(cancel), frozenset(wanted), (*jobs, *impossible))
 
 
-def _part(job: Waiting, horizon_s: float, residents: int) -> float:
+def _part(job: Demand, horizon_s: float, residents: int) -> float:
     """The part of a device within the horizon that the job takes up, or of each of its devices."""
     percent = None if job.devices > 1 else job.utilization_pct
     share = 1.0 if percent is None else min(1.0, max(percent / 100, 1 / residents))
     return share if job.lasts_s is None or job.lasts_s >= horizon_s else share * max(1.0, job.lasts_s) / horizon_s
 
 
+def _room(on: Sequence[Demand], horizon: Horizon, residents: int) -> float:
+    """The part of a device that is free within the horizon."""
+    if not on:
+        return 1.0
+    if horizon.beside:
+        return max(0.0, 1 - sum(_part(job, horizon.seconds, residents) for job in on))
+    free_in_s = max(inf if job.lasts_s is None else job.lasts_s for job in on)
+    return max(0.0, 1 - free_in_s / horizon.seconds) if horizon.seconds else 0.0
+
+
 def _fill(
-    free_in_s: Sequence[float], left_s: float, jobs: Sequence[Waiting], horizon_s: float, residents: int
-) -> tuple[list[Waiting], int]:
+    devices: Sequence[Sequence[Demand]], left_s: float, jobs: Sequence[Demand], horizon: Horizon, residents: int
+) -> tuple[list[Demand], int]:
     """Put jobs onto the devices of one pilot, first fit. Returns the jobs without room, and how many devices have one now."""
-    room = [1.0 if not wait else max(0.0, 1 - wait / horizon_s) if horizon_s else 0.0 for wait in free_in_s]
+    room = [_room(on, horizon, residents) for on in devices]
     used: set[int] = set()
     gangs: set[int] = set()
-    rest: list[Waiting] = []
+    rest: list[Demand] = []
     for number, job in enumerate(jobs):
         if max(room, default=0.0) <= 0.0:
             return [*rest, *jobs[number:]], len(used)
-        part = _part(job, horizon_s, residents)
+        part = _part(job, horizon.seconds, residents)
         places = [place for place, left in enumerate(room) if part <= left + 1e-9][: job.devices]
         late = left_s <= 0 or (job.longest_s or 0.0) > left_s
         if len(places) < job.devices or late or job.gang in gangs:

@@ -46,7 +46,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A pilot without a job for so long ends."""
     most_hours: Annotated[float, Meta(gt=0)] | None = None
     """GPU-hours (without GPUs: hours) that all its pilots together may take; None: no limit."""
-    scaling: Literal["eager", "steady"] = "steady"
+    scaling: Literal["eager", "steady", "thrifty"] = "steady"
     """How many pilots are requested: see `gpuq.policies.pilots`."""
     sbatch: tuple[str, ...] = ()
     """Further options of sbatch, as `--partition=gpu`."""

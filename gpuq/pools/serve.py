@@ -33,7 +33,7 @@ from gpuq.errors import Conflict, GpuqError, NotFound
 from gpuq.home import Home
 from gpuq.logs import report, start_log
 from gpuq.messages.pilot import NOTICE_S, Pilot, PilotOrder, PilotProblem
-from gpuq.policies.pilots import SCALING, Allocation, PoolLimits, Requests, Waiting, plan
+from gpuq.policies.pilots import Allocation, Demand, PoolLimits, Requests, horizon, plan
 from gpuq.pools import pool
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
@@ -118,12 +118,12 @@ class Pools:
         if not pools:
             return
         site = _Site(hosts, self.client.get("/api/v1/gpus"))
-        waiting: Sequence[Waiting] = self._waiting()
+        waiting: Sequence[Demand] = self._waiting()
         for one in pools.values():
             # What is left for the next pool is what this one cannot run.
             waiting = self._serve(one, [pilot for pilot in pilots if pilot.pool == one.name], site, waiting)
 
-    def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
+    def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Sequence[Demand]:
         """Request, take back and end pilots of one pool. Returns the jobs that need another pool."""
         pilots = [self._seen(one, pilot, site.hosts.get(pilot.name)) for pilot in pilots]
         decided = self._plan(one, pilots, site, waiting)
@@ -165,7 +165,7 @@ class Pools:
             seen = replace(seen, ended_by_us=False)  # Slurm had started it before it was taken back
         return pilot if seen == pilot else self._folders.save(seen)
 
-    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Waiting]) -> Requests:
+    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Requests:
         taken = self._folders.hours(one.name) + sum(max(1, pilot.gpus) * one.time_limit_s / 3600 for pilot in pilots)
         limits = PoolLimits(
             devices=max(1, one.gpus),
@@ -176,20 +176,20 @@ class Pools:
             residents=self.residents,
         )
         waits = [pilot.joined_at - pilot.requested_at for pilot in pilots if pilot.joined_at is not None]
-        horizon_s = SCALING[one.scaling](one.idle_s, median(waits) if waits else 0.0)
         there = [self._allocation(pilot, limits, site) for pilot in pilots if not pilot.ended_by_us]
-        return plan(limits, waiting, there, horizon_s)
+        within = horizon(one.scaling, one.idle_s, median(waits) if waits else 0.0, waiting, there)
+        return plan(limits, waiting, there, within)
 
     def _allocation(self, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
         if pilot.name not in site.hosts:
-            return Allocation(pilot.slurm_job, (0.0,) * max(1, pilot.gpus), limits.time_s, started=False)
+            return Allocation(pilot.slurm_job, ((),) * max(1, pilot.gpus), limits.time_s, started=False)
         if not _reports(site.hosts[pilot.name]):  # no job starts there
             return Allocation(pilot.slurm_job, (), 0.0, started=True)
         now, own = self.clock(), [device for device in site.devices if device["host"] == pilot.name]
         left_s = min(
             (device["until_at_unix"] - now for device in own if device["until_at_unix"]), default=limits.time_s
         )
-        return Allocation(pilot.slurm_job, tuple(_free_in_s(device, now) for device in own), left_s, started=True)
+        return Allocation(pilot.slurm_job, tuple(_residents(device, now) for device in own), left_s, started=True)
 
     def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
         """End a pilot that has had no job for `--idle`; `wanted`: one waits that could run there. Its host is drained first, and
@@ -340,7 +340,7 @@ class Pools:
         self._folders.note(name, PilotProblem(self.clock(), problem, fix))
         log.warning("pool %s: %s %s", name, problem, fix)
 
-    def _waiting(self) -> list[Waiting]:
+    def _waiting(self) -> list[Demand]:
         page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
         return [
             part
@@ -367,13 +367,13 @@ def _asked_every_s(pilot: Pilot, now: float) -> float:
     return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * waits_s)
 
 
-def _demands(job: dict[str, Any]) -> list[Waiting]:
+def _demands(job: dict[str, Any]) -> list[Demand]:
     """What a waiting job asks for on each of its hosts, as the API shows it."""
     forecast, limit_s = job["forecast"] or {}, job["time_limit_s"]
     usual_s = forecast.get("duration_p50_s")
     longest_s = forecast.get("duration_p90_s") if limit_s is None else limit_s
     hosts = job["wanted_hosts"]
-    part = Waiting(
+    part = Demand(
         devices=job["gpus"] // hosts,
         utilization_pct=forecast.get("peak_utilization_pct") if job["share"] == "auto" else None,
         lasts_s=min((one for one in (usual_s, limit_s) if one is not None), default=None),
@@ -383,17 +383,20 @@ def _demands(job: dict[str, Any]) -> list[Waiting]:
     return [part] * hosts
 
 
-def _free_in_s(device: dict[str, Any], now: float) -> float:
-    """Seconds until the device is expected to have no job."""
-    left_s = 0.0
-    for resident in device["residents"]:
-        usual_s = (resident["forecast"] or {}).get("duration_p50_s")
-        if usual_s is None or resident["started_at"] is None:
-            return inf
-        began = datetime.fromisoformat(resident["started_at"]).timestamp()
-        # One that takes longer than usual may take a while yet.
-        left_s = max(left_s, began + usual_s - now, _LEFT_OF_OVERDUE * usual_s)
-    return left_s
+def _residents(device: dict[str, Any], now: float) -> tuple[Demand, ...]:
+    """What the jobs on a device still take up of it."""
+    return tuple(_resident(one, device["total_memory_bytes"], now) for one in device["residents"])
+
+
+def _resident(resident: dict[str, Any], total_bytes: int, now: float) -> Demand:
+    forecast = resident["forecast"] or {}
+    shares = resident["promised_bytes"] is not None and resident["promised_bytes"] < total_bytes
+    percent, usual_s = forecast.get("peak_utilization_pct") if shares else None, forecast.get("duration_p50_s")
+    if usual_s is None or resident["started_at"] is None:
+        return Demand(utilization_pct=percent)
+    began = datetime.fromisoformat(resident["started_at"]).timestamp()
+    # One that takes longer than usual may take a while yet.
+    return Demand(utilization_pct=percent, lasts_s=max(began + usual_s - now, _LEFT_OF_OVERDUE * usual_s))
 
 
 def main() -> int:

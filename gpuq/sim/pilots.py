@@ -14,7 +14,8 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import Job, JobState
-from gpuq.policies.pilots import SCALING, Allocation, PoolLimits, Waiting, plan
+from gpuq.policies.pilots import Allocation, Demand, PoolLimits, horizon, plan
+from gpuq.sim.cluster import RunningAttempt
 from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import Simulation
 
@@ -79,7 +80,6 @@ class PilotSimulation(Simulation):
     def __init__(self, pool: SimulatedPool, *parts: Any, **options: Any) -> None:
         super().__init__(*parts, **options)
         self._pool = pool
-        self._horizon_s = SCALING[pool.scaling](pool.idle_s, pool.queue_wait_s)
         residents = self._limits.residents_per_device
         self._limits_of_pool = PoolLimits(pool.devices, pool.most, pool.time_s, pool.time_s, residents=residents)
         self.pilots: list[SimulatedPilot] = []
@@ -104,7 +104,9 @@ class PilotSimulation(Simulation):
     def _look(self) -> None:
         self._at(self.now + _LOOK_EVERY_S, self._look, awaited=False)
         there = self._alive()
-        decided = plan(self._limits_of_pool, self._waiting(), [self._allocation(one) for one in there], self._horizon_s)
+        waiting, pilots = self._waiting(), [self._allocation(one) for one in there]
+        within = horizon(self._pool.scaling, self._pool.idle_s, self._pool.queue_wait_s, waiting, pilots)
+        decided = plan(self._limits_of_pool, waiting, pilots, within)
         for pilot in there:
             if pilot.id in decided.cancel:
                 pilot.ended_at = self.now
@@ -146,15 +148,16 @@ class PilotSimulation(Simulation):
 
     def _allocation(self, pilot: SimulatedPilot) -> Allocation:
         if pilot.started_at is None:
-            return Allocation(pilot.id, (0.0,) * pilot.size, self._pool.time_s, started=False)
-        free_in_s = tuple(
-            max((one.left_s * one.pace - (self.now - one.since) for one in self._cluster.on[device]), default=0.0)
-            for device in pilot.devices
-        )
+            return Allocation(pilot.id, ((),) * pilot.size, self._pool.time_s, started=False)
+        residents = tuple(tuple(map(self._resident, self._cluster.on[device])) for device in pilot.devices)
         left_s = pilot.started_at + self._pool.time_s - self.now
-        return Allocation(pilot.id, tuple(max(0.0, one) for one in free_in_s), left_s, started=True)
+        return Allocation(pilot.id, residents, left_s, started=True)
 
-    def _waiting(self) -> list[Waiting]:
+    def _resident(self, one: RunningAttempt) -> Demand:
+        left_s = max(0.0, one.left_s * one.pace - (self.now - one.since))
+        return Demand(utilization_pct=one.run.forecast.peak_utilization_pct, lasts_s=left_s)
+
+    def _waiting(self) -> list[Demand]:
         jobs = [job for job in self.state.jobs.values() if job.state is JobState.PENDING]
         device = self._world.devices[0]
         questions = {job.id: Question(job.signature, job.kind, device.type, (), device.sharing) for job in jobs}
@@ -162,6 +165,6 @@ class PilotSimulation(Simulation):
         return [_demand(job, answers[questions[job.id]]) for job in jobs]
 
 
-def _demand(job: Job, forecast: Forecast) -> Waiting:
+def _demand(job: Job, forecast: Forecast) -> Demand:
     longest_s = None if job.preemptible else forecast.duration_p90_s
-    return Waiting(job.device_count, forecast.peak_utilization_pct, forecast.duration_p50_s, longest_s)
+    return Demand(job.device_count, forecast.peak_utilization_pct, forecast.duration_p50_s, longest_s)

@@ -7,26 +7,31 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuq.policies.pilots import SCALING, Allocation, PoolLimits, Requests, Waiting, plan
+from gpuq.policies.pilots import Allocation, Demand, Horizon, PoolLimits, Requests, horizon, plan
 
 HOUR = 3600.0
 LIMITS = PoolLimits(devices=2, most=4, time_s=HOUR, charged_s=HOUR)
-UNKNOWN, HALF, GANG = Waiting(), Waiting(utilization_pct=40.0), Waiting(4)
-SHORT = Waiting(lasts_s=60.0, longest_s=60.0)
+UNKNOWN, HALF, GANG = Demand(), Demand(utilization_pct=40.0), Demand(4)
+SHORT = Demand(lasts_s=60.0, longest_s=60.0)
 
 
 def coming(number: int, devices: int = 2) -> Allocation:
-    return Allocation(number, (0.0,) * devices, HOUR, started=False)
+    return Allocation(number, ((),) * devices, HOUR, started=False)
 
 
 def joined(number: int, *free_in_s: float, left_s: float = HOUR) -> Allocation:
-    return Allocation(number, free_in_s, left_s, started=True)
+    return Allocation(number, tuple(map(busy, free_in_s)), left_s, started=True)
+
+
+def busy(free_in_s: float) -> tuple[Demand, ...]:
+    """The residents of a device that is free after so long."""
+    return (Demand(lasts_s=None if free_in_s == inf else free_in_s),) if free_in_s else ()
 
 
 def requested(
-    waiting: list[Waiting], pilots: tuple[Allocation, ...] = (), horizon_s: float = 0, **changes: object
+    waiting: list[Demand], pilots: tuple[Allocation, ...] = (), horizon_s: float = 0, **changes: object
 ) -> Requests:
-    return plan(replace(LIMITS, **changes), waiting, pilots, horizon_s)  # type: ignore[arg-type]
+    return plan(replace(LIMITS, **changes), waiting, pilots, Horizon(horizon_s))  # type: ignore[arg-type]
 
 
 def test_no_job_waits_so_nothing_is_requested() -> None:
@@ -40,9 +45,9 @@ def test_jobs_of_which_nothing_is_known_get_a_device_each_and_the_last_pilot_has
 def test_jobs_that_share_are_packed_onto_one_device() -> None:
     assert requested([HALF] * 4).request == (2,)
     assert requested([HALF] * 2).request == (1,)
-    light = [Waiting(utilization_pct=5.0)] * 8
+    light = [Demand(utilization_pct=5.0)] * 8
     assert [requested(light, residents=most).request for most in (1, 2, 4, 8)] == [(2, 2, 2, 2), (2, 2), (2,), (1,)]
-    assert requested([Waiting(utilization_pct=60.0)] * 3).request == (2, 1), "no two of them fit on one device"
+    assert requested([Demand(utilization_pct=60.0)] * 3).request == (2, 1), "no two of them fit on one device"
 
 
 def test_idle_devices_and_pilots_on_their_way_are_used_first() -> None:
@@ -61,23 +66,23 @@ def test_pilots_that_are_not_needed_any_more_are_taken_back_the_newest_first() -
 
 
 def test_a_job_that_no_pilot_can_run_requests_none() -> None:
-    longer = Waiting(longest_s=HOUR + 1)
+    longer = Demand(longest_s=HOUR + 1)
     assert requested([GANG, longer]) == Requests(left=(GANG, longer))
 
 
 def test_a_job_that_would_outlast_a_pilot_does_not_count_on_its_devices() -> None:
     there = joined(1, 0, 0, left_s=600)
-    decided = requested([Waiting(longest_s=900)], (there,))
+    decided = requested([Demand(longest_s=900)], (there,))
     assert (decided.request, decided.wanted) == ((1,), frozenset())
     assert requested([UNKNOWN], (joined(1, 0, left_s=0),)).request == (1,), "its time is over"
 
 
 def test_a_gang_gets_a_pilot_that_has_all_its_devices() -> None:
-    assert requested([Waiting(2), UNKNOWN], (coming(1, devices=1),)).request == (2,)
+    assert requested([Demand(2), UNKNOWN], (coming(1, devices=1),)).request == (2,)
 
 
 def test_the_parts_of_a_job_over_several_hosts_get_a_pilot_each() -> None:
-    parts = [Waiting(1, gang=7)] * 2
+    parts = [Demand(1, gang=7)] * 2
     assert requested(parts).request == (1, 1)
     assert requested(parts, (joined(1, 0, 0),)).request == (1,)
 
@@ -99,13 +104,26 @@ def test_devices_that_will_be_free_within_the_horizon_count_as_far_as_they_are()
     assert requested([SHORT], (joined(1, inf),), horizon_s=600).request == (1,)
 
 
-@pytest.mark.parametrize(("name", "horizon_s"), [("eager", 0.0), ("steady", 900.0)])
-def test_each_policy_has_its_horizon(name: str, horizon_s: float) -> None:
-    assert SCALING[name](600.0, 900.0) == horizon_s
+@pytest.mark.parametrize(
+    ("name", "within"), [("eager", Horizon(0.0)), ("steady", Horizon(900.0)), ("thrifty", Horizon(5000.0, beside=True))]
+)
+def test_each_policy_has_its_horizon(name: str, within: Horizon) -> None:
+    running = Allocation(1, ((Demand(lasts_s=5000.0), Demand()),), HOUR, started=True)
+    assert horizon(name, 600.0, 900.0, [SHORT, UNKNOWN], [running]) == within
+
+
+def test_beside_jobs_that_run_there_is_the_room_that_they_are_predicted_to_leave() -> None:
+    there = Allocation(1, ((replace(HALF, lasts_s=600.0),),), HOUR, started=True)
+    assert plan(LIMITS, [HALF], [there], Horizon(600.0)).request == (1,)
+    assert plan(LIMITS, [HALF], [there], Horizon(600.0, beside=True)).request == ()
+    assert plan(LIMITS, [HALF] * 2, [there], Horizon(600.0, beside=True)).request == (1,)
+    assert plan(LIMITS, [replace(HALF, lasts_s=300.0)] * 2, [there], Horizon(600.0, beside=True)).request == ()
+    unknown = Allocation(1, ((UNKNOWN,),), HOUR, started=True)
+    assert plan(LIMITS, [HALF], [unknown], Horizon(600.0, beside=True)).request == (1,)
 
 
 demands = st.builds(
-    Waiting,
+    Demand,
     st.integers(1, 3),
     st.none() | st.floats(0, 100),
     st.none() | st.floats(0, 9000),
@@ -114,7 +132,7 @@ demands = st.builds(
 allocations = st.builds(
     Allocation,
     st.integers(),
-    st.lists(st.sampled_from([0.0, 10.0, 700.0, inf]), min_size=1, max_size=2).map(tuple),
+    st.lists(st.sampled_from([0.0, 10.0, 700.0, inf]).map(busy), min_size=1, max_size=2).map(tuple),
     st.floats(0, HOUR),
     st.booleans(),
 )
@@ -127,7 +145,7 @@ allocations = st.builds(
     horizon_s=st.sampled_from([0.0, 600.0]),
 )
 def test_it_keeps_to_its_limits_and_takes_back_no_pilot_that_a_job_waits_for(
-    waiting: list[Waiting], pilots: list[Allocation], most: int, horizon_s: float
+    waiting: list[Demand], pilots: list[Allocation], most: int, horizon_s: float
 ) -> None:
     decided = requested(waiting, tuple(pilots), horizon_s, most=most)
     left = len(pilots) - len(decided.cancel)
@@ -137,13 +155,13 @@ def test_it_keeps_to_its_limits_and_takes_back_no_pilot_that_a_job_waits_for(
     assert set(decided.cancel) <= {pilot.id for pilot in pilots if not pilot.started}
 
 
-@example(waiting=[Waiting(), Waiting(lasts_s=0.0)], pilots=[], horizon_s=600.0)
+@example(waiting=[Demand(), Demand(lasts_s=0.0)], pilots=[], horizon_s=600.0)
 @given(
     waiting=st.lists(demands, max_size=30),
     pilots=st.lists(allocations, max_size=6, unique_by=lambda one: one.id),
     horizon_s=st.sampled_from([0.0, 600.0]),
 )
-def test_what_it_requests_is_enough(waiting: list[Waiting], pilots: list[Allocation], horizon_s: float) -> None:
+def test_what_it_requests_is_enough(waiting: list[Demand], pilots: list[Allocation], horizon_s: float) -> None:
     decided = requested(waiting, tuple(pilots), horizon_s, most=100)
     last = max((pilot.id for pilot in pilots), default=0)
     on_their_way = [coming(last + 1 + number, size) for number, size in enumerate(decided.request)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ class FakeApi:
         self.rule: str | None = None
         self.limit_s: float | None = None
         self.hosts_wanted = 1
+        self.forecast: dict[str, Any] = {}
+        self.resident: dict[str, Any] = {"forecast": None, "started_at": None, "promised_bytes": 80}
 
     def get(self, path: str, **_: object) -> Any:
         if path == "/api/v1/hosts":
@@ -73,7 +76,8 @@ class FakeApi:
                 {
                     "host": host["name"],
                     "until_at_unix": host["until_at"],
-                    "residents": [{"forecast": None, "started_at": None} for _ in host["jobs"][n : n + 1]],
+                    "total_memory_bytes": 80,
+                    "residents": [self.resident for _ in host["jobs"][n : n + 1]],
                 }
                 for host in self.hosts.values()
                 for n in range(host["devices"])
@@ -86,7 +90,7 @@ class FakeApi:
             "wanted_hosts": self.hosts_wanted,
             "time_limit_s": self.limit_s,
             "preemptible": False,
-            "forecast": None,
+            "forecast": self.forecast,
         }
         return {"jobs": [{**job, "id": number, "verdict": verdict} for number in range(self.waiting)]}
 
@@ -504,6 +508,21 @@ def test_a_pilot_whose_jobs_were_shorter_than_a_look_has_worked(site: Site) -> N
     site.look()
     site.look(after_s=3)
     assert site.slurm.submitted == 2, "the next one is requested at once"
+
+
+@pytest.mark.parametrize(("promised", "pilots"), [(20, 1), (80, 2)])
+def test_thrifty_requests_no_pilot_for_a_job_that_may_run_beside_another_before_that_ends(
+    site: Site, promised: int, pilots: int
+) -> None:
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="slurm", most=3, scaling="thrifty"))
+    name = site.requested()
+    site.api.forecast = {"peak_utilization_pct": 30.0, "duration_p50_s": 600.0}
+    started = datetime.fromtimestamp(site.now, UTC).isoformat()
+    site.api.resident = {"forecast": site.api.forecast, "started_at": started, "promised_bytes": promised}
+    site.api.join(name, 7)
+    site.look()
+    assert site.slurm.submitted == pilots
 
 
 def test_a_pilot_has_as_many_gpus_as_the_waiting_jobs_need(site: Site) -> None:

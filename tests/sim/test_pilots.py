@@ -45,7 +45,7 @@ def test_a_job_is_charged_from_the_start_of_its_pilot_until_that_was_idle_for_lo
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("scaling", ["eager", "steady"])
+@pytest.mark.parametrize("scaling", ["eager", "steady", "thrifty"])
 def test_every_job_ends_and_no_pilot_is_left(scaling: str, known: bool) -> None:
     assert_all_ended(played(bursts(), replace(POOL, scaling=scaling), known=known))
 
@@ -54,6 +54,12 @@ def test_steady_is_charged_far_less_than_eager_and_its_jobs_end_a_little_later()
     eager, steady = played(bursts()), played(bursts(), replace(POOL, scaling="steady"))
     assert steady.device_hours < 0.6 * eager.device_hours
     assert steady.mean_completion_s < eager.mean_completion_s + POOL.idle_s
+
+
+def test_thrifty_is_charged_far_less_than_steady_and_the_last_job_ends_a_little_later() -> None:
+    steady, thrifty = (played(bursts(), replace(POOL, scaling=name)) for name in ("steady", "thrifty"))
+    assert thrifty.device_hours < 0.6 * steady.device_hours
+    assert thrifty.run.ended_at < steady.run.ended_at + 1500.0, "by the longest job at most"
 
 
 def test_a_job_that_would_outlast_a_pilot_waits_for_the_next_one() -> None:

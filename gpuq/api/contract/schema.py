@@ -356,12 +356,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on a device. Slowdowns are as in `LiveNumbers`."""
+    """A job on a device. Slowdowns are as in `LiveNumbers`. `promised_bytes`: memory that is promised to it there; all of the
+    device to one that shares with no other."""
 
     job: int
     attempt: int
     name: str | None
     memory_bytes: int | None
+    promised_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None

@@ -53,9 +53,9 @@ def run(words: list[str]) -> int:
     add("--idle", metavar="TIME", default="10m", help="add: a pilot without a job for so long ends; default 10m")
     add(
         "--scaling",
-        choices=["steady", "eager"],
+        choices=["steady", "eager", "thrifty"],
         default="steady",
-        help="add: request pilots for as much work as fills them, or for every job",
+        help="add: request pilots for as much work as fills them, for every job, or as few as the longest job allows",
     )
     add("--max-hours", metavar="N", help="add: GPU-hours that all its pilots may take; default no limit")
     cut = words.index("--") if "--" in words else len(words)
