@@ -115,7 +115,18 @@ class Bench:
         }
         command = [sys.executable, "-P", "-c", "import sys; from gpuq.cli.main import main; sys.exit(main())"]
         emulated = ",".join(["HOME", "PATH", *(f"{key}={value}" for key, value in self.gpus.environ.items())])
-        add = ["pool", "add", "slurm", "--gpus=1", "--max=8", "--idle=20s", "--time=60m", "--", f"--export={emulated}"]
+        add = [
+            "pool",
+            "add",
+            "slurm",
+            "--gpus=1",
+            "--max=8",
+            "--idle=20s",
+            "--time=60m",
+            "--scaling=thrifty",
+            "--",
+            f"--export={emulated}",
+        ]
         try:
             began = time.time()
             subprocess.run([*command, *add], env=env, cwd=home, check=True)

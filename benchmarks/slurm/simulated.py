@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--max-slowdown", type=float, default=1.5)
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--wait", type=float, default=8.0)
-    parser.add_argument("--scaling", default="steady")
+    parser.add_argument("--scaling", default="thrifty")
     parser.add_argument("--max", type=int, default=GPUS, help="pilots at once")
     parser.add_argument("--level-after", type=float, help="a running job counts after so many seconds (default: never)")
     asked = parser.parse_args()
