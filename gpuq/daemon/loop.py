@@ -42,6 +42,7 @@ from gpuq.core.state.events import (
 )
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State
+from gpuq.daemon.accounts import with_rates_of_kinds
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, events_of_silent_host, requested_events
 from gpuq.daemon.job_leases import JobLeases
@@ -293,6 +294,8 @@ class Dispatcher:
         for received in cycle.received:
             sender, since = received.sender, self._listening_since
             event, foreign = own_part(self.state, sender, received.event, now=cycle.now, listening_since=since)
+            if isinstance(event, HostReported):
+                event = with_rates_of_kinds(event, self.state, self.parts.learner.alone_rate, received.at)
             if foreign:
                 self.inbox.refused(sender, f"host {sender} reported what is not its own: {foreign[0]}")
             # The moment of a start or an end is in the event; a report holds from when it was sent.

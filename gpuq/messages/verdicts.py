@@ -295,7 +295,8 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("KnownPair", True): _known_pair,
     ("Trial", True): lambda n: (
         f"beside job {_jobs(n['beside'])}{_by(n)} slowdown {_expected(n)}{_of_budget(n)}; {_risk(n)}, more than "
-        f"{share(n['most_risk'])}, for want of measurements. Trials may still exceed {n['trials_left']:.2f} budgets."
+        f"{share(n['most_risk'])}, for want of measurements. What it costs is known within "
+        f"{duration(n['trial_s'])}; if that is too much, it ends."
     ),
     ("Pause", True): lambda n: (
         f"job {_jobs(n['paused'])} may stand still for {duration(n['pause_allowed_s'])} within its slowdown budget, and at most "

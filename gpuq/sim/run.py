@@ -16,6 +16,7 @@ from itertools import count
 from math import inf
 
 from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.scheduling.admit import budget_of
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.needed_forecasts import ForecastTable
@@ -23,7 +24,7 @@ from gpuq.core.scheduling.pauses import left_s
 from gpuq.core.scheduling.revise import revisions
 from gpuq.core.state.actions import Action, Archive, Launch, Pause, Requeue, Resume, SetPendingReason, Stop
 from gpuq.core.state.apply import apply
-from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
 from gpuq.core.state.job import Job, JobId, JobState, KindId
@@ -50,6 +51,8 @@ _GIVE_UP_S = DAY_S
 _UNSTOPPABLE_S = 1.0
 # From the decision until the job stands still, or goes on.
 _PAUSE_TAKES_S = 0.5
+# From a change of partners until a worker service has measured what it costs: three windows of 5 s, and a little more.
+_MEASURED_S = 30.0
 # How old what hosts have reported of accounts may be.
 _REPORT_S = 60.0
 
@@ -301,18 +304,16 @@ class Simulation:
             return False
         if self._watch is not None:
             self._watch(item, self.now, self.state)
-        if isinstance(item, Launch | Pause | Resume | Stop | Exited) and self._limits.pauses:
-            self._at(self.now + _PAUSE_TAKES_S, self._follow_pauses)
+        if isinstance(item, Launch | Pause | Resume | Stop | Exited) and self._keeps_accounts:
+            self._at(self.now + _PAUSE_TAKES_S, self._follow_accounts)
         # As in the daemon, host reports alone are no reason for a pass.
         if not isinstance(item, HostReported | SetPendingReason | Archive):
             self._changed, self._progress_at = True, self.now
         return True
 
     def _pass(self) -> None:
-        if self._limits.pauses and self.now - self._reported_at >= _REPORT_S:
-            self._reported_at = self.now  # accounts change with time alone
-            for report in self._hosts.reports(self.now):
-                self._apply(report)
+        if self._keeps_accounts and self.now - self._reported_at >= _REPORT_S:
+            self._report_accounts()
         started = time.perf_counter()
         self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._forecaster.answer)
         actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
@@ -368,7 +369,16 @@ class Simulation:
         elif (after := self._cluster.starting_s(resident)) is not None:
             self._at(self.now + after, partial(self._grow, resident))
 
-    def _follow_pauses(self) -> None:
+    @property
+    def _keeps_accounts(self) -> bool:
+        return self._limits.pauses or (self._limits.trials and self._limits.residents_per_device > 1)
+
+    def _report_accounts(self) -> None:
+        self._reported_at = self.now  # accounts change with time alone
+        for report in self._hosts.reports(self.now):
+            self._apply(report)
+
+    def _follow_accounts(self) -> None:
         """Let the attempts stand still that the core has paused, and the others go on. A pass is due when an account is empty."""
         for id_, resident in self._residents.items():
             attempt = self.state.attempts.get(id_)
@@ -380,8 +390,17 @@ class Simulation:
                 self._schedule_ends(resident.run.devices)
             if paused and (left := left_s(attempt, self._limits, self.now)) is not None:
                 self._at(self.now + max(1.0, left + 1.0), self._decide, awaited=False)
+            if resident.slowdown > self._budget(attempt) and not paused:
+                # Work earns more slowly than time is lost. No sooner than a worker service has measured that.
+                lost_by_second = 1 - self._budget(attempt) / resident.slowdown
+                empty_s = max(0.0, left_s(attempt, self._limits, self.now) or 0.0) / lost_by_second
+                self._at(self.now + max(_MEASURED_S, empty_s + 1.0), self._decide, awaited=False)
+
+    def _budget(self, attempt: Attempt) -> float:
+        return budget_of(attempt.max_slowdown, self._limits) or inf
 
     def _decide(self) -> None:
+        self._report_accounts()
         self._changed = True
 
     def _schedule_ends(self, devices: tuple[DeviceId, ...]) -> None:

@@ -217,7 +217,7 @@ def _refuse_memory(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limit
     needed, total = needed_memory(job, forecast), snapshot.device.total_memory
     if needed is not None and needed + snapshot.committed_memory + int(total * limits.memory_headroom) <= total:
         return None
-    return _refused(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
+    return _refused(Rule.PREDICTED_MEMORY, snapshot, sharing_numbers(job, forecast, snapshot, limits))
 
 
 def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
@@ -304,7 +304,7 @@ def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits
                 return _refused(Rule.PACKING_SAVING, snapshot, numbers)
     risk = pair_risk(job, forecast, snapshot, limits)
     if risk is not None and risk > limits.risk:
-        return _refused(Rule.SLOWDOWN_RISK, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
+        return _refused(Rule.SLOWDOWN_RISK, snapshot, sharing_numbers(job, forecast, snapshot, limits))
     return None
 
 
@@ -347,7 +347,7 @@ def _budget(own: float | None, limits: Limits) -> float:
 
 
 def _admitted(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
-    numbers = _sharing_numbers(job, forecast, snapshot, limits)
+    numbers = sharing_numbers(job, forecast, snapshot, limits)
     if _load_fits(job, forecast, snapshot, limits):
         return Verdict(True, Rule.FITS, snapshot.device.id, numbers)
     cost = forecast.pairs[0]
@@ -355,7 +355,8 @@ def _admitted(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Li
     return Verdict(True, Rule.KNOWN_PAIR, snapshot.device.id, (*numbers, *known))
 
 
-def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Numbers:
+def sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Numbers:
+    """What a verdict on two that share says of them."""
     total = snapshot.device.total_memory
     return (
         ("newcomer_pct", forecast.peak_utilization_pct),

@@ -270,7 +270,7 @@ class Candidates:
     def _sharing_needs(self, job: Job, conclusions: ClassConclusions) -> dict[DeviceClass, SharingNeeds]:
         """What the job needs to share, by device class; without the classes on which it may not share.
 
-        Where slowdowns of pairs are known, they decide and not the utilisation, so any utilisation will do.
+        Where slowdowns of pairs are known or tried, they decide and not the utilisation, so any utilisation will do.
         """
         if conclusions.needs is not None:
             return conclusions.needs
@@ -282,7 +282,8 @@ class Candidates:
             peak, memory = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and memory is not None and may_share(job, forecast):
                 limit = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
-                needs[of_class] = SharingNeeds(inf if forecast.pairs_known else limit - peak, memory)
+                any_load = forecast.pairs_known or self._limits.trials
+                needs[of_class] = SharingNeeds(inf if any_load else limit - peak, memory)
         if complete:
             conclusions.needs = needs
         return needs

@@ -227,26 +227,16 @@ class SchedulingContext:
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
 
-    def judge_trial(self, job: Job, devices: Iterable[DeviceId]) -> tuple[list[Verdict], float | None]:
-        """May this job have these devices, if need be to try it beside their residents? With the risk of that; None where
-        nothing is tried."""
-        verdicts, tried = [], []
-        for device in devices:
-            snapshot = self._device_index.snapshots[device]
-            verdict = self.judge(job, device)
-            forecast, settled = self.cache.look_up(job, snapshot)
-            if verdict.rule is Rule.SLOWDOWN_RISK and settled:
-                trial = self.trials.judge(job, forecast, snapshot)
-                booked = self._booked.refusal(job, device) if trial.admitted else None
-                verdict = booked or trial
-                tried.append((forecast, snapshot))
-            verdicts.append(verdict)
-        if not tried or not all(verdict.admitted for verdict in verdicts):
-            return verdicts, None
-        risk = self.trials.risk(job, tried)
-        if risk is None:
-            return [self.judge(job, device) for device in devices], None
-        return verdicts, risk
+    def judge_trial(self, job: Job, device: DeviceId) -> Verdict:
+        """May this job have this device, if need be to try it beside its residents?"""
+        snapshot = self._device_index.snapshots[device]
+        verdict = self.judge(job, device)
+        forecast, settled = self.cache.look_up(job, snapshot)
+        if verdict.admitted or not settled or not self._reservations.is_open_to(job, device):
+            return verdict
+        trial = self.trials.judge(job, forecast, snapshot)
+        booked = self._booked.refusal(job, device) if trial.admitted else None
+        return booked or trial
 
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""

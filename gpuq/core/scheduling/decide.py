@@ -20,6 +20,7 @@ from gpuq.core.scheduling.pauses import pause_actions
 from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.scheduling.retries import retry_of
+from gpuq.core.scheduling.trials import ended_trials
 from gpuq.core.scheduling.waits import ended_waits, new_reasons
 from gpuq.core.state.actions import Action, Archive, Launch, Reclaim, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
@@ -29,7 +30,7 @@ from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.retry import rule_for
 from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
-from gpuq.core.state.verdict import Rule, Verdict
+from gpuq.core.state.verdict import Rule
 
 # A host reports every second. An attempt that no report names for twice the grace period was lost with its order.
 _GRACE_PERIODS_BEFORE_REVOKE = 2
@@ -56,7 +57,8 @@ def decide(
         *end_bookings(state, now),
         *pause_actions(state, limits, now),
     ]
-    stops = {stop.attempt: stop for stop in (*stop_for_bookings(state, now), *_stop_at_shorter_limits(state, now))}
+    others = (*stop_for_bookings(state, now), *_stop_at_shorter_limits(state, now), *ended_trials(state, limits, now))
+    stops = {stop.attempt: stop for stop in others}
     context.evicted.update(stops)
     actions.extend(stops.values())
     for item in policy(context):
@@ -163,8 +165,10 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
         return
     if context.quotas.refusal(job, len(devices)) is not None:
         return  # jobs of other owners that are like it may start
-    verdicts, trial_risk = _judged(context, job, devices, proposal)
-    attempts = [replace(attempt, trial_risk=trial_risk) for attempt in _new_attempts(context, job, devices)]
+    judge = context.judge_trial if proposal.trial else context.judge_in_pause if proposal.pausing else context.judge
+    verdicts = [judge(job, device) for device in devices]
+    is_trial = any(verdict.rule is Rule.TRIAL for verdict in verdicts)
+    attempts = [replace(attempt, trial=is_trial) for attempt in _new_attempts(context, job, devices)]
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
     # has all its devices to itself, because an attempt shares on all of its devices or on none.
     if not all(verdict.admitted for verdict in verdicts) or any(a.had_partner and not a.shares for a in attempts):
@@ -180,19 +184,9 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
     trial = (verdict for verdict in shared if verdict.rule is Rule.TRIAL)
     yield from reclaims(context.state, devices)
     yield Launch(attempts[0], next(trial, [*shared, verdicts[0]][0]), tuple(attempts[1:]), paused)
-    if trial_risk is not None:
-        context.trials.start(job, [context.snapshot(device) for device in devices], trial_risk)
+    if is_trial:
+        context.trials.start(job, [context.snapshot(device) for device in devices])
     context.place_job(job, devices)
-
-
-def _judged(
-    context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...], proposal: Proposal
-) -> tuple[list[Verdict], float | None]:
-    """The verdict of each device, and the risk that a trial takes."""
-    if proposal.trial:
-        return context.judge_trial(job, devices)
-    judge = context.judge_in_pause if proposal.pausing else context.judge
-    return [judge(job, device) for device in devices], None
 
 
 def _is_well_formed(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> bool:

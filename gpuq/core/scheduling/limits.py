@@ -48,9 +48,8 @@ class Limits:
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     risk: Annotated[float, Range(above=0, at_most=1)] = 0.1
     """The share of admitted pairs that may exceed a slowdown budget; 1 admits by what is expected alone."""
-    trials: Annotated[float, Range(at_least=0, at_most=10)] = 0.0
-    """How many slowdown budgets may be exceeded, on each type of device, by pairs that are tried before any has turned out well;
-    0: none is tried."""
+    trials: bool = True
+    """Try pairs that want of evidence keeps apart, where that can be undone within the slowdown budgets of all."""
     objective: Literal["slowdown", "saving"] = "slowdown"
     """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1

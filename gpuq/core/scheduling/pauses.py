@@ -24,7 +24,7 @@ from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 # The dispatcher looks at accounts once a second, and a host may need another second to let a job go on.
-_RESERVE_S = 5.0
+RESERVE_S = 5.0
 # A job whose account was empty runs without its partner until it may lose so much again, or the two would take turns every
 # second.
 _REFILLED_S = 120.0
@@ -47,7 +47,7 @@ def account_of(attempt: Attempt, limits: Limits, now: float) -> SlowdownAccount 
 def left_s(attempt: Attempt, limits: Limits, now: float) -> float | None:
     """Seconds that the attempt may still lose, a reserve kept; None where that is not known."""
     account = account_of(attempt, limits, now)
-    return None if account is None or account.left_s is None else account.left_s - _RESERVE_S
+    return None if account is None or account.left_s is None else account.left_s - RESERVE_S
 
 
 def pausable_s(state: State, attempt: Attempt, limits: Limits, now: float) -> float:

@@ -1,119 +1,154 @@
-"""Trials: a pair that only want of evidence keeps apart may be tried, so that evidence comes.
+"""Trials: a job may start beside residents for which only evidence is missing, because that can be undone in time.
 
-A pair that was never measured has a risk, assumed or learned of others. Where that is above the limit for every pair, no two
-kinds ever meet and nothing is ever learned. So a few are admitted in spite of their risk: those that all other rules admit, that
-were not measured, are expected to keep both budgets, and have a risk of at most `MOST_RISK`. A pair that is known to be bad is
-none of them.
+A pair that was never measured has a risk. Where that is too high for every pair, or the load rule refuses it, no two kinds ever
+meet and nothing is ever learned. But a slowdown is measured within a minute or two, and a pair that turns out bad need not go on:
+either the newcomer is preemptible and is stopped, or the accounts of the residents allow them to stand still until it has ended
+(`pauses`). So no slowdown budget rests on the guess. A job is tried once, and two kinds are tried once at a time.
 
-They are rationed by an account for each class of devices, in slowdown budgets exceeded. It begins with `trials`; each pair that
-shared and kept its budgets adds the risk that admission may take, each budget exceeded takes one (`Forecast.trials_earned`, from
-the record). What still runs is charged in advance: with its risk, and with a whole budget once the slowdown account of one of the
-two is empty. A trial starts where the account has its risk left. So at most a share of `risk` of all pairs is expected to exceed
-a budget, and `trials` pairs more. This is alpha-investing (Foster and Stine 2008): a level is spent on each test, and tests that
-turn out well earn more.
-
-Two kinds are tried once at a time: a second trial would cost as much and tell nothing new.
+The residents' accounts pay for a trial. Each must have `TRIAL_S` left, and half of what it has earned: what one newcomer has used
+up is not at once used up by the next. A newcomer that is stopped loses the trial and a start, so only one that is expected to
+run for long is tried so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, admit, budget_of, pair_risk
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, budget_of, pair_risk, sharing_numbers
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.pauses import account_of
-from gpuq.core.state.attempt import Attempt
+from gpuq.core.scheduling.pauses import RESERVE_S, account_of, pausable_s, pause_needed_s
+from gpuq.core.state.actions import Stop
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.forecast import MEASURED, RULE, Forecast
 from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job, KindId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 
-MOST_RISK = 0.25
-"""A pair that exceeds its budget more often than once in four times is not tried."""
+MOST_RISK = 0.5
+"""A pair that is more likely to exceed a budget than to keep both is not tried."""
+TRIAL_S = 120.0
+"""By then it is known what a pair costs; a newcomer of which it is not is stopped. A resident loses no more than that."""
+_LEAST_S = 1800.0
+"""A newcomer that may be stopped is expected to run so long: a trial and another start cost some three minutes, 10% of it."""
+_REFUSED_BY = (Rule.SLOWDOWN_RISK, Rule.PREDICTED_LOAD)
 
 _Pair = tuple[DeviceClass, frozenset[KindId]]
 
 
 class Trials:
-    """The trials of one pass: those that run, and what more may cost."""
+    """The trials of one pass."""
 
     def __init__(self, state: State, limits: Limits, now: float) -> None:
         self._state, self._limits, self._now = state, limits, now
 
-    @property
-    def allowed(self) -> bool:
-        """Whether the limits allow any."""
-        return self._limits.trials > 0 and self._limits.risk < 1
-
     def judge(self, job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict:
         """The verdict on a job and a device whose residents it may be tried beside."""
         verdict = admit(job, forecast, snapshot, self._limits)
-        if verdict.rule is not Rule.SLOWDOWN_RISK or not self._lacks_evidence_only(job, forecast, snapshot):
+        if verdict.rule not in _REFUSED_BY or not (self.allows(job) and self.can_be_paid(snapshot)):
             return verdict
-        risk, left = pair_risk(job, forecast, snapshot, self._limits), self._left(forecast, snapshot)
-        if risk is None or risk > min(left, MOST_RISK) or self._is_open(_pairs(job, snapshot)):
+        risk = pair_risk(job, forecast, snapshot, self._limits)
+        if risk is None or risk > MOST_RISK or not self._lacks_evidence_only(job, forecast, snapshot):
             return verdict
-        return Verdict(True, Rule.TRIAL, snapshot.device.id, (*verdict.numbers, ("trials_left", left)))
+        is_open = any(pair in self._open for pair in _pairs(job, snapshot))
+        if is_open or not self._can_be_undone(job, forecast, snapshot):
+            return verdict
+        numbers = sharing_numbers(job, forecast, snapshot, self._limits)
+        return Verdict(True, Rule.TRIAL, snapshot.device.id, (*numbers, ("trial_s", TRIAL_S)))
 
-    def risk(self, job: Job, tried: Sequence[tuple[Forecast, DeviceSnapshot]]) -> float | None:
-        """What trying the job on all these devices at once may cost, each pair of kinds counted once; None if that is too
-        much."""
-        risks: dict[_Pair, float] = {}
-        for forecast, snapshot in tried:
-            found = pair_risk(job, forecast, snapshot, self._limits) or 0.0
-            for pair in _pairs(job, snapshot):
-                risks[pair] = max(found, risks.get(pair, 0.0))
-        risk = sum(risks.values())
-        return risk if all(risk <= self._left(*one) for one in tried) else None
+    def allows(self, job: Job) -> bool:
+        """Whether this job may be tried beside any residents."""
+        limits = self._limits
+        return limits.trials and limits.risk < 1 and not job.tried and job.host_count == 1
 
-    def start(self, job: Job, snapshots: Iterable[DeviceSnapshot], risk: float) -> None:
-        """A trial with this risk was started in this pass, beside the residents of these devices."""
-        pairs = frozenset(pair for snapshot in snapshots for pair in _pairs(job, snapshot))
-        self._running.extend((of_class, pairs, risk) for of_class in {of_class for of_class, _ in pairs})
+    def can_be_paid(self, snapshot: DeviceSnapshot) -> bool:
+        """Whether the accounts of the residents of this device allow a trial."""
+        return all(resident.id in self._solvent for resident in snapshot.residents)
+
+    def start(self, job: Job, snapshots: Iterable[DeviceSnapshot]) -> None:
+        """A trial was started in this pass, beside the residents of these devices."""
+        self._open.update(pair for snapshot in snapshots for pair in _pairs(job, snapshot))
 
     def _lacks_evidence_only(self, job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> bool:
         budgets = {resident.kind: budget_of(resident.max_slowdown, self._limits) for resident in snapshot.residents}
         own = budget_of(job.max_slowdown, self._limits)
         return bool(forecast.pairs) and all(
-            cost.evidence == RULE  # the load rule has admitted the pair
-            or (
-                cost.evidence != MEASURED
-                and _within(cost.newcomer, own)
-                and _within(cost.resident, budgets.get(cost.beside))
+            not cost.unsafe
+            and (
+                cost.evidence == RULE  # a guess from the utilisations, which the risk bounds
+                or (
+                    cost.evidence != MEASURED
+                    and _within(cost.newcomer, own)
+                    and _within(cost.resident, budgets.get(cost.beside))
+                )
             )
             for cost in forecast.pairs
         )
 
-    def _left(self, forecast: Forecast, snapshot: DeviceSnapshot) -> float:
-        if forecast.trials_earned is None or not self.allowed:
-            return 0.0
-        here = device_class(snapshot.device)
-        running = sum(cost for of_class, _, cost in self._running if of_class == here)
-        return self._limits.trials + forecast.trials_earned - running
-
     @cached_property
-    def _running(self) -> list[tuple[DeviceClass, frozenset[_Pair], float]]:
-        """(class of devices, pairs, charge) of each trial whose jobs are still together."""
-        found = []
+    def _solvent(self) -> set[AttemptId]:
+        """The attempts whose accounts allow a trial beside them."""
+        found = set()
         for attempt in self._state.attempts.values():
-            if attempt.trial_risk is None:
+            account = account_of(attempt, self._limits, self._now)
+            if account is None or account.left_s is None or account.earned_s is None or attempt.stopping is not None:
                 continue
-            others = [one for device in attempt.devices for one in self._state.residents_of(device) if one != attempt]
-            if others:
-                here = device_class(self._state.devices[attempt.devices[0]])
-                empty = any(self._is_empty(one) for one in (attempt, *others))
-                pairs = frozenset((here, frozenset((attempt.kind, other.kind))) for other in others)
-                found.append((here, pairs, 1.0 if empty else attempt.trial_risk))
+            if account.left_s >= max(TRIAL_S, account.earned_s / 2):
+                found.add(attempt.id)
         return found
 
-    def _is_open(self, pairs: Iterable[_Pair]) -> bool:
-        return any(pair in running for _, running, _ in self._running for pair in pairs)
+    def _can_be_undone(self, job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> bool:
+        if job.preemptible:
+            return forecast.duration_p50_s is not None and forecast.duration_p50_s >= _LEAST_S
+        needed_s = pause_needed_s(job, forecast, self._limits)
+        return needed_s is not None and all(
+            pausable_s(self._state, resident, self._limits, self._now) >= needed_s for resident in snapshot.residents
+        )
 
-    def _is_empty(self, attempt: Attempt) -> bool:
-        account = account_of(attempt, self._limits, self._now)
-        return account is not None and account.left_s is not None and account.left_s < 0
+    @cached_property
+    def _open(self) -> set[_Pair]:
+        """The pairs of kinds whose trials have not lasted for `TRIAL_S` yet."""
+        state = self._state
+        return {
+            (device_class(state.devices[device]), frozenset((attempt.kind, other.kind)))
+            for attempt in state.attempts.values()
+            if attempt.trial and (attempt.started_at is None or self._now - attempt.started_at < TRIAL_S)
+            for device in attempt.devices
+            for other in state.residents_of(device)
+            if other is not attempt
+        }
+
+
+def ended_trials(state: State, limits: Limits, now: float) -> Iterator[Stop]:
+    """The preemptible newcomers that are to leave their residents, because an account is empty and no pause can help, or since
+    it is not known what a trial costs."""
+    for attempt in state.attempts.values():
+        job = state.jobs[attempt.id.job]
+        if not (attempt.had_partner and job.preemptible) or attempt.stopping is not None or attempt.gang is not None:
+            continue
+        residents = _residents_before(state, attempt)
+        stands_still = attempt.paused_for is not None or any(one.paused_for is not None for one in residents)
+        if job.cancel_requested or not residents or stands_still or attempt.started_at is None:
+            continue
+        if _is_over(attempt, residents, limits, now):
+            yield Stop(attempt.id, StopReason.PREEMPTED)
+
+
+def _is_over(attempt: Attempt, residents: Sequence[Attempt], limits: Limits, now: float) -> bool:
+    own = account_of(attempt, limits, now)
+    if own is None or own.left_s is None:
+        return attempt.trial and attempt.started_at is not None and now - attempt.started_at >= TRIAL_S
+    # It begins with nothing earned, and what was measured in its first seconds is not exact.
+    accounts = [account_of(resident, limits, now) for resident in residents]
+    empty = any(one is not None and one.left_s is not None and one.left_s < RESERVE_S for one in accounts)
+    return own.left_s < -RESERVE_S or empty
+
+
+def _residents_before(state: State, attempt: Attempt) -> list[Attempt]:
+    """Those that it joined and that still run; not those that joined it."""
+    there = (one for device in attempt.devices for one in state.residents_of(device) if one.id != attempt.id)
+    return [one for one in dict.fromkeys(there) if one.launched_at <= attempt.launched_at]
 
 
 def _pairs(job: Job, snapshot: DeviceSnapshot) -> list[_Pair]:

@@ -162,6 +162,7 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
             had_partner=attempt.had_partner,
             served_s=job.served_s + served,
             failed_after_pause=after_pause and step is Step.FAIL,
+            tried=job.tried or attempt.trial,
         )
         put_job(state, with_end(job, attempt, event, state.devices[attempt.devices[0]]))
     if attempt.gang is not None:

@@ -100,9 +100,6 @@ class Forecast:
     """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False
     """Slowdowns of pairs are known on this type of device, so a device beyond the limit on utilisation may admit the job."""
-    trials_earned: float | None = None
-    """What pairs that shared this type of device have earned for trials, in budgets exceeded: see `scheduling.trials`. None where
-    that is not counted, and then no pair is tried."""
     speedups: tuple[tuple[int, float], ...] = ()
     """(devices, times faster than on one), by rising count; empty where nothing is known of more devices than one. Durations
     are for as many devices as the job asks for."""

@@ -16,7 +16,7 @@ from gpuq.core.state.job import KindId
 from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Admission, Interference
 from gpuq.learn.interference.profile import Profile
-from gpuq.learn.interference.risk import Adaptation, TrialEarnings, measured_risks, scaled
+from gpuq.learn.interference.risk import Adaptation, measured_risks, scaled
 from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
@@ -38,7 +38,6 @@ class PairCosts:
         self._history = history
         self._quantile = quantile
         self._adaptation = Adaptation()
-        self._earnings = TrialEarnings()
         self._version: str | None = None
         self._laws: dict[str, Interference] = {}
         self._parts: Mapping[str, Interference] = {}
@@ -60,14 +59,6 @@ class PairCosts:
         """Two kinds shared for the first time, under this version, and one of them was slowed beyond its budget, or was not. At
         most a share of `risk` should be."""
         self._adaptation.add(place, version, exceeded, risk)
-
-    def account(self, place: str, exceeded: bool, risk: float) -> None:
-        """Two jobs shared, and one of them was slowed beyond its budget, or was not; whether for the first time or not."""
-        self._earnings.add(place, exceeded, risk)
-
-    def trials_earned(self, place: str) -> float:
-        """What pairs have earned for trials in this place."""
-        return self._earnings.of(place)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""

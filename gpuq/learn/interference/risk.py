@@ -44,8 +44,6 @@ _STEP = 0.5
 # At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
 _LEAST, _MOST = 0.5, 8.0
 _REMEMBERED = 256
-# What good pairs can earn for trials at most, in budgets exceeded: many of them must not pay for a long series of wrong ones.
-_MOST_EARNED = 3.0
 _LOGS = np.log(BUDGETS)
 _LEVELS = np.array(LEVELS)
 
@@ -161,20 +159,3 @@ class Adaptation:
                 # A pair has two directions and is wrong if either is, so each has half of the risk.
                 log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2)))
         return round(math.exp(log), 3)
-
-
-class TrialEarnings:
-    """What the pairs that shared have earned for trials, by place: one that kept its budgets earns the risk that admission may
-    take, and each budget exceeded costs one. So at most that share of all pairs is expected to exceed, plus what trials begin
-    with (alpha-investing, Foster and Stine 2008). Not for use by several threads."""
-
-    def __init__(self) -> None:
-        self._earned: dict[str, float] = {}
-
-    def add(self, place: str, exceeded: bool, risk: float) -> None:
-        """One direction of a pair of jobs that shared; at most a share of `risk` of pairs should exceed."""
-        self._earned[place] = min(_MOST_EARNED, self.of(place) + risk / 2 - exceeded)
-
-    def of(self, place: str) -> float:
-        """In budgets exceeded; below 0 where more were than the risk allows."""
-        return self._earned.get(place, 0.0)

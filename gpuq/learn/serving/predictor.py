@@ -120,8 +120,6 @@ class Predictor:
             version = outcome.forecast.model_version if outcome.forecast else None
             for beside, value in first_time:
                 self._pairs.judge(place, version, value > budget, self._stated_risk(outcome, beside, budget))
-            for _, value, _, _ in outcome.slowdowns:
-                self._pairs.account(place, value > budget, self._limits.risk)
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
@@ -220,14 +218,7 @@ class Predictor:
             return replace(alone, pairs_known=True) if known else alone
         costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in pairs)
         expected, upper = combined(costs)
-        return replace(
-            alone,
-            expected_slowdown=expected,
-            upper_slowdown=upper,
-            pairs=costs,
-            pairs_known=known,
-            trials_earned=self._pairs.trials_earned(where),
-        )
+        return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs, pairs_known=known)
 
     def _asked_pairs(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> list[AskedPair]:
         """The pairs of a question."""

@@ -92,7 +92,6 @@ class World:
         self.rng = random.Random(seed)
         self.now = 1000.0
         self.limits = Limits(
-            trials=1.0,
             residents_per_device=self.rng.choice((1, 2, 2, 3)),
             patience_s=self.rng.choice((60.0, 600.0)),
             patience_ratio=self.rng.choice((0.0, 2.0)),
@@ -122,7 +121,6 @@ class World:
             kind.uniform(1, 12),
             pairs=pairs,
             pairs_known=kind.random() < 0.7,
-            trials_earned=0.0,
             duration_p50_s=kind.uniform(1, 300),
             duration_p90_s=kind.choice((None, 30.0, 400.0)),
         )

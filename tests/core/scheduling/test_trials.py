@@ -1,22 +1,24 @@
-"""A pair that only want of evidence keeps apart is tried, as often as what became of earlier trials allows."""
+"""A pair that only want of evidence keeps apart is tried where that can be undone within the slowdown budgets of all."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gpuq.core.measuring.account import slowdown_account
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Proposal
-from gpuq.core.scheduling.trials import MOST_RISK
-from gpuq.core.state.actions import Launch
-from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.events import Submitted
+from gpuq.core.scheduling.trials import MOST_RISK, TRIAL_S
+from gpuq.core.state.actions import Launch, Pause, Stop
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.events import CancelRequested, Submitted
 from gpuq.core.state.forecast import BUDGETS, LEARNED, MEASURED, PARTLY, RULE, Forecast, PairCost
 from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.verdict import Rule
-from gpuq.learn.interference.risk import TrialEarnings
 from gpuq.policies.guard import Guarded
 from gpuq.policies.lists.packed import make, packed
 from gpuq.policies.time_limit import no_time_limit
@@ -24,45 +26,59 @@ from gpuq.settings import Scheduling
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
-LIMITS = Limits(max_slowdown=1.2, trials=1.0)
-# The resident kind has a device each; the others wait for a partner.
-FEW = tuple(a_device(f"gpu{number}") for number in range(2))
+HOUR = 3600.0
+LIMITS = Limits(max_slowdown=1.2)
+NEW = AttemptId(JobId(9), 1)
 
 
-def pair(
-    beside: str, risk: float = 0.2, slowdown: float = 1.1, evidence: str = RULE, earned: float | None = 0.0
-) -> Forecast:
+def alone(duration_s: float | None = HOUR) -> Forecast:
+    return a_forecast(55, 4, duration_p50_s=duration_s, duration_p90_s=duration_s, duration_runs=9)
+
+
+def pair(beside: str, risk: float = 0.2, slowdown: float = 1.1, evidence: str = RULE) -> Forecast:
     risks = (risk,) * len(BUDGETS)
     cost = PairCost(KindId(beside), slowdown, 1.5, slowdown, 1.5, evidence=evidence, risks=(risks, risks))
-    return a_forecast(55, 4, pairs=(cost,), trials_earned=earned)
+    return replace(alone(), pairs=(cost,))
 
 
-def full(*residents: str, limits: Limits = LIMITS) -> Playbook:
-    """Every device has a job of one of these kinds."""
+def report(play: Playbook, slowed: dict[int, float | None], after: float = 0.0) -> Playbook:
+    """All hosts report what their jobs have lost to partners."""
+    seen = (replace(a_resident(job, gib=4), slowed_s=lost, paused_s=0.0) for job, lost in slowed.items())
+    return play.happen(a_report(*play.state.devices.values(), residents=tuple(seen)), after=after)
+
+
+def full(*residents: str, limits: Limits = LIMITS, ran_s: float = 2 * HOUR, lost: float | None = 0.0) -> Playbook:
+    """Every device has had a job of one of these kinds for two hours; jobs 1, 2, …"""
     play = Playbook(limits).happen(a_report(*(a_device(f"gpu{number}") for number in range(len(residents)))))
     for number, kind in enumerate(residents, 1):
-        play.forecast(kind, a_forecast(55, 4))
+        play.forecast(kind, alone(10 * HOUR))
         play.happen(Submitted(a_job(number, kind=kind, submitted_at=play.now))).settle().happen(a_start(number))
-    return play
+        play.forecast("new", pair(kind), beside=(kind,))
+    return report(play, dict.fromkeys(range(1, len(residents) + 1), lost), after=ran_s)
 
 
-def submit(play: Playbook, number: int, kind: str = "new", **wishes: object) -> Playbook:
-    play.forecasts.setdefault(kind, a_forecast(55, 4))
-    return play.happen(Submitted(a_job(number, kind=kind, submitted_at=play.now, **wishes))).settle()
+def submit(play: Playbook, number: int = 9, kind: str = "new", **wishes: Any) -> Playbook:
+    play.forecasts.setdefault(kind, alone())
+    job = a_job(number, kind=kind, submitted_at=play.now, **{"preemptible": True, **wishes})
+    return play.happen(Submitted(job)).settle()
 
 
 def tried(play: Playbook) -> list[int]:
     return [a.attempt.id.job for a in play.done if isinstance(a, Launch) and a.verdict.rule is Rule.TRIAL]
 
 
-def test_a_pair_that_lacks_only_evidence_is_tried_and_says_what_trials_may_still_cost() -> None:
-    play = full("old").forecast("new", pair("old"), beside=("old",))
-    submit(play, 2)
-    launch = next(a for a in play.done if isinstance(a, Launch) and a.attempt.id.job == 2)
+def stopped(play: Playbook) -> list[AttemptId]:
+    return [a.attempt for a in play.done if isinstance(a, Stop) and a.reason is StopReason.PREEMPTED]
+
+
+def test_a_pair_that_lacks_only_evidence_is_tried_and_says_so() -> None:
+    play = submit(full("old"))
+    launch = next(a for a in play.done if isinstance(a, Launch) and a.attempt.id == NEW)
     assert launch.verdict.rule is Rule.TRIAL
     numbers = dict(launch.verdict.numbers)
-    assert (numbers["risk"], numbers["trials_left"]) == (0.2, 1.0)
-    assert launch.attempt.trial_risk == 0.2
+    assert (numbers["risk"], numbers["trial_s"]) == (0.2, TRIAL_S)
+    assert launch.attempt.trial
+    assert launch.pauses == ()
 
 
 @pytest.mark.parametrize(
@@ -72,105 +88,159 @@ def test_a_pair_that_lacks_only_evidence_is_tried_and_says_what_trials_may_still
         (pair("old", risk=MOST_RISK + 0.05), Rule.SLOWDOWN_RISK),
         (pair("old", slowdown=1.25, evidence=PARTLY), Rule.SLOWDOWN_RISK),
         (pair("old", slowdown=1.25, evidence=LEARNED), Rule.SLOWDOWN_BUDGET),
-        (pair("old", earned=None), Rule.SLOWDOWN_RISK),
-        (pair("old", earned=-0.9), Rule.SLOWDOWN_RISK),
         (replace(pair("old"), upper_memory_bytes=23 * 2**30), Rule.PREDICTED_MEMORY),
-        (replace(pair("old"), peak_utilization_pct=90), Rule.PREDICTED_LOAD),
         (replace(pair("old"), pairs=(replace(pair("old").pairs[0], unsafe=True),)), Rule.UNSAFE_PAIR),
     ],
 )
 def test_a_pair_that_is_known_or_likely_to_be_bad_is_not_tried(forecast: Forecast, rule: Rule) -> None:
-    play = full("old")
-    play.forecast("new", replace(forecast, pairs=()))
-    play.forecast("new", forecast, beside=("old",))
-    submit(play, 2)
-    assert tried(play) == []
-    assert play.reason(2) is rule
+    play = full("old").forecast("new", replace(forecast, pairs=())).forecast("new", forecast, beside=("old",))
+    assert tried(submit(play)) == []
+    assert play.reason(9) is rule
+
+
+def test_the_load_rule_alone_does_not_keep_a_pair_from_being_tried() -> None:
+    busy = replace(pair("old", risk=0.4), peak_utilization_pct=80.0)
+    play = full("old").forecast("new", replace(busy, pairs=())).forecast("new", busy, beside=("old",))
+    assert tried(submit(play)) == [9]
+    assert tried(submit(full("old").forecast("new", replace(busy, pairs=()), beside=("old",)))) == []
 
 
 @pytest.mark.parametrize("evidence", [PARTLY, LEARNED])
 def test_what_was_learned_of_others_is_no_evidence_of_the_pair(evidence: str) -> None:
     play = full("old").forecast("new", pair("old", evidence=evidence), beside=("old",))
-    assert tried(submit(play, 2)) == [2]
+    assert tried(submit(play)) == [9]
 
 
-def test_a_site_may_have_none() -> None:
-    play = full("old", limits=replace(LIMITS, trials=0.0)).forecast("new", pair("old"), beside=("old",))
-    assert tried(submit(play, 2)) == []
+@pytest.mark.parametrize(
+    ("play", "wishes"),
+    [
+        (full("old", limits=replace(LIMITS, trials=False)), {}),
+        (full("old"), {"preemptible": False}),
+        (
+            full("old")
+            .forecast("new", alone(600.0))
+            .forecast("new", replace(pair("old"), duration_p50_s=600.0), ("old",)),
+            {},
+        ),
+        (full("old", ran_s=300.0), {}),
+        (full("old", lost=None), {}),
+        (full("old", lost=0.11 * 2 * HOUR), {}),
+        (full("old"), {"tried": True}),
+    ],
+    ids=[
+        "the site has none",
+        "could not be stopped",
+        "too short",
+        "nothing earned",
+        "unknown account",
+        "half is used",
+        "again",
+    ],
+)
+def test_nothing_is_tried_that_could_not_be_undone_in_time(play: Playbook, wishes: dict[str, Any]) -> None:
+    assert tried(submit(play, **wishes)) == []
+
+
+def test_a_job_that_is_not_preemptible_is_tried_where_the_residents_could_stand_still_for_all_of_its_run() -> None:
+    limits, short = replace(LIMITS, pauses=True), replace(pair("old"), duration_p50_s=300.0, duration_p90_s=300.0)
+    play = full("old", limits=limits).forecast("new", replace(short, pairs=())).forecast("new", short, beside=("old",))
+    assert tried(submit(play, preemptible=False)) == [9]
+    report(play.happen(a_start(9)), {1: 20.0, 9: 20.0}, after=60).settle()
+    assert [(a.attempt.job, a.paused_for) for a in play.done if isinstance(a, Pause)] == [(1, NEW)]
+    assert stopped(play) == []
 
 
 def test_two_kinds_are_tried_once_at_a_time() -> None:
-    play = full("old", "old").forecast("new", pair("old"), beside=("old",))
-    submit(play, 3)
-    submit(play, 4)
-    assert tried(play) == [3]
-    play.happen(a_start(3), an_exit(3)).settle()
-    assert tried(play) == [3, 4], "the first is over"
+    play = submit(submit(full("old", "old")), 10)
+    assert tried(play) == [9]
+    report(play.happen(a_start(9)), {1: 0.0, 2: 0.0, 9: 0.0}, after=TRIAL_S + 1).settle()
+    assert tried(play) == [9, 10], "what the first costs is known by now"
 
 
-def test_what_runs_is_charged_with_its_risk() -> None:
-    olds = [f"old{number}" for number in range(8)]
-    play = full(*olds)
-    for old in olds:
-        play.forecast("new", pair(old, 0.24), beside=(old,))
-    for number in range(len(olds)):
-        submit(play, 10 + number)
-    assert len(tried(play)) == 4, "four take 0.96 of 1"
+def test_a_job_on_several_devices_may_be_tried_beside_several_kinds() -> None:
+    play = submit(full("old0", "old1"), device_count=2)
+    assert tried(play) == [9]
+    assert len(play.state.attempts[NEW].devices) == 2
 
 
-def test_a_trial_that_has_emptied_an_account_is_charged_with_a_whole_budget() -> None:
-    play = full("old0", "old1").forecast("new", pair("old0"), beside=("old0",))
-    play.forecast("new", pair("old1"), beside=("old1",))
-    submit(play, 3).happen(a_start(3))
-    partner = next(job for job in (1, 2) if play.launched()[job] == play.launched()[3])
-    seen = (replace(a_resident(job, gib=4), slowed_s=0.0, paused_s=0.0) for job in (3 - partner, 3))
-    bad = replace(a_resident(partner, gib=4), slowed_s=1000.0, paused_s=0.0)
-    play.happen(a_report(*FEW, residents=(bad, *seen)), after=2000.0)
-    submit(play, 4)
-    assert tried(play) == [3]
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        (0.0, 0.0, False),
+        (0.0, 15.0, False),
+        (0.0, 30.0, True),
+        (30.0, 0.0, False),
+        (1300.0, 0.0, True),
+        (0.0, None, False),
+    ],
+)
+def test_a_newcomer_leaves_when_its_account_or_that_of_the_resident_is_empty(
+    old: float, new: float | None, ends: bool
+) -> None:
+    play = submit(full("old")).happen(a_start(9))
+    report(play, {1: old, 9: new}, after=100).settle()
+    assert (stopped(play) == [NEW]) is ends
 
 
-def test_a_job_on_several_devices_is_charged_for_each_pair_of_kinds() -> None:
-    play = full("old0", "old1")
-    for old in ("old0", "old1"):
-        play.forecast("new", pair(old, 0.15), beside=(old,))
-    submit(play, 3, device_count=2)
-    attempt = play.state.attempts[AttemptId(JobId(3), 1)]
-    assert attempt.trial_risk == pytest.approx(0.3)
-    assert len(attempt.devices) == 2
+def test_a_newcomer_of_which_the_cost_is_not_known_in_time_leaves() -> None:
+    play = report(submit(full("old")).happen(a_start(9)), {1: None, 9: None}, after=TRIAL_S + 1).settle()
+    assert stopped(play) == [NEW]
+
+
+def test_a_job_is_tried_once() -> None:
+    play = report(submit(full("old")).happen(a_start(9)), {1: 0.0, 9: 50.0}, after=100).settle()
+    play.happen(an_exit(9, Ending.STOPPED, None)).settle()
+    assert play.state.jobs[JobId(9)].tried
+    report(play, {1: 0.0}, after=HOUR).settle()
+    assert tried(play) == [9]
+
+
+def test_a_partner_that_was_admitted_leaves_as_well_but_not_a_resident_nor_what_may_not_be_stopped() -> None:
+    for preemptible, leaves in ((True, [NEW]), (False, [])):
+        play = full("old").forecast("new", pair("old", risk=0.05), beside=("old",))
+        submit(play, preemptible=preemptible).happen(a_start(9))
+        assert tried(play) == []
+        report(play, {1: 0.0, 9: 50.0}, after=100).settle()
+        assert stopped(play) == leaves
+
+
+def test_what_is_cancelled_is_not_stopped_twice() -> None:
+    play = submit(full("old")).happen(a_start(9), CancelRequested(JobId(9), "alice"))
+    assert stopped(report(play, {1: 0.0, 9: 50.0}, after=100).settle()) == []
+
+
+@given(resident=st.floats(1, 4), newcomer=st.floats(1, 4), ran_s=st.floats(60, 10 * HOUR))
+def test_no_resident_exceeds_its_budget_however_bad_the_partner_is(
+    resident: float, newcomer: float, ran_s: float
+) -> None:
+    """Hosts report each second; the newcomer needs ten more to save its work."""
+    play, lost, beside = full("old", ran_s=ran_s), 0.0, 0
+    submit(play)
+    if not tried(play):
+        return
+    play.happen(a_start(9))
+    while not stopped(play) and beside < 600:
+        beside += 1
+        lost += 1 - 1 / resident
+        known = beside >= 15
+        play.now += 1
+        if known:
+            slowed = {1: lost, 9: beside * (1 - 1 / newcomer)}
+            report(play, slowed).decide()
+    lost += 10 * (1 - 1 / resident)
+    account = slowdown_account(1.2, ran_s + beside + 10, lost, 0.0)
+    assert account.left_s is not None
+    assert account.left_s >= -5
 
 
 def test_a_policy_of_a_site_may_propose_trials() -> None:
     """The guard hands on what it checked, and nothing else."""
-    play = full("old").forecast("new", pair("old"), beside=("old",))
-    other = make(Scheduling())
-    play.policy = Guarded("another", other, packed, 60.0, no_time_limit)
-    assert tried(submit(play, 2)) == [2]
+    play = full("old")
+    play.policy = Guarded("another", make(Scheduling()), packed, 60.0, no_time_limit)
+    assert tried(submit(play)) == [9]
 
 
-def test_no_policy_gets_a_trial_that_the_account_does_not_allow() -> None:
-    play = full("old").forecast("new", pair("old", earned=-0.9), beside=("old",))
+def test_no_policy_gets_a_trial_that_could_not_be_undone() -> None:
+    play = full("old")
     play.policy = lambda context: (Proposal(job, (a_device("gpu0"),), trial=True) for job in context.waiting)
-    assert tried(submit(play, 2)) == []
-
-
-def test_the_share_of_wrong_pairs_stays_below_the_risk_and_what_trials_begin_with() -> None:
-    """Each trial is wrong three times as often as it says."""
-    chance, earned, begin, wrong, count = random.Random(0), TrialEarnings(), 1.0, 0, 0
-    for _ in range(2000):
-        if begin + earned.of("here") < 0.2:
-            break
-        exceeded = chance.random() < 0.6
-        earned.add("here", exceeded, 0.1)
-        earned.add("here", False, 0.1)
-        wrong, count = wrong + exceeded, count + 1
-    assert wrong <= begin + 0.1 * count + 1
-    assert count < 2000, "trials end where they go wrong"
-
-
-def test_good_pairs_earn_trials_but_not_without_end() -> None:
-    earned = TrialEarnings()
-    for _ in range(1000):
-        earned.add("here", False, 0.1)
-    assert earned.of("here") == 3.0
-    assert earned.of("elsewhere") == 0.0
+    assert tried(submit(play, preemptible=False)) == []

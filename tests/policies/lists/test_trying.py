@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tests.core.scheduling.test_trials import LIMITS, full, pair, submit, tried
+from tests.core.scheduling.test_trials import full, pair, submit, tried
 
 
 def test_trials_go_where_the_least_may_go_wrong() -> None:
-    play = full("worse", "better")
-    play.forecast("new", pair("worse", 0.25), beside=("worse",)).forecast(
-        "new", pair("better", 0.15), beside=("better",)
-    )
-    assert submit(play, 3).launched()[3] == play.launched()[2]
+    play = full("worse", "better").forecast("new", pair("worse", 0.25), beside=("worse",))
+    play.forecast("new", pair("better", 0.15), beside=("better",))
+    assert submit(play).launched()[9] == play.launched()[2]
 
 
 def test_a_job_that_needs_two_devices_is_tried_on_the_two_where_the_least_may_go_wrong() -> None:
-    play = full("old0", "old1", "old2", limits=replace(LIMITS, trials=2.0))
-    for old, risk in (("old0", 0.15), ("old1", 0.25), ("old2", 0.1)):
+    play = full("old0", "old1", "old2")
+    for old, risk in (("old0", 0.15), ("old1", 0.25), ("old2", 0.12)):
         play.forecast("new", pair(old, risk), beside=(old,))
-    submit(play, 9, device_count=2)
+    submit(play, device_count=2)
     assert tried(play) == [9]
     attempt = next(a for a in play.state.attempts.values() if a.id.job == 9)
     beside = {
@@ -28,3 +24,10 @@ def test_a_job_that_needs_two_devices_is_tried_on_the_two_where_the_least_may_go
         if other is not attempt and set(other.devices) & set(attempt.devices)
     }
     assert beside == {"old0", "old2"}
+
+
+def test_a_job_that_is_likelier_to_meet_a_bad_partner_than_not_is_not_tried() -> None:
+    play = full("old0", "old1")
+    for old in ("old0", "old1"):
+        play.forecast("new", pair(old, 0.3), beside=(old,))
+    assert tried(submit(play, device_count=2)) == []
