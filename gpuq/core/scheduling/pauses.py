@@ -29,6 +29,8 @@ RESERVE_S = 5.0
 # second.
 _REFILLED_S = 120.0
 _LEAST_RUNS = 3
+TRIAL_S = 120.0
+"""By then it is known what a newcomer that is tried costs (`trials`); else it counts as one whose account is empty."""
 LEAST_PAUSE_S = 30.0
 """What an account must allow for a pause to begin, beyond the reserve."""
 
@@ -124,7 +126,8 @@ def pause_actions(state: State, limits: Limits, now: float) -> Iterator[Pause | 
         if attempt.paused_for is not None or attempt.stopping is not None or other.id in resumed:
             continue
         account = account_of(attempt, limits, now)
-        if account is None or account.left_s is None or account.left_s >= 0:
+        empty = account is not None and account.left_s is not None and account.left_s < 0
+        if not (empty or is_unmeasured(attempt, limits, now)):
             continue
         if pausable_s(state, other, limits, now) >= LEAST_PAUSE_S:
             yield Pause(other.id, attempt.id)
@@ -151,7 +154,14 @@ def _is_over(state: State, attempt: Attempt, limits: Limits, now: float) -> bool
     if (attempt.paused_at or 0.0) <= other.launched_at:
         return False  # the other started in this pause, which lasts until its end
     of_other = left_s(other, limits, now)
-    return of_other is None or of_other >= _REFILLED_S
+    return not other.trial if of_other is None else of_other >= _REFILLED_S
+
+
+def is_unmeasured(attempt: Attempt, limits: Limits, now: float) -> bool:
+    """Whether the attempt was started as a trial, and it is still not known what that costs."""
+    account = account_of(attempt, limits, now)
+    late = attempt.started_at is not None and now - attempt.started_at >= TRIAL_S
+    return attempt.trial and late and account is not None and account.left_s is None
 
 
 def _stands_for(state: State, attempt: Attempt) -> bool:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, budget_of, pair_risk, sharing_numbers
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.pauses import RESERVE_S, account_of, pausable_s, pause_needed_s
+from gpuq.core.scheduling.pauses import RESERVE_S, TRIAL_S, account_of, is_unmeasured, pausable_s, pause_needed_s
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.forecast import MEASURED, RULE, Forecast
@@ -28,8 +28,6 @@ from gpuq.core.state.verdict import Rule, Verdict
 
 MOST_RISK = 0.5
 """A pair that is more likely to exceed a budget than to keep both is not tried."""
-TRIAL_S = 120.0
-"""By then it is known what a pair costs; a newcomer of which it is not is stopped. A resident loses no more than that."""
 _LEAST_S = 1800.0
 """A newcomer that may be stopped is expected to run so long: a trial and another start cost some three minutes, 10% of it."""
 _REFUSED_BY = (Rule.SLOWDOWN_RISK, Rule.PREDICTED_LOAD)
@@ -99,11 +97,10 @@ class Trials:
         return found
 
     def _can_be_undone(self, job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> bool:
-        if job.preemptible:
-            return forecast.duration_p50_s is not None and forecast.duration_p50_s >= _LEAST_S
-        needed_s = pause_needed_s(job, forecast, self._limits)
-        return needed_s is not None and all(
-            pausable_s(self._state, resident, self._limits, self._now) >= needed_s for resident in snapshot.residents
+        lasts_s = forecast.duration_p50_s
+        may_be_stopped = job.preemptible and lasts_s is not None and lasts_s >= _LEAST_S
+        return may_be_stopped or _can_be_waited_for(
+            self._state, job, forecast, snapshot.residents, self._limits, self._now
         )
 
     @cached_property
@@ -131,14 +128,24 @@ def ended_trials(state: State, limits: Limits, now: float) -> Iterator[Stop]:
         stands_still = attempt.paused_for is not None or any(one.paused_for is not None for one in residents)
         if job.cancel_requested or not residents or stands_still or attempt.started_at is None:
             continue
+        if _can_be_waited_for(state, job, attempt.forecast, residents, limits, now):
+            continue
         if _is_over(attempt, residents, limits, now):
             yield Stop(attempt.id, StopReason.PREEMPTED)
+
+
+def _can_be_waited_for(
+    state: State, job: Job, forecast: Forecast, residents: Iterable[Attempt], limits: Limits, now: float
+) -> bool:
+    """Whether the residents could stand still for the whole run of the job."""
+    needed_s = pause_needed_s(job, forecast, limits)
+    return needed_s is not None and all(pausable_s(state, one, limits, now) >= needed_s for one in residents)
 
 
 def _is_over(attempt: Attempt, residents: Sequence[Attempt], limits: Limits, now: float) -> bool:
     own = account_of(attempt, limits, now)
     if own is None or own.left_s is None:
-        return attempt.trial and attempt.started_at is not None and now - attempt.started_at >= TRIAL_S
+        return is_unmeasured(attempt, limits, now)
     # It begins with nothing earned, and what was measured in its first seconds is not exact.
     accounts = [account_of(resident, limits, now) for resident in residents]
     empty = any(one is not None and one.left_s is not None and one.left_s < RESERVE_S for one in accounts)

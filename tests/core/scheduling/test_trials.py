@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from gpuq.core.measuring.account import slowdown_account
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.pauses import TRIAL_S
 from gpuq.core.scheduling.policy import Proposal
-from gpuq.core.scheduling.trials import MOST_RISK, TRIAL_S
+from gpuq.core.scheduling.trials import MOST_RISK
 from gpuq.core.state.actions import Launch, Pause, Stop
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.events import CancelRequested, Submitted
@@ -147,6 +148,16 @@ def test_a_job_that_is_not_preemptible_is_tried_where_the_residents_could_stand_
     assert tried(submit(play, preemptible=False)) == [9]
     report(play.happen(a_start(9)), {1: 20.0, 9: 20.0}, after=60).settle()
     assert [(a.attempt.job, a.paused_for) for a in play.done if isinstance(a, Pause)] == [(1, NEW)]
+    assert stopped(play) == []
+
+
+def test_the_residents_stand_still_to_its_end_for_a_short_job_of_which_the_cost_is_not_known_in_time() -> None:
+    limits, short = replace(LIMITS, pauses=True), replace(pair("old"), duration_p50_s=300.0, duration_p90_s=300.0)
+    play = full("old", limits=limits).forecast("new", replace(short, pairs=())).forecast("new", short, beside=("old",))
+    submit(play).happen(a_start(9))
+    for _ in range(3):
+        report(play, {1: 0.0, 9: None}, after=TRIAL_S).settle()
+        assert play.state.attempts[AttemptId(JobId(1), 1)].paused_for == NEW
     assert stopped(play) == []
 
 
