@@ -14,9 +14,7 @@ def loop_of_20_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     reference.begin()
 
 
-@pytest.mark.parametrize(
-    ("unit", "value", "loops"), [("ms", 80.0, 4.0), ("s", 1.0, 50.0), ("% of a core", 10.0, 5.0)]
-)
+@pytest.mark.parametrize(("unit", "value", "loops"), [("ms", 80.0, 4.0), ("s", 1.0, 50.0), ("% of a core", 10.0, 5.0)])
 def test_a_machine_half_as_fast_may_take_twice_as_long(unit: str, value: float, loops: float) -> None:
     in_loops, absolute = reference.in_loops([Row("it", value, unit, reach=value / 2)])
 

@@ -1,4 +1,4 @@
-"""What a job loses that shared its device from its start on is told from the rate alone of its kind."""
+"""What a job loses that shared its device from its start on follows from the rate alone of its kind."""
 
 from __future__ import annotations
 
