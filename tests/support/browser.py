@@ -80,9 +80,14 @@ class Browser:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
-    def picture(self) -> bytes:
-        """What the window shows, as PNG."""
-        return b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+    def picture(self, *, whole: bool = False) -> bytes:
+        """What the window shows, or the whole page, as PNG."""
+        self.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+        wanted: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole}
+        if whole:
+            size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+            wanted["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        return b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", wanted)["data"])
 
 
 @pytest.fixture(scope="session")
