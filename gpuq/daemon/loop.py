@@ -157,9 +157,15 @@ class Dispatcher:
                 await asyncio.sleep(_RETRY_S)
                 continue
             if messages:
-                with suppress(Unreachable):  # the last difference serves for the moment
-                    self._server_ahead_s = await self.parts.stream.time() - self.parts.clock()
+                if self._server_ahead_s is None:
+                    await self._compare_clocks()
                 await self._messages.put(list(messages))
+                # For the next messages: these need not wait for an answer.
+                await self._compare_clocks()
+
+    async def _compare_clocks(self) -> None:
+        with suppress(Unreachable):  # the last difference serves for the moment
+            self._server_ahead_s = await self.parts.stream.time() - self.parts.clock()
 
     async def run(self) -> None:
         """Run cycles until cancelled: one for each batch of messages, and at least one a second."""
