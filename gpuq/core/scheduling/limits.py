@@ -48,7 +48,7 @@ class Limits:
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     risk: Annotated[float, Range(above=0, at_most=1)] = 0.1
     """The share of admitted pairs that may exceed a slowdown budget; 1 admits by what is expected alone."""
-    trials: bool = True
+    trials: bool = False
     """Try pairs that want of evidence keeps apart, where that can be undone within the slowdown budgets of all."""
     objective: Literal["slowdown", "saving"] = "slowdown"
     """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""

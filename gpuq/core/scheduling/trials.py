@@ -118,11 +118,11 @@ class Trials:
 
 
 def ended_trials(state: State, limits: Limits, now: float) -> Iterator[Stop]:
-    """The preemptible newcomers that are to leave their residents, because an account is empty and no pause can help, or since
-    it is not known what a trial costs."""
+    """The preemptible newcomers that were tried and are to leave their residents: an account is empty and no pause can help, or
+    it is not known what the trial costs. Others stay: what admits them is the same after a stop, and would admit them again."""
     for attempt in state.attempts.values():
         job = state.jobs[attempt.id.job]
-        if not (attempt.had_partner and job.preemptible) or attempt.stopping is not None or attempt.gang is not None:
+        if not (attempt.trial and job.preemptible) or attempt.stopping is not None:
             continue
         residents = _residents_before(state, attempt)
         stands_still = attempt.paused_for is not None or any(one.paused_for is not None for one in residents)

@@ -92,6 +92,7 @@ class World:
         self.rng = random.Random(seed)
         self.now = 1000.0
         self.limits = Limits(
+            trials=True,
             residents_per_device=self.rng.choice((1, 2, 2, 3)),
             patience_s=self.rng.choice((60.0, 600.0)),
             patience_ratio=self.rng.choice((0.0, 2.0)),

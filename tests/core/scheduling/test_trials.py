@@ -28,7 +28,7 @@ from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_residen
 from tests.support.playbook import Playbook
 
 HOUR = 3600.0
-LIMITS = Limits(max_slowdown=1.2)
+LIMITS = Limits(max_slowdown=1.2, trials=True)
 NEW = AttemptId(JobId(9), 1)
 
 
@@ -206,13 +206,12 @@ def test_a_job_is_tried_once() -> None:
     assert tried(play) == [9]
 
 
-def test_a_partner_that_was_admitted_leaves_as_well_but_not_a_resident_nor_what_may_not_be_stopped() -> None:
-    for preemptible, leaves in ((True, [NEW]), (False, [])):
-        play = full("old").forecast("new", pair("old", risk=0.05), beside=("old",))
-        submit(play, preemptible=preemptible).happen(a_start(9))
-        assert tried(play) == []
-        report(play, {1: 0.0, 9: 50.0}, after=100).settle()
-        assert stopped(play) == leaves
+def test_a_partner_that_was_admitted_stays_since_it_would_be_admitted_again() -> None:
+    play = full("old").forecast("new", pair("old", risk=0.05), beside=("old",))
+    submit(play).happen(a_start(9))
+    assert tried(play) == []
+    report(play, {1: 0.0, 9: 50.0}, after=100).settle()
+    assert stopped(play) == []
 
 
 def test_what_is_cancelled_is_not_stopped_twice() -> None:
