@@ -18,7 +18,7 @@ RateAlone = Callable[[KindId, str], Rate | None]
 
 
 def with_rates_of_kinds(report: HostReported, state: State, alone: RateAlone, now: float) -> HostReported:
-    """The report with `slowed_s` where the kind's rate alone tells it, and the job's own does not."""
+    """The report with `slowed_s` where it follows from the rate alone of the kind, and not from the job's own."""
     if all(one.slowed_s is not None or one.rates is None for one in report.residents):
         return report
     return replace(report, residents=tuple(_completed(one, state, alone, now) for one in report.residents))
