@@ -14,6 +14,8 @@ _PART = 1 / 3
 """Of what a device would do until the common end, by the speeds measured so far."""
 _LARGEST = 0.04
 """No chunk has a larger part of the launch, times the device's share and the number of devices: what follows may be dearer."""
+_AHEAD_UNTIL = 0.2
+"""Of the launch: where less is left, a device decides on its next chunk only after the one before."""
 _GROWTH = 2.0
 """A chunk is made to take at most so many times the longer of the device's last two."""
 
@@ -51,9 +53,8 @@ class Chunks:
         length = max(1, int(self.groups * _PROBE_SHARE))
         if self.groups < 4 * unknown * _PROBES:
             return [(self.groups * device // unknown, self.groups * device // unknown + 1)]
-        starts = [
-            self.groups * (2 * (probe * unknown + device) + 1) // (2 * _PROBES * unknown) for probe in range(_PROBES)
-        ]
+        # Devices probe beside each other, so that their speeds at one place can be compared.
+        starts = [self.groups * (2 * probe + 1) // (2 * _PROBES) + device * length for probe in range(_PROBES)]
         return [(start, start + length) for start in starts]
 
     def take(self, device: int) -> tuple[int, int] | None:
@@ -76,6 +77,10 @@ class Chunks:
             chunk = (start, min(stop, start + count)) if device == 0 else (max(start, stop - count), stop)
             self._remove(*chunk)
             return chunk
+
+    def take_ahead(self, device: int) -> tuple[int, int] | None:
+        """The chunk after the one that the device has begun, so that it need not wait for it between them. None near the end."""
+        return self.take(device) if sum(end - first for first, end in self.left) > _AHEAD_UNTIL * self.groups else None
 
     def _length(self, device: int) -> int:
         """A part of what the device would do until the common end, by the speeds; 0 if the others end sooner without it."""

@@ -48,7 +48,8 @@ class Result:
     """A run's outcome. `seconds` from the first chunk to the merged result; `share` of the groups and `speeds` by device.
 
     `buffers` lie in the memory of the PreparedLaunch, until its next run or its end; those of `run_parts` are copies.
-    `busy`: seconds of each device in its chunks. `places`: of each device its groups per second in each of its chunks.
+    `busy`: seconds of each device in its chunks. `places`: of each device its chunks, as the middle (a part of the launch)
+    and the groups per second.
     """
 
     buffers: Mapping[str, NDArray[Any]]
@@ -57,7 +58,7 @@ class Result:
     speeds: tuple[float | None, ...]
     chunks: tuple[int, ...]
     busy: tuple[float, ...]
-    places: tuple[tuple[float, ...], ...]
+    places: tuple[tuple[tuple[float, float], ...], ...]
 
 
 class DeviceProcess:
@@ -127,10 +128,18 @@ class DeviceProcess:
             raise BadInput(answer["error"], fix=answer["fix"])
         return answer
 
+    def begin(self, first: int, end: int) -> None:
+        """Order groups to be run after those that were ordered before."""
+        self._send((first, end))
+
+    def ended(self, limit_s: float) -> float:
+        """Wait for the first of the ordered groups; gives seconds."""
+        return float(self.answer(limit_s)["seconds"])
+
     def run(self, first: int, end: int, limit_s: float) -> float:
         """Run groups and wait; gives seconds."""
-        self._send((first, end))
-        return float(self.answer(limit_s)["seconds"])
+        self.begin(first, end)
+        return self.ended(limit_s)
 
     def collect(self, limit_s: float) -> None:
         """Bring what the device wrote into the shared memory."""
@@ -277,7 +286,10 @@ class PreparedLaunch:
             chunks.rates(),
             tuple(len(one) for one in chunks.done),
             tuple(sum(took for *_, took in one) for one in chunks.done),
-            tuple(tuple((end - first) / max(1e-9, took) for first, end, took in one) for one in chunks.done),
+            tuple(
+                tuple(((first + end) / 2 / self._groups, (end - first) / max(1e-9, took)) for first, end, took in one)
+                for one in chunks.done
+            ),
         )
 
     def differs_from(self, whole: Mapping[str, NDArray[Any]]) -> str | None:
@@ -409,10 +421,23 @@ def _rest(process: DeviceProcess, number: int, chunks: Chunks, deadline: float, 
         if first < end:
             chunks.finished(number, first, end, process.run(first, end, deadline - time.monotonic()))
     else:
-        while _may_take(process, number, chunks) and (chunk := chunks.take(number)) is not None:
-            chunks.finished(number, *chunk, process.run(*chunk, deadline - time.monotonic()))
+        _run_chunks(process, number, chunks, deadline)
     if not process.device.in_host_memory:
         process.collect(deadline - time.monotonic())
+
+
+def _run_chunks(process: DeviceProcess, number: int, chunks: Chunks, deadline: float) -> None:
+    """Chunks until none is left, each ordered while the one before runs; on lent cores, which may go at any time, after it."""
+    following: tuple[int, int] | None = None
+    while True:
+        if following is None:
+            if not _may_take(process, number, chunks) or (following := chunks.take(number)) is None:
+                return
+            process.begin(*following)
+        begun, following = following, chunks.take_ahead(number) if process.loan is None else None
+        if following is not None:
+            process.begin(*following)
+        chunks.finished(number, *begun, process.ended(deadline - time.monotonic()))
 
 
 def _may_take(process: DeviceProcess, number: int, chunks: Chunks) -> bool:

@@ -50,7 +50,7 @@ def predict(
         return _prediction(known, samples, f"own history: {entry.runs} runs of this launch")
     try:
         places = run_parts(launch, verdict, devices, limit_s=limit_s, only_probe=True).places
-        samples = np.array([one / (one + other) for one in places[0] for other in places[1]])
+        samples = probed_shares(*places[:2])
         if len(samples):
             return _prediction(best_share(samples), samples, f"a probe on copies, at {len(places[0])} places")
     except Failure:
@@ -66,6 +66,22 @@ def predict(
             share, found.interval, over_best, f"a model of {len(others)} other launches on these devices"
         )
     return _prediction(0.5, np.array([0.0, 0.5, 1.0]), "none")
+
+
+def probed_shares(first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]) -> Floats:
+    """The first device's share by the relative speed at each place that both have probed, as (part of the launch, speed).
+
+    The first takes the front of the launch. What groups cost there and at the back is the first device's, between its places in a
+    straight line; so a launch that becomes dearer gives it more than its part of the speeds.
+    """
+    if not first or not second:
+        return np.array([])
+    at = np.linspace(0, 1, 1001)
+    places, speeds = np.array(first).T
+    cost = np.concatenate([[0], np.cumsum(np.interp(at[1:] - 0.0005, places, 1 / speeds))])
+    ratios = speeds[: len(second)] / np.array([speed for _, speed in second])[: len(first)]
+    # Both end at once where cost before / speed of the first = cost after / speed of the second.
+    return np.asarray(np.interp(cost[-1] * ratios / (1 + ratios), cost, at), dtype=float)
 
 
 def _prediction(share: float, samples: Floats, evidence: str) -> SharePrediction:

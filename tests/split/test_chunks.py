@@ -67,6 +67,14 @@ def test_a_device_that_would_end_late_takes_nothing():
     assert chunks.take(0) is not None
 
 
+def test_a_chunk_is_taken_ahead_except_near_the_end():
+    chunks = Chunks(1000, [100.0, 100.0])
+    assert chunks.take_ahead(0) is not None
+    chunks.left = [(900, 1000)]
+    assert chunks.take_ahead(0) is None
+    assert chunks.take(0) is not None
+
+
 def test_nothing_is_left_to_a_device_that_is_away():
     chunks = Chunks(20, [0.1, 1000.0])
     assert chunks.leave(1)
@@ -92,4 +100,5 @@ def test_a_probe_runs_a_few_groups_at_several_places_and_no_more():
         taken.append(chunk)
     assert len(taken) == 3
     assert taken[-1][0] - taken[0][0] > 5_000
+    assert chunks.take(1)[0] == taken[0][1]
     assert sum(end - first for first, end in taken) < 200

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpuq.split.predict import best_share, log_loss, model_shares, weighted_interval
+from gpuq.split.predict import best_share, log_loss, model_shares, probed_shares, weighted_interval
 
 
 def test_the_loss_is_the_log_of_time_over_ideal():
@@ -63,3 +63,12 @@ def test_an_interval_holds_its_part_of_the_weight():
     assert (low, high) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.83, abs=0.02))
     with pytest.raises(ValueError, match="coverage"):
         weighted_interval(np.arange(3.0), np.ones(3), 1.0)
+
+
+def test_a_probe_of_a_launch_that_becomes_dearer_gives_the_front_more_groups():
+    places = (1 / 6, 1 / 2, 5 / 6)
+    equal = probed_shares([(at, 1 / at) for at in places], [(at, 1 / at) for at in places])
+    assert np.allclose(equal, np.sqrt(0.5), atol=0.03)
+    faster = probed_shares([(at, 3.0) for at in places], [(at, 1.0) for at in places])
+    assert np.allclose(faster, 0.75, atol=1e-3)
+    assert len(probed_shares([], [(0.5, 1.0)])) == 0
