@@ -1,7 +1,10 @@
 """The corpus' safe kernels on two devices: guided chunks beside the best static share: `python -m benchmarks.split_times FILE`.
 
 Three pairs of unequal devices without a GPU: two equal cores, a core beside one whose compiler does not optimise, and a core
-beside one that works a part of the time. Launches are the corpus' own, grown until the faster device alone takes `--seconds`.
+beside one that works a part of the time. `--pairs Intel` is PoCL beside Intel's runtime (`pip install intel-opencl-rt
+intel-cmplr-lib-rt`, with their `lib` in LD_LIBRARY_PATH, and a folder in OCL_ICD_VENDORS with a file `*.icd` for each runtime).
+Launches are the corpus' own, grown until the faster device alone takes `--seconds`.
+
 Times are those of a machine with nothing else to do, or they say nothing. Each kernel's figures are added to FILE, and kernels
 that it has, measured with little beside them, are not measured again: with `--for-s` the whole is measured in parts.
 `--for-s 0` only prints what the file has.
@@ -29,7 +32,7 @@ from gpuq.errors import GpuqError
 from gpuq.split.history import features_of
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.parts import PreparedLaunch
-from gpuq.split.predict import best_share
+from gpuq.split.predict import best_share, probed_shares
 from gpuq.split.search import search
 from gpuq.split.verdict import Correctness
 from tests.split.corpus import CASES, data
@@ -38,6 +41,7 @@ PAIRS = {
     "equal": (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,))),
     "not optimised": (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,), options="-cl-opt-disable")),
     "works 40%": (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,), duty=0.4)),
+    "Intel": (OpenClDevice("Portable", cores=(0,)), OpenClDevice("Intel", cores=(1,))),
 }
 FIXED = {"bit_reversal": "its indices have 12 bits"}
 # Which scalars are sizes of what grows, by their names in the corpus; where the names of a kernel mean something else, these do.
@@ -128,7 +132,7 @@ def measure(launch, verdict, devices, rounds, limit_s):
                 ran[name].append(quiet.run(static=share))
     seconds = {name: [one.seconds for one in runs] for name, runs in ran.items()}
     typical = {name: statistics.median(one) for name, one in seconds.items()}
-    samples = np.array([one / (one + other) for one in probe[0] for other in probe[1]])
+    samples = probed_shares(*probe)
     alone = [static[100], static[0]]
     alone[better[0] == 0] = typical["better"]
     shares = [one.speeds[0] / sum(one.speeds) for one in ran["guided"] if all(one.speeds)]
@@ -179,7 +183,7 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--pairs", nargs="*", default=list(PAIRS), choices=list(PAIRS))
+    parser.add_argument("--pairs", nargs="*", default=list(PAIRS)[:3], choices=list(PAIRS))
     parser.add_argument("--kernels", nargs="*")
     parser.add_argument("--limit-s", type=float, default=120.0)
     parser.add_argument("--for-s", type=float, default=float("inf"))

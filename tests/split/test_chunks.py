@@ -1,6 +1,9 @@
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import split_costs
 from gpuq.split.chunks import Chunks
 
 
@@ -65,6 +68,17 @@ def test_a_device_that_would_end_late_takes_nothing():
     chunks = Chunks(10, [1000.0, 0.1])
     assert chunks.take(1) is None
     assert chunks.take(0) is not None
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_with_the_costs_of_the_corpus_chunks_come_close_to_the_best_static_share(seconds):
+    found = split_costs.played(split_costs.stored(), seconds).values()
+    ratios = [row["guided / best"] for row in found]
+    assert len(ratios) > 100
+    assert np.median(ratios) <= 1.05
+    assert np.quantile(ratios, 0.95) <= 1.15
+    assert np.median([row["efficiency"] for row in found]) >= 0.92
+    assert np.quantile([row["history off"] for row in found], 0.95) <= 3
 
 
 def test_a_chunk_is_taken_ahead_except_near_the_end():
