@@ -18,7 +18,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
 from gpuq.sim.record import SimulatedJob, SimulationRun
-from gpuq.sim.report.occupancy import Demand, busy_s, spans
+from gpuq.sim.report.occupancy import DeviceDemand, busy_s, spans
 
 HOUR_S = 3600.0
 BUDGET = 1.2
@@ -225,7 +225,7 @@ def _exclusive_s(job: SimulatedJob) -> float:
 def _fairness(ended: Sequence[SimulatedJob], run: SimulationRun) -> dict[str, float | None]:
     by_owner: dict[str, list[float]] = defaultdict(list)
     rhos = []
-    demand = Demand(run.jobs, run.ended_at)
+    demand = DeviceDemand(run.jobs, run.ended_at)
     for job in ended:
         arrival, took_s = job.arrival, job.completion_s or 0.0
         by_owner[arrival.owner].append(took_s / max(arrival.duration_s, _SHORTEST_S))

@@ -43,7 +43,7 @@ def busy_s(by_device: Iterable[Sequence[DeviceSpan]]) -> float:
     return busy
 
 
-class Demand:
+class DeviceDemand:
     """How many devices the jobs in the system, waiting or running, asked for together."""
 
     def __init__(self, jobs: Iterable[SimulatedJob], until: float) -> None:

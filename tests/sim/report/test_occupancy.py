@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.sim.report.occupancy import Demand, busy_s, spans
+from gpuq.sim.report.occupancy import DeviceDemand, busy_s, spans
 from tests.sim.report.samples import a_job
 
 
@@ -23,7 +23,7 @@ def test_attempt_that_never_ended_lasts_until_the_end() -> None:
 
 def test_demand_counts_waiting_and_running_jobs() -> None:
     """One asks from 0 to 100, another from 50 to 150."""
-    demand = Demand([a_job(1, 0, 100), a_job(2, 100, 150, submit=50)], 150)
+    demand = DeviceDemand([a_job(1, 0, 100), a_job(2, 100, 150, submit=50)], 150)
     assert demand.mean(0, 150) == pytest.approx(200 / 150)
     assert demand.mean(50, 100) == 2
     assert demand.mean(100, 150) == 1
