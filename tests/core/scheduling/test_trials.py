@@ -235,7 +235,7 @@ def test_no_resident_exceeds_its_budget_however_bad_the_partner_is(
         known = beside >= 15
         play.now += 1
         if known:
-            slowed = {1: lost, 9: beside * (1 - 1 / newcomer)}
+            slowed: dict[int, float | None] = {1: lost, 9: beside * (1 - 1 / newcomer)}
             report(play, slowed).decide()
     lost += 10 * (1 - 1 / resident)
     account = slowdown_account(1.2, ran_s + beside + 10, lost, 0.0)
