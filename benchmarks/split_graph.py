@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 from sklearn.model_selection import KFold
 
 from benchmarks import split_costs
@@ -21,6 +20,7 @@ from gpuq.split import llvm_text
 from gpuq.split.predict import log_loss, model_shares
 from tests.split.corpus import CASES
 
+tf = None  # `main` imports it: that takes seconds, and a test imports every benchmark
 STORED = Path(__file__).parent.parent / "tests" / "split" / "corpus.ll"
 KINDS = ("control", "data", "call")
 WIDTH, STEPS, EPOCHS, FOLDS = 32, 4, 120, 6
@@ -60,11 +60,10 @@ def graph_of(function):
     return tokens, edges
 
 
-class Network(tf.Module):
+class Network:
     """A gated graph network and its readout: the logit of the first device's share for each graph."""
 
     def __init__(self, tokens):
-        super().__init__()
         self.embedding = tf.keras.layers.Embedding(tokens, WIDTH)
         self.messages = [tf.keras.layers.Dense(WIDTH) for _ in range(2 * len(KINDS))]
         self.unit = tf.keras.layers.GRUCell(WIDTH)
@@ -121,7 +120,16 @@ def by_network(batch, tokens, shares, training):
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
     network(batch)
-    variables = network.trainable_variables
+    layers = [
+        network.embedding,
+        *network.messages,
+        network.unit,
+        network.gate,
+        network.content,
+        network.hidden,
+        network.logit,
+    ]
+    variables = [one for layer in layers for one in layer.trainable_variables]
     optimizer.build(variables)
     for _ in range(EPOCHS):
         step()
@@ -129,6 +137,9 @@ def by_network(batch, tokens, shares, training):
 
 
 def main() -> int:
+    global tf  # noqa: PLW0603
+    import tensorflow as tf
+
     functions = llvm_text.read(STORED.read_text()).functions
     cases = [case for case in CASES if case.name in (costs := split_costs.stored())]
     graphs = [graph_of(functions[f"k_{case.name}"]) for case in cases]
