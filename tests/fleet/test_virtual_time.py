@@ -120,13 +120,13 @@ class LongFleet(Fleet):
             await asyncio.sleep(1.0)
 
     async def break_things(self, times: int) -> None:
-        """The faults, during the first tenth of the jobs.
+        """The faults, during the first twentieth of the jobs: all are over when the memory is looked at for the first time.
 
         A dispatcher reads the history of all jobs at its start, which leaves a process larger. Only here do those that start
         later share a process with those before them.
         """
         for number in range(times):
-            while len(self.memory) * times < number * 20 * WARM:
+            while sum(self.store.count_by_state().values()) * times < number * WARM / 2 * self.jobs:
                 await asyncio.sleep(1.0)
             await super().break_things(self.kills + self.resignations + self.suspensions + 1)
         while sum(self.store.count_by_state().values()) < self.jobs:
