@@ -121,7 +121,7 @@ def views(browser: Browser, address: str, store: Store) -> None:
         "/timeline?hours=720": "The latest",
         "/week": "Saved by sharing",
         "/pairs": "slowed \\ by",
-        "/model": "Model",
+        "/model": "Promised against used",
         "/administration": HOST,
         f"/jobs/{ATTEMPTS // 2}": "Forecast",
         f"/jobs/{waiting(store)[0]}": "Why it waits",
