@@ -211,6 +211,48 @@ async def test_the_keyboard_alone_holds_a_job(endpoint: Endpoint, browser: Brows
     await asyncio.to_thread(tab_to_the_button)
 
 
+# What the tab key must come to: of the choices with one name, one; nothing that is folded away. Controls are known by what stays
+# when a page is made again, so times in addresses do not count.
+NAMED = """
+const named = (one) => [one.tagName, one.name, one.value, one.ariaLabel, one.matches("button, summary") && one.textContent,
+  one.getAttribute("href")].join(" ").replace(/[0-9.]{6,}/g, "");
+"""
+CONTROLS = f"""{NAMED}
+const names = new Set();
+return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+  .filter((one) => one.getClientRects().length && one.checkVisibility({{ visibilityProperty: true }}) && !one.disabled)
+  .filter((one) => one.type !== "radio" || (one.checked && !names.has(one.name) && names.add(one.name))).map(named);
+"""
+FOCUSED = f"""{NAMED}
+const one = document.activeElement, style = getComputedStyle(one);
+return [named(one), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0];
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", VIEWS)
+async def test_the_tab_key_comes_to_every_control_and_shows_where_it_is(
+    endpoint: Endpoint, browser: Browser, path: str
+) -> None:
+    await opened(endpoint, browser, path)
+
+    def walk() -> tuple[set[str], list[str]]:
+        controls = set(browser.driver.execute_script(CONTROLS))
+        assert controls
+        unseen, hidden = set(controls), []
+        for _ in range(3 * len(controls) + 10):
+            browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+            here, marked = browser.driver.execute_script(FOCUSED)
+            unseen.discard(here)
+            if here in controls and not marked:
+                hidden.append(here)
+            if not unseen:
+                break
+        return unseen, hidden
+
+    assert await asyncio.to_thread(walk) == (set(), [])
+
+
 @pytest.mark.parametrize(("shade", "width"), [("light", 1280), ("dark", 390)])
 async def test_axe_finds_nothing_wrong_with_any_view(
     endpoint: Endpoint, browser: Browser, shade: str, width: int
@@ -335,6 +377,22 @@ async def test_ten_thousand_waiting_jobs_make_a_page_of_a_hundred(endpoint: Endp
         browser.wait_for_text("101 to 200 of 10,000", ".pages")
 
     await asyncio.to_thread(look)
+
+
+async def test_an_array_of_ten_thousand_tasks_is_one_line(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    (first,) = endpoint.store.add_jobs([record(time.time(), name="sweep", array={"tasks": "0-9999"})])
+    endpoint.stream.order += range(first, first + 10_000)
+
+    def look() -> None:
+        browser.open(address(endpoint, "/queue?name=sweep"))
+        browser.wait_for_text("array of 10,000:", f"#job-{first}")
+        assert len(browser.all("tbody tr")) == 1
+        browser.press(f"button[data-verb=hold][data-job='{first}']")
+        browser.wait_for_text("Held 10000 jobs.", "#toast")
+
+    await asyncio.to_thread(look)
+    assert endpoint.store.job_rows[JobId(first + 9_999)].state is JobState.HELD
 
 
 async def test_what_is_old_says_so(endpoint: Endpoint, browser: Browser) -> None:
