@@ -23,7 +23,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0025"
+HEAD = "0026"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -95,7 +95,7 @@ jobs = Table(
     ),
     Index("ix_jobs_waiting_owner", "owner", info={"where": WAITS}),
     Index("ix_jobs_waiting_project", "project", info={"where": WAITS}),
-    Index("ix_jobs_state_of_array", "state", "of_array", info={"where": "of_array IS NOT NULL"}),
+    Index("ix_jobs_state_of_array_id", "state", "of_array", "id"),
 )
 
 arrays = Table(

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Select, between, case, func, insert, or_, select, union_all, update
+from sqlalchemy import ColumnElement, Select, between, case, exists, func, insert, or_, select, union_all, update
 
 from gpuq.adapters.store import array_records, bookings, claims, cycle, joined, journal, leadership, quotas, submit
 from gpuq.adapters.store.array_records import ArrayRecords
@@ -208,13 +208,15 @@ class SqlStore(Store):
         return self._jobs(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))[:limit]
 
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
-        where, order = _where(conditions)
+        of_first, _ = _where(conditions)
+        # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
+        where = [exists().where(jobs.c.id == arrays.c.id, *of_first)]
         if (ids := conditions.get("ids")) is not None:
             where.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
         if (states := conditions.get("states")) is not None:
-            some = select(_TASKS.c.of_array).where(_TASKS.c.of_array.is_not(None), _TASKS.c.state.in_(states))
-            where.append(arrays.c.id.in_(some))
-        query = select(arrays.c.id).join(jobs, jobs.c.id == arrays.c.id).where(*where)
+            where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
+        order = arrays.c.id.desc() if conditions.get("newest_first", False) else arrays.c.id
+        query = select(arrays.c.id).where(*where)
         with self._database.reading() as connection:
             found = [row.id for row in connection.execute(query.order_by(order).limit(conditions.get("limit")))]
             records = self._arrays.read(connection, found)

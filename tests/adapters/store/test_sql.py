@@ -18,7 +18,7 @@ from gpuq.adapters.store.contract import AttemptRow, Commit, Run, Selection, Sto
 from gpuq.adapters.store.to_core import job_from_row
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.edit import JobEdit
-from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState, Sharing
+from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
 from gpuq.errors import NotFound
 from gpuq.messages.job_record import to_core
 from gpuq.messages.submission import MAX_MOMENT
@@ -254,6 +254,10 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(
 # --- by index, not by reading everything
 
 
+# Only jobs of one state that are of no array, or of one array, are read, and not all tasks that are in this state.
+_OF_ONE_ARRAY = "INDEX ix_jobs_state_of_array_id (state=? AND of_array=?)"
+
+
 @pytest.mark.parametrize(
     ("call", "index"),
     [
@@ -261,7 +265,10 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(
         (lambda s: s.jobs(states=list(ENDED), limit=50, newest_first=True), "ix_jobs_state_id"),
         (lambda s: s.jobs(owner="ada", limit=50, newest_first=True), "ix_jobs_owner_id"),
         (lambda s: s.jobs(ids=[JobId(1), JobId(2)]), "PRIMARY KEY"),
-        (lambda s: s.count_by_state(), "ix_jobs_state_id"),
+        (lambda s: s.count_by_state(), "COVERING INDEX ix_jobs_state_of_array_id"),
+        (lambda s: s.jobs(owner="ada", states=list(WAITING), limit=50, tasks=False), _OF_ONE_ARRAY),
+        (lambda s: s.arrays(owner="ada", states=list(WAITING)), "SCAN arrays"),
+        (lambda s: s.arrays(owner="ada", states=list(WAITING)), _OF_ONE_ARRAY),
         (lambda s: s.add_jobs([a_record("key")]), "uq_jobs_owner_idempotency_key"),
         (lambda s: s.live_attempts(), "ix_attempts_live"),
         (lambda s: s.finished_attempts(limit=10), "ix_attempts_finished"),
