@@ -47,7 +47,7 @@ FIXED = {"bit_reversal": "its indices have 12 bits"}
 # Which scalars are sizes of what grows, by their names in the corpus; where the names of a kernel mean something else, these do.
 SIZES = {1: {"n"}, 2: {"h"}, 3: set()}
 OF_KERNEL = {"columns": {"w"}, "unflattened_transpose": {"h"}, "nbody": set(), "scale": {"n"}}
-MOST_BYTES = 768 << 20
+MOST_BYTES = 3 << 30
 CPU_ACCOUNTS = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 MOST_TYPICAL_FOREIGN = 0.1
 MOST_FOREIGN, MOST_TRIES, FOREIGN = 0.03, 5, itemgetter(0)
@@ -77,8 +77,11 @@ def launch_of(case):
 
 def large(case, device, seconds, limit_s):
     """(launch, verdict) that takes about so long on the device, or as long as its memory allows."""
-    factor, found = 16, None
-    while (larger := grown(case, factor)) is not None:
+    factor, last, found = 16, 0, None
+    while factor > 1.25 * last:
+        if (larger := grown(case, factor)) is None:
+            factor = (factor + last) // 2
+            continue
         launch = launch_of(larger)
         verdict = judged(launch)
         with PreparedLaunch(launch, verdict, (device,), limit_s=limit_s) as prepared:
@@ -86,7 +89,7 @@ def large(case, device, seconds, limit_s):
         found = launch, verdict
         if took >= 0.7 * seconds:
             break
-        factor = int(factor * min(16.0, max(1.5, seconds / took)))
+        last, factor = factor, int(factor * min(16.0, max(1.5, seconds / took)))
     return found
 
 
