@@ -210,7 +210,7 @@ class SqlStore(Store):
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         of_first, _ = _where(conditions)
         # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
-        where = [exists().where(jobs.c.id == arrays.c.id, *of_first)]
+        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *of_first)]
         if (ids := conditions.get("ids")) is not None:
             where.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
         if (states := conditions.get("states")) is not None:
