@@ -21,6 +21,9 @@ from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
+TIME_RULES = frozenset((Rule.BOOKED, Rule.TIME_LEFT))
+"""The rules by which the time refuses a job."""
+
 
 class BookedDevices:
     """The bookings as one pass sees them."""
@@ -31,8 +34,8 @@ class BookedDevices:
     def refusal(self, job: Job, device: DeviceId) -> Verdict | None:
         """Why bookings do not let the job start on the device now; None if they do.
 
-        Until a booking ends or is cancelled, which counts as a change of its devices, a refusal stays one. That there is none
-        may end as time passes: see `may_end`.
+        Until a booking ends or is cancelled, which counts as a change of its devices, a refusal stays one, but its rule may
+        change as time passes; and that there is none may end: see `may_change`.
         """
         index = self._cache.device_index
         bookings = index.booked.get(device)
@@ -46,9 +49,8 @@ class BookedDevices:
             job, lasts_s, known, self._now
         )
 
-    def may_end(self, job: Job, device: DeviceId) -> bool:
-        """Whether a job that may start on the device now may not later: a booking of another user is to begin, or it is given
-        back."""
+    def may_change(self, job: Job, device: DeviceId) -> bool:
+        """Whether `refusal` may change as time passes: a booking of another user is to begin, or the device is given back."""
         index = self._cache.device_index
         given_back = index.snapshots[device].device.until_at is not None
         return given_back or any(booking.user != job.owner for booking in index.booked.get(device, ()))

@@ -112,6 +112,11 @@ class Candidates:
                     return self._index.snapshots[device]
         return None
 
+    def may_be_booked(self, job: Job, device: DeviceId | None = None) -> bool:
+        """Whether what bookings say to the job on the device, or on any that it may have, may change as time passes."""
+        devices = self._index.booked if device is None else (device,)
+        return any(one in self._allowed(job) and self._booked.may_change(job, one) for one in devices)
+
     def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
         """All shared devices that pass the cheap test for a job on one device, the least used first."""
         return self._shared_that_fit(job, self._cache.of(job), self._open[1])

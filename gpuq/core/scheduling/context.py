@@ -136,10 +136,6 @@ class SchedulingContext:
         allowed = job.constraints is None or device in self.cache.allowed(job.constraints)
         return allowed and self._booked.refusal(job, device) is None
 
-    def may_be_booked_away(self, job: Job, device: DeviceId) -> bool:
-        """Whether the job may start on the device now, but not later, because a booking of another user is to begin."""
-        return self._booked.may_end(job, device)
-
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""
         return device in self._given

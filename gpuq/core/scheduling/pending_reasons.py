@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 
+from gpuq.core.scheduling.bookings import TIME_RULES
 from gpuq.core.scheduling.cache import ReasonKey
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.quotas import changes_at, still_holds
@@ -203,10 +204,9 @@ class _ClassReason:
             one = self._context.candidates.booked(self._job)
             if one is None and self._job.device_count == 1:
                 one = self._context.candidates.occupied(self._job, self._context.state.residents)
-            best = None if one is None else (one,)
-        for snapshot in best or ():
-            if self._context.may_be_booked_away(self._job, snapshot.device.id):
+            if one is None and self._context.candidates.may_be_booked(self._job):
                 self._context.cache.unsettled.add(self._class)
+            best = None if one is None else (one,)
         verdicts = (self._judge(snapshot.device.id) for snapshot in best or ())
         return next((verdict for verdict in verdicts if not verdict.admitted), None)
 
@@ -214,4 +214,9 @@ class _ClassReason:
         snapshot = self._context.snapshot(device)
         if not self._context.cache.is_settled(self._job, snapshot):
             self._context.cache.unsettled.add(self._class)
-        return self._context.judge(self._job, device)
+        verdict = self._context.judge(self._job, device)
+        # Bookings are judged last. What they say changes with the time alone: another rule of theirs may be the first to refuse.
+        by_time = verdict.admitted or verdict.rule in TIME_RULES
+        if by_time and self._context.candidates.may_be_booked(self._job, device):
+            self._context.cache.unsettled.add(self._class)
+        return verdict
