@@ -1,4 +1,4 @@
-"""One scheduling pass (ask, answers of the real predictor, decide, apply) over queues and device counts of several sizes.
+"""One scheduling pass (decide with the answers of the real predictor, apply) over queues and device counts of several sizes.
 
 A run starts with all devices idle and passes until nothing more starts: the first passes give every device a job, the next
 give partners, the last find no room. What counts is the slowest pass of that run. The worst case has as many kinds as
@@ -18,8 +18,8 @@ from benchmarks import reference
 from benchmarks.table import Row
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -93,24 +93,22 @@ def _passes(devices: int, jobs: int, kinds: int, seed: int, **of_each: Any) -> l
     rng = random.Random(seed)
     predictor = _predictor(kinds, rng)
     state = _state(devices, jobs, kinds, rng, **of_each)
-    cache, forecasts = PassCache(), ForecastTable()
+    cache, forecasts = PassCache(), ForecastTable(predictor.answer)
     took = []
     gc.collect()
     for _ in range(_MOST_PASSES):
         reference.time_loop()
         began = time.perf_counter()
-        started = _one_pass(state, predictor, cache, forecasts)
+        started = _one_pass(state, cache, forecasts)
         took.append(1000 * (time.perf_counter() - began))
         if not started:
             break
     return took
 
 
-def _one_pass(state: State, predictor: Predictor, cache: PassCache, forecasts: ForecastTable) -> bool:
+def _one_pass(state: State, cache: PassCache, forecasts: ForecastTable) -> bool:
     """One turn of the ring without its commit; whether it did anything."""
-    limits = Limits()
-    forecasts.collect(state, cache, limits, _NOW, predictor.answer)
-    actions = decide(state, forecasts.table, cache, limits, packed, _NOW)
+    actions = decide(state, forecasts, cache, Limits(), packed, _NOW)
     for action in actions:
         apply(state, action, _NOW)
     return bool(actions)

@@ -20,9 +20,9 @@ from gpuq.adapters.redis.stream import Stream, sent_at
 from gpuq.adapters.store.contract import Request, Store
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.idle import NEVER_IDLE, IdleLimits, idle_actions
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.pauses import may_stand_still
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.scheduling.revise import revisions
@@ -119,7 +119,7 @@ class Dispatcher:
         self.state = state
         self.journal = journal
         self._cache = PassCache()
-        self._forecasts = ForecastTable()
+        self._forecasts = ForecastTable(parts.learner.answer)
         self._policy: Policy = parts.policy
         self.inbox = inbox
         self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
@@ -331,7 +331,6 @@ class Dispatcher:
 
     async def _decide(self, cycle: Cycle) -> None:
         started = self.parts.clock()
-        self._forecasts.collect(self.state, self._cache, self.parts.limits, cycle.now, self.parts.learner.answer)
         cycle.actions = self._pass(cycle.now)
         cycle.actions += revisions(self.state, self.parts.learner.answer)
         cycle.actions += idle_actions(self.state, self.parts.idle, self.parts.limits.stale_after_s, cycle.now)
@@ -340,9 +339,9 @@ class Dispatcher:
             if isinstance(action, Archive):
                 self.parts.learner.archive(action.job)
         if self.parts.shadow is not None:
-            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, cycle.now)
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, cycle.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
-            self.parts.starts.refresh(self.state, self._forecasts.table, self.parts.limits, cycle.now)
+            self.parts.starts.refresh(self.state, self._forecasts, self.parts.limits, cycle.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -355,7 +354,7 @@ class Dispatcher:
     def _pass(self, now: float) -> list[Action]:
         """The actions of one pass. If even the default policy fails, no job starts, but ended jobs are archived and cancelled
         ones stopped: users must be able to cancel even if scheduling is broken."""
-        state, forecasts, limits = self.state, self._forecasts.table, self.parts.limits
+        state, forecasts, limits = self.state, self._forecasts, self.parts.limits
         policy = self._policy if self.lost.may_launch(state, now) else propose_nothing
         try:
             return decide(state, forecasts, self._cache, limits, policy, now)

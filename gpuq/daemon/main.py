@@ -146,7 +146,7 @@ def _assemble(
         clock=clock,
         run_blocking=run_blocking,
         idle=settings.idle,
-        shadow=Shadow.of(settings.admission, store, state) if shadow else None,
+        shadow=Shadow.of(settings.admission, learner.answer, store, state) if shadow else None,
         starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
     inbox = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, keys)

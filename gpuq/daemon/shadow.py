@@ -1,7 +1,7 @@
 """Shadow mode: gpuq runs every job alone, and records for each job the first time that admission would have let it join another.
 
-After each pass the waiting jobs are judged with the usual `needed_forecasts` and `admit`, under the limits that would be in
-force if sharing were on. Nothing here starts or delays a job.
+After each pass the waiting jobs are judged with the usual `admit`, under the limits that would be in force if sharing were on.
+Nothing here starts or delays a job.
 
 The recorded chances are a lower estimate. After a job would have joined a device, no other may join it until the first would
 have ended. A job that had its chance would have run by then, so it is no partner when it really runs. Jobs that would start
@@ -18,8 +18,8 @@ from gpuq.adapters.store.contract import Chance, Store
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import Answer, ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import Answer, ForecastTable
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import SchedulingClass, scheduling_class
@@ -37,33 +37,32 @@ def exclusively(limits: Limits) -> Limits:
 class Shadow:
     """Remembers which jobs had a chance and which attempts they would have joined. `limits` would apply if sharing were on."""
 
-    def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
+    def __init__(self, limits: Limits, answer: Answer, known: Iterable[Chance] = ()) -> None:
         # All devices are tried: the best few may already be taken by jobs that would have joined them.
         self._limits = replace(limits, candidates_per_job=_ALL)
         self._cache = PassCache()
-        self._forecasts = ForecastTable()
+        self._forecasts = ForecastTable(answer)
         self._had: set[JobId] = set()
         self._taken_until: dict[AttemptId, float] = {}
         for chance in known:
             self._remember(chance)
 
     @classmethod
-    def of(cls, limits: Limits, store: Store, state: State) -> Shadow:
+    def of(cls, limits: Limits, answer: Answer, store: Store, state: State) -> Shadow:
         """As it was before a restart, from the record. Blocks."""
         # A chance cannot be older than its job.
         oldest = min((job.submitted_at for job in state.jobs.values()), default=inf)
-        return cls(limits, store.chances(since=oldest) if state.jobs else ())
+        return cls(limits, answer, store.chances(since=oldest) if state.jobs else ())
 
-    def look(self, state: State, answer: Answer, now: float) -> list[Chance]:
+    def look(self, state: State, now: float) -> list[Chance]:
         """The chances that jobs have for the first time now, the most urgent job first."""
         self._had = {job for job in self._had if job in state.jobs}
         self._taken_until = {a: until for a, until in self._taken_until.items() if a in state.attempts}
         may_join = [job for job in state.index.waiting.values() if job.device_count == 1 and job.id not in self._had]
-        # Without either, no pair is possible, and its forecasts need not be collected.
+        # Without either, no pair is possible, and no forecast need be asked for.
         if not may_join or not any(self._may_be_joined(attempt, now) for attempt in state.attempts.values()):
             return []
-        self._forecasts.collect(state, self._cache, self._limits, now, answer)
-        context = SchedulingContext(state, self._forecasts.table, self._cache, self._limits, now)
+        context = SchedulingContext(state, self._forecasts, self._cache, self._limits, now)
         found: list[Chance] = []
         refused: set[SchedulingClass] = set()
         for job in sorted(may_join, key=lambda job: (-job.priority, job.submitted_at, job.id)):

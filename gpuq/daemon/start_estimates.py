@@ -19,8 +19,8 @@ import msgspec
 
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.forecast import Forecasts
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
@@ -94,7 +94,7 @@ class StartEstimates:
         p50_s, p90_s = (moment - self._estimated_at for moment in moments)
         return self._estimates[job].has_evidence and p90_s <= _WIDEST * max(p50_s, _MINUTE_S)
 
-    def refresh(self, state: State, forecasts: Forecasts, limits: Limits, now: float) -> None:
+    def refresh(self, state: State, forecasts: ForecastTable, limits: Limits, now: float) -> None:
         """Estimate again if it is time. A fault here is logged: it must not stop scheduling."""
         if now < self._next_at:
             return

@@ -1,4 +1,4 @@
-"""The simulator: a heap of events in virtual time around `apply`, `needed_forecasts` and `decide`.
+"""The simulator: a heap of events in virtual time around `apply` and `decide`.
 
 It plays a trace in a world, with forecasts from a forecaster and the policy and limits of a candidate, and returns a
 `SimulationRun`. The core never sees the world: it gets submissions, starts, ends and host reports, as a daemon gets them from
@@ -19,7 +19,7 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.scheduling.admit import budget_of
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
-from gpuq.core.scheduling.needed_forecasts import ForecastTable
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.pauses import left_s
 from gpuq.core.scheduling.revise import revisions
 from gpuq.core.state.actions import Action, Archive, Launch, Pause, Requeue, Resume, SetPendingReason, Stop
@@ -92,7 +92,7 @@ class Simulation:
         # Hosts report when something changes, not every second, so an old report does not mean that a host is lost.
         self._limits = replace(candidate.limits, stale_after_s=inf, start_grace_s=inf)
         self._cache = PassCache()
-        self._forecasts = ForecastTable()
+        self._forecasts = ForecastTable(self._forecaster.answer)
         self._cluster = SimulatedCluster(world)
         self._audit = Audit(self._cluster, candidate.limits.max_slowdown)
         self._hosts = Hosts(self._cluster)
@@ -315,8 +315,7 @@ class Simulation:
         if self._keeps_accounts and self.now - self._reported_at >= _REPORT_S:
             self._report_accounts()
         started = time.perf_counter()
-        self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._forecaster.answer)
-        actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
+        actions = decide(self.state, self._forecasts, self._cache, self._limits, self._policy, self.now)
         if self._level_after_s is not None:
             actions += revisions(self.state, self._forecaster.answer)
         self.run.pass_seconds.append(time.perf_counter() - started)

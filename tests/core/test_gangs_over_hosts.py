@@ -185,8 +185,7 @@ def test_a_proposal_with_other_devices_is_refused(devices: tuple[str, ...]) -> N
     play = playing(3, 3, 3).happen(Submitted(over_hosts()))
     job, known = play.state.jobs[JobId(1)], play.state.devices
     proposal = Proposal(job, tuple(known[device] for device in devices))  # type: ignore[index]
-    play.collect()
-    actions = decide(play.state, play.known.table, play.cache, play.limits, lambda _: iter([proposal]), play.now)
+    actions = decide(play.state, play.known, play.cache, play.limits, lambda _: iter([proposal]), play.now)
     assert not [action for action in actions if isinstance(action, Launch)]
 
 

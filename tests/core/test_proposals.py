@@ -38,7 +38,7 @@ def test_a_policy_cannot_give_a_device_twice_in_one_pass() -> None:
     play = Playbook().forecast("kind", a_forecast(10, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2)))
 
-    actions = decide(play.state, {}, PassCache(), play.limits, stubborn, play.now)
+    actions = decide(play.state, play.known, PassCache(), play.limits, stubborn, play.now)
 
     assert len([a for a in actions if isinstance(a, Launch)]) == 1
 

@@ -16,7 +16,7 @@ def in_shadow(harness: Harness) -> None:
     """As `gpuq.daemon.main` does it where the settings say `shadow`."""
     parts = harness.dispatcher.parts
     parts.limits = exclusively(Limits())
-    parts.shadow = Shadow.of(Limits(), harness.store, harness.dispatcher.state)
+    parts.shadow = Shadow.of(Limits(), parts.learner.answer, harness.store, harness.dispatcher.state)
 
 
 async def known_kind(harness: Harness, world: World) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.apply import apply
 from gpuq.core.state.events import QuotaSet, Submitted
@@ -28,12 +28,12 @@ LIMITS = Limits(residents_per_device=1)
 HOUR = Forecast(duration_p50_s=3600.0, duration_p90_s=7200.0)
 
 
-def a_busy_device_and_a_waiting_job() -> tuple[State, dict[Any, Forecast]]:
+def a_busy_device_and_a_waiting_job() -> tuple[State, ForecastTable]:
     state = State()
     apply(state, a_report(a_device()), 0.0)
     for number in (1, 2):
         apply(state, Submitted(a_job(number)), 0.0)
-    answers: dict[Any, Forecast] = dict.fromkeys(needed_forecasts(state, {}, PassCache(), LIMITS, 0.0), HOUR)
+    answers = ForecastTable(lambda questions: dict.fromkeys(questions, HOUR))
     for action in decide(state, answers, PassCache(), LIMITS, packed, 0.0):
         if isinstance(action, Launch):
             apply(state, action, 0.0)
@@ -74,7 +74,7 @@ def test_a_reserved_device_is_not_promised_to_a_newcomer() -> None:
     state = State()
     apply(state, a_report(a_device()), 0.0)
     apply(state, Submitted(a_job(1)), 0.0)
-    answers = dict.fromkeys(needed_forecasts(state, {}, PassCache(), LIMITS, 0.0), HOUR)
+    answers = ForecastTable(lambda questions: dict.fromkeys(questions, HOUR))
     moments = []
     for change in (Reserve(Reservation(JobId(1), tuple(state.devices))), EndReservation(JobId(1))):
         assert apply(state, change, 0.0)
@@ -92,7 +92,7 @@ class Queue:
     def __init__(self) -> None:
         self.state = State()
         apply(self.state, a_report(a_device()), 0.0)
-        self.answers: dict[Any, Forecast] = {}
+        self.answers = ForecastTable(lambda questions: dict.fromkeys(questions, HOUR))
 
     def submit(self, number: int, now: float) -> None:
         apply(self.state, Submitted(a_job(number, submitted_at=now)), now)
@@ -100,7 +100,6 @@ class Queue:
 
     def launch(self, now: float) -> None:
         apply(self.state, a_report(a_device(), readings={"gpu0": a_reading(now)}), now)
-        self.answers.update(dict.fromkeys(needed_forecasts(self.state, self.answers, PassCache(), LIMITS, now), HOUR))
         for action in decide(self.state, self.answers, PassCache(), LIMITS, packed, now):
             apply(self.state, action, now)
             if isinstance(action, Launch):
@@ -211,7 +210,7 @@ def test_estimates_are_shown_only_after_enough_starts() -> None:
 
 def test_no_estimate_is_shown_behind_a_job_without_a_forecast() -> None:
     starts, queue, now = seen_starts(10)
-    unknown = dict.fromkeys(queue.answers, Forecast())
+    unknown = ForecastTable(lambda questions: dict.fromkeys(questions, Forecast()))
     starts.refresh(queue.state, unknown, LIMITS, now + 60.0)
     shown, newcomer = starts.calibrated()
     assert list(shown) == [JobId(12)], "it waits for one whose duration is known"
@@ -232,7 +231,7 @@ def test_waiting_jobs_are_in_the_order_in_which_they_will_start() -> None:
         queue.submit(number, 10.0 * number)
     minute = Forecast(duration_p50_s=60.0, duration_p90_s=90.0)
     apply(queue.state, Submitted(a_job(4, kind="quick", signature="quick", submitted_at=40.0)), 40.0)
-    queue.answers.update(dict.fromkeys(needed_forecasts(queue.state, queue.answers, PassCache(), LIMITS, 40.0), minute))
+    queue.answers = ForecastTable(lambda questions: {q: minute if q.kind == "quick" else HOUR for q in questions})
     starts = StartEstimates(Scheduling(policy="shortest"), lambda: 0.0)
     queue.estimated(starts, 50.0)
     assert starts.order == [JobId(4), JobId(2), JobId(3)]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.actions import Action, Launch
 from gpuq.core.state.apply import apply
@@ -93,11 +93,8 @@ class Shop:
                 book.note(kind, dclass, Forecast(pairs=pairs))  # type: ignore[arg-type]
         return book
 
-    def _answers(self) -> dict[Question, Forecast]:
-        answers: dict[Question, Forecast] = {}
-        while questions := needed_forecasts(self.state, answers, PassCache(), self.limits, NOW):
-            answers.update((question, _forecast(question)) for question in questions)
-        return answers
+    def _answers(self) -> ForecastTable:
+        return ForecastTable(lambda questions: {question: _forecast(question) for question in questions})
 
 
 def drawn(seed: int) -> Shop:

@@ -39,7 +39,7 @@ def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
 
 
 def one_pass(play: Playbook, policy: Policy) -> list[Action]:
-    return decide(play.state, {}, PassCache(), play.limits, policy, play.now)
+    return decide(play.state, play.known, PassCache(), play.limits, policy, play.now)
 
 
 def started(actions: list[Action]) -> list[int]:

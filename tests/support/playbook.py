@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, SetPendingReason
 from gpuq.core.state.apply import apply
@@ -31,7 +31,7 @@ class Playbook:
     def __init__(self, limits: Limits | None = None, policy: Policy = packed, *, forgetful: bool = False) -> None:
         self.policy = policy
         self.cache = PassCache()
-        self.known = ForecastTable()
+        self.known = ForecastTable(self.answers)
         self.forgetful = forgetful
         self.state = State()
         self.limits = limits or Limits()
@@ -60,21 +60,16 @@ class Playbook:
         if self.forgetful:
             self.cache = PassCache()
             self.known.forget()
-        self.collect()
-        actions = decide(self.state, self.known.table, self.cache, self.limits, self.policy, self.now)
+        actions = decide(self.state, self.known, self.cache, self.limits, self.policy, self.now)
         for action in actions:
             assert apply(self.state, action, self.now), f"{action} changed nothing"
             validate(self.state)
         self.done += actions
         return actions
 
-    def collect(self) -> None:
-        """Have the forecasts answered that the next pass needs."""
-        self.known.collect(self.state, self.cache, self.limits, self.now, self.answers)
-
     def context(self) -> SchedulingContext:
         """A pass of its own, as a policy sees it."""
-        return SchedulingContext(self.state, self.known.table, self.cache, self.limits, self.now)
+        return SchedulingContext(self.state, self.known, self.cache, self.limits, self.now)
 
     def settle(self) -> Playbook:
         """Passes until nothing more is done."""

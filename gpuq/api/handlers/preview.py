@@ -22,13 +22,14 @@ from gpuq.api.contract.schema import Preview, StartChange
 from gpuq.api.handlers import control
 from gpuq.api.handlers.predict import snapshot_of
 from gpuq.api.identity import caller_of
-from gpuq.core.scheduling.cache import PassCache, question_alone
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.state.apply import apply
 from gpuq.core.state.device import HostId
 from gpuq.core.state.edit import JobEdit, edit_of
 from gpuq.core.state.events import JobEdited
-from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import WAITING, Job, JobId
 from gpuq.core.state.state import State
 from gpuq.messages.codec import noun
@@ -66,7 +67,7 @@ def _changes(
     """(name and owner of each job below, the changes of expected starts, the largest first). Blocks."""
     records: dict[JobId, QueuedRecord] = {}
     state = _state(context.store, live, context.now(), records)
-    forecasts = _forecasts(context, state, records)
+    forecasts = _forecasts(context, records)
     before = _starts(context, state, forecasts, edited)
     for job in edited:
         apply(state, JobEdited(job, change, by), context.now())
@@ -106,19 +107,14 @@ def _state(store: Store, live: LiveView | None, now: float, records: dict[JobId,
     )
 
 
-def _forecasts(context: ApiContext, state: State, records: Mapping[JobId, QueuedRecord]) -> dict[Question, Forecast]:
+def _forecasts(context: ApiContext, records: Mapping[JobId, QueuedRecord]) -> ForecastTable:
     """For each job its forecast alone, the same on every type of device."""
-    if context.models is None:
-        return {}
-    found = {name: noun(one, Forecast) for name, one in context.models.forecasts(records.values()).items()}
-    classes = {(device.type, device.sharing): device for device in state.devices.values()}.values()
-    kinds = {job.signature: job for job in state.jobs.values()}
-    return {question_alone(job, device): found[job.signature] for job in kinds.values() for device in classes}
+    forecasts = {} if context.models is None else context.models.forecasts(records.values())
+    found = {name: noun(one, Forecast) for name, one in forecasts.items()}
+    return ForecastTable(lambda asked: {question: found.get(question.signature, UNKNOWN) for question in asked})
 
 
-def _starts(
-    context: ApiContext, state: State, forecasts: dict[Question, Forecast], edited: list[JobId]
-) -> dict[JobId, float]:
+def _starts(context: ApiContext, state: State, forecasts: ForecastTable, edited: list[JobId]) -> dict[JobId, float]:
     """Seconds until the start of the first jobs of the queue and of the edited ones: the median."""
     estimator = estimator_of(context.settings.scheduling)
     a_pass = SchedulingContext(state, forecasts, PassCache(), context.settings.admission, context.now())

@@ -2,24 +2,26 @@
 
 Deciding which of 10,000 waiting jobs may join which of 1,000 devices takes seconds when every pair is judged; most of these
 judgements were made in the pass before and still hold. The shell (daemon or simulator) keeps one `PassCache` and hands it to
-`needed_forecasts` and `decide`. It holds nothing that the state and the forecasts do not determine: with a new cache, or with an
-old one, the same actions are decided, which tests/core/scheduling/test_cache.py checks. So it may be dropped at any time, and it
-must be dropped when the actions of a pass were not applied.
+`decide`. It holds nothing that the state and the forecasts do not determine: with a new cache, or with an old one, the same
+actions are decided, which tests/core/scheduling/test_cache.py checks. So it may be dropped at any time, and it must be dropped
+when the actions of a pass were not applied.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
 from gpuq.core.scheduling.device_index import DeviceIndex
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
+from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, scheduling_class
-from gpuq.core.state.job import Job, JobId, KindId
+from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 
@@ -44,8 +46,8 @@ class ClassConclusions:
 
     `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
     device changes. `exhausted_at` is the revision at which no device was left that admits them; with `saw_all` every open device
-    was looked at then, so that later only those that changed since need a look. `needs` is None until the forecasts of all device
-    classes are known. `reasons` has at least the pending reasons that the state holds for these jobs.
+    was looked at then, so that later only those that changed since need a look. `needs` is None until a job was tried. `reasons`
+    has at least the pending reasons that the state holds for these jobs.
     """
 
     judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class PassCache:
 
     `classes` holds the conclusions by scheduling class. `device_index` is the devices as passes see them. For pending reasons:
     `reasons_checked_at` is the revision up to which all of them were checked (None: none were), `unsettled` are classes whose
-    reasons rest on a forecast that has not been asked for yet, `deferred` are the jobs that the policy itself deferred in the
+    reasons may change as time passes, `deferred` are the jobs that the policy itself deferred in the
     last pass, and `over_quota` the groups that a quota kept from starting, each with the reason of its jobs that changes first.
     """
 
@@ -68,22 +70,20 @@ class PassCache:
         self._state: State | None = None
         self._limits = Limits()
         self._hosts_forgotten = 0
-        self._forecasts: Forecasts = {}
+        self._forecasts: ForecastTable | None = None
+        self._known: dict[Question, Forecast] = {}
         self._reset()
 
-    def sync(self, state: State, forecasts: Forecasts, limits: Limits, now: float) -> None:
-        """Drop the conclusions that do not hold any more.
-
-        `forecasts` is compared by identity: the mapping may grow between passes, and a shell that takes forecasts out or replaces
-        them passes another mapping.
-        """
+    def sync(self, state: State, forecasts: ForecastTable, limits: Limits, now: float) -> None:
+        """Drop the conclusions that do not hold any more. Forecasts are compared by the identity of the mapping."""
+        forecasts.prune(state)
         forgotten = state.index.hosts_forgotten
         if self._state is not state or self._limits != limits or self._hosts_forgotten != forgotten:
             self._reset()
             self._state, self._limits, self._hosts_forgotten = state, limits, forgotten
-        elif self._forecasts is not forecasts:
+        elif self._known is not forecasts.known:
             self._forget_classes()
-        self._forecasts = forecasts
+        self._forecasts, self._known = forecasts, forecasts.known
         device_changes = self.device_index.device_changes
         self.device_index.sync(state, limits, now)
         if self.device_index.device_changes != device_changes:
@@ -91,7 +91,7 @@ class PassCache:
             self._never_fits.clear()
             self._allowed.clear()
             self._forget_classes()
-        if len(self.classes) + len(self._found) > self._prune_at:
+        if len(self.classes) > self._prune_at:
             self._prune(state)
 
     def of_class(self, wanted: SchedulingClass) -> ClassConclusions:
@@ -102,39 +102,40 @@ class PassCache:
         """The conclusions about the scheduling class of a job."""
         return self.of_class(scheduling_class(job))
 
+    def note_judged(self, job: Job, device: DeviceId, admitted: bool) -> None:
+        """Note whether a device admits the job now."""
+        self.of(job).judged[device] = self.device_index.revision, admitted
+
     # --- forecasts -------------------------------------------------------------------------------------------------
 
-    def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
-        """The forecast for a job on a device beside its residents; that for the job alone where this pair was not asked about."""
-        return self.look_up(job, snapshot)[0]
+    def ask_alone(self, jobs: Iterable[Job]) -> None:
+        """Have the forecasts for these jobs alone on each class of devices answered."""
+        devices = self.device_index.device_classes.values()
+        self._ask(question_alone(job, device) for job in jobs for device in devices)
 
-    def look_up(self, job: Job, snapshot: DeviceSnapshot) -> tuple[Forecast, bool]:
-        """Both `forecast` and `is_settled`."""
-        alone = self._find(job, snapshot.device, ())
-        together = self._find(job, snapshot.device, snapshot.kinds) if snapshot.residents else alone
-        return together or alone or UNKNOWN, alone is not None and together is not None
+    def ask_beside(self, job: Job, snapshots: Iterable[DeviceSnapshot]) -> None:
+        """Have the forecasts for a job beside the residents of these devices answered. Many at once are far cheaper than each by
+        itself."""
+        self._ask(question(job, snapshot) for snapshot in snapshots if snapshot.residents)
+
+    def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
+        """The forecast for a job on a device beside its residents."""
+        return self._answer(question(job, snapshot))
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
-        """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
-        return self._find(job, device, ()) or UNKNOWN
+        """The forecast for a job alone on a device of this class."""
+        return self._answer(question_alone(job, device))
 
-    def is_asked(self, job: Job, device: Device) -> bool:
-        """Whether the forecast for a job alone on a device of this class is there."""
-        return self._find(job, device, ()) is not None
-
-    def is_settled(self, job: Job, snapshot: DeviceSnapshot) -> bool:
-        """Whether all forecasts that a verdict on this job and device rests on are there: more forecasts cannot change it."""
-        return self.look_up(job, snapshot)[1]
-
-    def _find(self, job: Job, device: Device, beside: tuple[KindId, ...]) -> Forecast | None:
-        # Kept by signature, device class and residents, because building and hashing a `Question` for each look-up is slow.
-        key = job.signature, device.type, device.sharing, beside
-        found = self._found.get(key)
+    def _answer(self, asked: Question) -> Forecast:
+        found = self._known.get(asked)
         if found is None:
-            found = self._forecasts.get(Question(job.signature, job.kind, device.type, beside, device.sharing))
-            if found is not None:
-                self._found[key] = found
+            self._ask((asked,))
+            found = self._known[asked]
         return found
+
+    def _ask(self, questions: Iterable[Question]) -> None:
+        assert self._forecasts is not None, "the cache belongs to no pass yet"
+        self._forecasts.ask(questions)
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
@@ -162,7 +163,6 @@ class PassCache:
 
     def _forget_classes(self) -> None:
         self.classes: defaultdict[SchedulingClass, ClassConclusions] = defaultdict(ClassConclusions)
-        self._found: dict[tuple[str, str, str | None, tuple[KindId, ...]], Forecast] = {}
         self.reasons_checked_at: int | None = None
         self.unsettled: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
@@ -171,13 +171,11 @@ class PassCache:
 
     def _prune(self, state: State) -> None:
         waiting = state.index.classes
-        signatures = {signature for signature, *_ in waiting}
         constraints = {constraints for *_, constraints in waiting}
         self._allowed = {one: devices for one, devices in self._allowed.items() if one in constraints}
         for gone in self.classes.keys() - waiting.keys():
             del self.classes[gone]
-        self._found = {key: forecast for key, forecast in self._found.items() if key[0] in signatures}
-        self._prune_at = 2 * (len(self.classes) + len(self._found)) + _PRUNE_FROM
+        self._prune_at = 2 * len(self.classes) + _PRUNE_FROM
 
 
 def question_alone(job: Job, device: Device) -> Question:

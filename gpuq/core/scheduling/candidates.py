@@ -1,4 +1,4 @@
-"""Which devices may a job have, in which order are they tried, and about which pairs is a forecast needed?
+"""Which devices may a job have, and in which order are they tried?
 
 Idle devices come first, then shared ones, the least used first. A cheap test by memory and utilisation leaves out most devices;
 `admit` judges the others. Judgements are kept in the `PassCache`, and a class of jobs that no device admitted looks only at the
@@ -119,62 +119,18 @@ class Candidates:
 
     def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
         """All shared devices that pass the cheap test for a job on one device, the least used first."""
-        return self._shared_that_fit(job, self._cache.of(job), self._open[1])
+        return self._with_forecasts(job, self._shared_that_fit(job, self._cache.of(job), self._open[1]))
 
     def shared_places(self, job: Job) -> Iterator[list[DeviceSnapshot]]:
         """Groups of devices that pass the cheap test, of which the job might have as many as it needs: for a job on one device
         each shared one alone, else all of a host. As many as a search may look at."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = self._shared_that_fit(job, conclusions, self._open[1])
-            yield from ([snapshot] for snapshot in islice(found, self._most_refusals))
+            found = islice(self._shared_that_fit(job, conclusions, self._open[1]), self._most_refusals)
+            yield from ([snapshot] for snapshot in self._with_forecasts(job, found))
         elif self._sharing_needs(job, conclusions):
             hosts = self._hosts(job, None)[: self._limits.candidates_per_job]
             yield from (list(self._usable(job, conclusions, host)) for host in hosts)
-
-    def without_forecast(self, job: Job) -> list[DeviceSnapshot]:
-        """The shared devices among the candidates where the forecast for this job beside the residents is not known yet.
-
-        Devices that are known to refuse do not count as candidates. So once the answers are there, the next devices in the order
-        may have to be asked about.
-        """
-        conclusions = self._cache.of(job)
-        if self.none_is_new(conclusions):
-            return []
-        if job.device_count == 1:
-            return self._without_forecast_single(job, conclusions)
-        # Of each host all usable devices, not only as many as the job needs: a planner may choose others than the first.
-        missing: list[DeviceSnapshot] = []
-        complete = 0
-        for host in self._hosts(job, None):
-            candidates = 0
-            for snapshot in self._usable(job, conclusions, host):
-                candidates += self._may_admit(job, conclusions, snapshot, missing)
-            complete += candidates >= job.per_host
-            if complete == self._limits.candidates_per_job:
-                break
-        return missing
-
-    def _without_forecast_single(self, job: Job, conclusions: ClassConclusions) -> list[DeviceSnapshot]:
-        missing: list[DeviceSnapshot] = []
-        candidates = refusals = 0
-        for snapshot in self._shared_that_fit(job, conclusions, self._open[1]):
-            if self._may_admit(job, conclusions, snapshot, missing):
-                candidates += 1
-            else:
-                refusals += 1
-            if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
-                break
-        return missing
-
-    def _may_admit(
-        self, job: Job, conclusions: ClassConclusions, snapshot: DeviceSnapshot, missing: list[DeviceSnapshot]
-    ) -> bool:
-        """Whether the device admits the job, or might: then it is added to `missing`."""
-        if snapshot.residents and not self._cache.is_settled(job, snapshot):
-            missing.append(snapshot)
-            return True
-        return self._admits(job, conclusions, snapshot.device.id)
 
     def _admits(self, job: Job, conclusions: ClassConclusions, device: DeviceId) -> bool:
         judged = conclusions.judged.get(device)
@@ -185,24 +141,34 @@ class Candidates:
     # --- jobs on one device ------------------------------------------------------------------------------------------
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
-        found, saw_all, settled = False, True, conclusions.needs is not None
+        found, saw_all = False, True
         for snapshots in self._idle_then_shared(job, conclusions, self._rows(conclusions)):
             candidates = refusals = 0
-            for snapshot in snapshots:
+            for snapshot in self._with_forecasts(job, snapshots):
                 if self._admits(job, conclusions, snapshot.device.id):
                     found = True
                     yield (snapshot,)
                     candidates += 1
                 else:
-                    settled = settled and snapshot.device.id in conclusions.judged
                     refusals += 1
                 if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
                     saw_all = False
                     break
-        if not found and settled:
-            conclusions.exhausted_at, conclusions.saw_all = self._index.revision, saw_all
-            if saw_all:
-                conclusions.judged.clear()  # not needed again until these devices change
+        if not found:
+            self._note_exhausted(conclusions, saw_all=saw_all)
+
+    def _note_exhausted(self, conclusions: ClassConclusions, *, saw_all: bool) -> None:
+        """No device admits these jobs now."""
+        conclusions.exhausted_at, conclusions.saw_all = self._index.revision, saw_all
+        if saw_all:
+            conclusions.judged.clear()  # not needed again until these devices change
+
+    def _with_forecasts(self, job: Job, snapshots: Iterator[DeviceSnapshot]) -> Iterator[DeviceSnapshot]:
+        """The same devices. Of the next few at a time the forecasts are asked for, since many at once are far cheaper."""
+        while ahead := list(islice(snapshots, self._limits.candidates_per_job)):
+            self._cache.ask_beside(job, ahead)
+            # What the caller did with the first may have taken the others.
+            yield from (snapshot for snapshot in ahead if self._is_available(job, snapshot.device.id))
 
     def _idle_then_shared(
         self, job: Job, conclusions: ClassConclusions, rows: tuple[_Row, _Row]
@@ -280,17 +246,14 @@ class Candidates:
         if conclusions.needs is not None:
             return conclusions.needs
         needs: dict[DeviceClass, SharingNeeds] = {}
-        complete = True
         for of_class, device in self._index.device_classes.items():
-            complete = complete and self._cache.is_asked(job, device)
             forecast = self._cache.forecast_alone(job, device)
             peak, memory = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and memory is not None and may_share(job, forecast):
                 limit = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
                 any_load = forecast.pairs_known or self._limits.trials
                 needs[of_class] = SharingNeeds(inf if any_load else limit - peak, memory)
-        if complete:
-            conclusions.needs = needs
+        conclusions.needs = needs
         return needs
 
     # --- gangs -------------------------------------------------------------------------------------------------------
@@ -300,25 +263,20 @@ class Candidates:
         several hosts gets the first of them that have enough, then the next."""
         found = False
         gang: list[DeviceSnapshot] = []
-        self._sharing_needs(job, conclusions)
-        settled = conclusions.needs is not None
         for host in self._hosts(job, conclusions.exhausted_at):
             here: list[DeviceSnapshot] = []
-            for snapshot in self._usable(job, conclusions, host):
+            for snapshot in self._with_forecasts(job, self._usable(job, conclusions, host)):
                 if self._admits(job, conclusions, snapshot.device.id):
                     here.append(snapshot)
                     if len(here) == job.per_host:
                         gang += here
                         break
-                else:
-                    settled = settled and snapshot.device.id in conclusions.judged
             if len(gang) == job.device_count:
                 found = True
                 yield tuple(gang)
                 gang = []
-        if not found and settled:
-            conclusions.exhausted_at, conclusions.saw_all = self._index.revision, True
-            conclusions.judged.clear()
+        if not found:
+            self._note_exhausted(conclusions, saw_all=True)
 
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
         """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and

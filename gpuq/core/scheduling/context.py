@@ -15,15 +15,16 @@ from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pauses import judge_in_pause
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
-from gpuq.core.scheduling.trials import Trials
+from gpuq.core.scheduling.trials import MAY_BE_TRIED, Trials
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.attempt import AttemptId, served_s
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.forecast import Forecast, Forecasts
+from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import PendingGroup, SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Account, QuotaScope
@@ -36,12 +37,13 @@ from gpuq.core.state.verdict import Numbers, Rule, Verdict
 class SchedulingContext:
     """One pass. Policies read it and may `defer` jobs; `decide` notes in it which proposals were granted."""
 
-    def __init__(self, state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, now: float) -> None:
+    def __init__(self, state: State, forecasts: ForecastTable, cache: PassCache, limits: Limits, now: float) -> None:
         self.state = state
         self.cache = cache
         self.limits = limits
         self.now = now
         cache.sync(state, forecasts, limits, now)
+        self.ask_alone(next(iter(groups.values())).head for groups in state.index.classes.values())
         self.deferred: dict[JobId, Verdict] = {}
         self.evicted: set[AttemptId] = set()
         self.paused: set[AttemptId] = set()
@@ -174,12 +176,20 @@ class SchedulingContext:
 
     # --- forecasts ---------------------------------------------------------------------------------------------------
 
+    def ask_alone(self, jobs: Iterable[Job]) -> None:
+        """Have the forecasts for these jobs alone answered at once, as for waiting jobs, before they are read one by one."""
+        self.cache.ask_alone(jobs)
+
+    def ask_beside(self, job: Job, snapshots: Iterable[DeviceSnapshot]) -> None:
+        """Have the forecasts for a job on these devices answered at once, before they are read one by one."""
+        self.cache.ask_beside(job, snapshots)
+
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
-        """The forecast for a job on a device beside its residents; that for the job alone where this pair was not asked about."""
+        """The forecast for a job on a device beside its residents."""
         return self.cache.forecast(job, snapshot)
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
-        """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
+        """The forecast for a job alone on a device of this class."""
         return self.cache.forecast_alone(job, device)
 
     # --- proposals ---------------------------------------------------------------------------------------------------
@@ -204,12 +214,12 @@ class SchedulingContext:
     def judge(self, job: Job, device: DeviceId) -> Verdict:
         """May this job have this device?"""
         snapshot = self._device_index.snapshots[device]
+        alone = self.forecast_alone(job, snapshot.device)
         if not self._reservations.is_open_to(job, device):
-            return admit(job, self.forecast(job, snapshot), replace(snapshot, reserved=True), self.limits)
-        forecast, settled = self.cache.look_up(job, snapshot)
-        verdict = admit(job, forecast, snapshot, self.limits)
-        if settled:
-            self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
+            return admit(job, alone, replace(snapshot, reserved=True), self.limits)
+        verdict = self._refusal_alone(job, alone, snapshot)
+        verdict = verdict or admit(job, self.forecast(job, snapshot), snapshot, self.limits)
+        self.cache.note_judged(job, device, verdict.admitted)
         # Last, because it depends on the time: what refuses the job by itself stays its reason.
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
@@ -219,7 +229,10 @@ class SchedulingContext:
         snapshot = self._device_index.snapshots[device]
         if not snapshot.residents or not self._reservations.is_open_to(job, device):
             return self.judge(job, device)
-        verdict = judge_in_pause(self.state, job, self.forecast(job, snapshot), snapshot, self.limits, self.now)
+        alone = self.forecast_alone(job, snapshot.device)
+        verdict = judge_in_pause(self.state, job, alone, snapshot, self.limits, self.now)
+        if verdict.admitted:  # else the pair need not be asked about
+            verdict = judge_in_pause(self.state, job, self.forecast(job, snapshot), snapshot, self.limits, self.now)
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
 
@@ -227,20 +240,23 @@ class SchedulingContext:
         """May this job have this device, if need be to try it beside its residents?"""
         snapshot = self._device_index.snapshots[device]
         verdict = self.judge(job, device)
-        forecast, settled = self.cache.look_up(job, snapshot)
-        if verdict.admitted or not settled or not self._reservations.is_open_to(job, device):
+        if verdict.rule not in MAY_BE_TRIED:
             return verdict
-        trial = self.trials.judge(job, forecast, snapshot)
+        trial = self.trials.judge(job, self.forecast(job, snapshot), snapshot)
         booked = self._booked.refusal(job, device) if trial.admitted else None
         return booked or trial
+
+    def _refusal_alone(self, job: Job, alone: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:
+        """The verdict on a device with residents that refuses the job whatever the pair costs, so that this need not be asked."""
+        refused = refusal(job, alone, snapshot, self.limits) if snapshot.residents else None
+        pair_may_allow = alone.pairs_known or self.limits.trials
+        return None if refused is not None and refused.rule is Rule.PREDICTED_LOAD and pair_may_allow else refused
 
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""
         snapshot = self._device_index.snapshots[device]
-        forecast, settled = self.cache.look_up(job, snapshot)
-        admitted = refusal(job, forecast, snapshot, self.limits) is None
-        if settled:
-            self.cache.of(job).judged[device] = self._device_index.revision, admitted
+        admitted = refusal(job, self.forecast(job, snapshot), snapshot, self.limits) is None
+        self.cache.note_judged(job, device, admitted)
         return admitted
 
     def note_refusal(self, job: Job) -> None:

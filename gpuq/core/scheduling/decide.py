@@ -1,7 +1,7 @@
 """What to do now. `decide` reads the state, the forecasts and the limits, and returns the actions of one pass.
 
-It has no effect but on the cache, which only saves time: the actions are the same with a cache of any age. The caller applies all
-of them to the state, or drops the cache.
+It has no effect but on the cache and on what `forecasts` remembers, which only save time: the actions are the same with a cache
+of any age. The caller applies all of them to the state, or drops the cache.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from gpuq.core.scheduling.admit import may_share, needed_memory
 from gpuq.core.scheduling.bookings import end_bookings, stop_for_bookings
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.loans import loan_actions, reclaims
 from gpuq.core.scheduling.pauses import pause_actions
@@ -25,7 +26,7 @@ from gpuq.core.scheduling.waits import ended_waits, new_reasons
 from gpuq.core.state.actions import Action, Archive, Launch, Reclaim, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.forecast import Forecasts, combined
+from gpuq.core.state.forecast import combined
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.retry import rule_for
 from gpuq.core.state.state import State
@@ -41,11 +42,11 @@ _GANG_PORTS = range(20_000, 30_000)
 
 
 def decide(
-    state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, policy: Policy, now: float
+    state: State, forecasts: ForecastTable, cache: PassCache, limits: Limits, policy: Policy, now: float
 ) -> list[Action]:
     """The actions of one pass, in the order in which they are to be applied and performed.
 
-    `needed_forecasts` says which forecasts a pass needs. A job whose forecast is missing may start alone and shares no device.
+    `forecasts` answers the questions that the pass has. A job of which too little is known may start alone and shares no device.
     """
     context = SchedulingContext(state, forecasts, cache, limits, now)
     actions: list[Action] = [

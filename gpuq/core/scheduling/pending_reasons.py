@@ -198,8 +198,6 @@ class _ClassReason:
         None also where they admit the job: the policy had its reasons to prefer others.
         """
         best = self._context.candidates.best(self._job)
-        if self._context.cache.of_class(self._class).needs is None:
-            self._context.cache.unsettled.add(self._class)
         if best is None:
             one = self._context.candidates.booked(self._job)
             if one is None and self._job.device_count == 1:
@@ -211,9 +209,6 @@ class _ClassReason:
         return next((verdict for verdict in verdicts if not verdict.admitted), None)
 
     def _judge(self, device: DeviceId) -> Verdict:
-        snapshot = self._context.snapshot(device)
-        if not self._context.cache.is_settled(self._job, snapshot):
-            self._context.cache.unsettled.add(self._class)
         verdict = self._context.judge(self._job, device)
         # Bookings are judged last. What they say changes with the time alone: another rule of theirs may be the first to refuse.
         by_time = verdict.admitted or verdict.rule in TIME_RULES

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpuq.core.scheduling.admit import may_share, needed_memory
 from gpuq.core.scheduling.cache import question_alone
-from gpuq.core.scheduling.needed_forecasts import Answer
+from gpuq.core.scheduling.forecast_table import Answer
 from gpuq.core.state.actions import Revise
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.forecast import Forecast

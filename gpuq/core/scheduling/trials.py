@@ -30,7 +30,8 @@ MOST_RISK = 0.5
 """A pair that is more likely to exceed a budget than to keep both is not tried."""
 _LEAST_S = 1800.0
 """A newcomer that may be stopped is expected to run so long: a trial and another start cost some three minutes, 10% of it."""
-_REFUSED_BY = (Rule.SLOWDOWN_RISK, Rule.PREDICTED_LOAD)
+MAY_BE_TRIED = (Rule.SLOWDOWN_RISK, Rule.PREDICTED_LOAD)
+"""The rules whose refusal may be for want of evidence only."""
 
 _Pair = tuple[DeviceClass, frozenset[KindId]]
 
@@ -44,7 +45,7 @@ class Trials:
     def judge(self, job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict:
         """The verdict on a job and a device whose residents it may be tried beside."""
         verdict = admit(job, forecast, snapshot, self._limits)
-        if verdict.rule not in _REFUSED_BY or not (self.allows(job) and self.can_be_paid(snapshot)):
+        if verdict.rule not in MAY_BE_TRIED or not (self.allows(job) and self.can_be_paid(snapshot)):
             return verdict
         risk = pair_risk(job, forecast, snapshot, self._limits)
         if risk is None or risk > MOST_RISK or not self._lacks_evidence_only(job, forecast, snapshot):

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gpuq.core.state.job import KindId
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What does a job of this signature need on this type of device, and how much do it and these kinds slow each other there?
 
     `sharing` is the device's way of sharing, as `Device.sharing` has it.
@@ -137,5 +137,4 @@ def combined(forecasts: Sequence[Forecast]) -> Forecast:
     )
 
 
-Forecasts = Mapping[Question, Forecast]
 UNKNOWN = Forecast()

@@ -62,7 +62,7 @@ class NeedsKnown:
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
         """The true forecasts, with the durations of `under`."""
-        asked = {question: replace(question, signature=self.own[question.signature]) for question in questions}
+        asked = {question: question._replace(signature=self.own[question.signature]) for question in questions}
         truth, predicted = self.truth.answer(asked), self.under.answer(asked.values())
         return {question: _with_durations(truth[question], predicted[below]) for question, below in asked.items()}
 

@@ -15,14 +15,14 @@ from numpy.random import Generator
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.apply import apply
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.events import HostReported, Started, Submitted
-from gpuq.core.state.forecast import Forecasts, Question
+from gpuq.core.state.forecast import Question
 from gpuq.core.state.job import Job, KindId
 from gpuq.core.state.state import State
 from gpuq.learn.interference.law import slowdown
@@ -62,7 +62,7 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
     taken = {job.id for job in residents}
     for job in [job for job in jobs if job.id not in taken][:most]:
         apply(state, Submitted(job), _NOW)
-    context = SchedulingContext(state, _forecasts(state, oracle, limits), PassCache(), limits, _NOW)
+    context = SchedulingContext(state, ForecastTable(oracle.answer), PassCache(), limits, _NOW)
     return context, _whole_book(scenario, oracle, context)
 
 
@@ -112,17 +112,10 @@ def _workload_set(chance: Generator) -> WorkloadSet:
 
 
 def _start(state: State, oracle: Oracle, limits: Limits, proposals: Sequence[Proposal]) -> None:
-    forecasts = _forecasts(state, oracle, limits)
-    for action in decide(state, forecasts, PassCache(), limits, lambda _: iter(proposals), _NOW):
+    for action in decide(state, ForecastTable(oracle.answer), PassCache(), limits, lambda _: iter(proposals), _NOW):
         if isinstance(action, Launch):
             apply(state, action, _NOW)
             apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)
-
-
-def _forecasts(state: State, oracle: Oracle, limits: Limits) -> Forecasts:
-    forecasts = ForecastTable()
-    forecasts.collect(state, PassCache(), limits, _NOW, oracle.answer)
-    return forecasts.table
 
 
 def _whole_book(scenario: Scenario, oracle: Oracle, context: SchedulingContext) -> PairBook:

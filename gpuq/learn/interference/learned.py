@@ -109,6 +109,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         found: list[tuple[float, ...]] = [()] * len(logs)
         for level, thresholds in enumerate((self.admission.neither, self.admission.one, self.admission.both)):
             places = np.flatnonzero(levels == level)
+            if not len(places):
+                continue
             for place, of_pair in zip(
                 places.tolist(), risk.risks(thresholds, self.admission.law, logs[places], by_law[places]), strict=True
             ):
@@ -139,6 +141,12 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     def logs(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
         """(expected log slowdown, doubt) of each pair."""
+        utilization_a, utilization_b = utilizations(ones), utilizations(besides)
+        if not self.kinds:  # nothing was learned on top of the law, and most of the work would be about nothing
+            shape = self.shape
+            logs, slope = corner(slack(utilization_a, utilization_b), shape.sharpness)
+            variance = shape.sensitivity**2 + shape.pressure**2 + shape.pair**2
+            return logs, np.sqrt(shape.noise**2 + slope**2 * variance)
         kinds = list(dict.fromkeys((*ones, *besides)))
         index = {profile: i for i, profile in enumerate(kinds)}
         a = np.array([index[profile] for profile in ones], dtype=np.intp)
@@ -153,8 +161,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         # The sum over measured pairs i of k(a, a_i) w_i k(b, b_i).
         pair = np.einsum("ij,ij->i", (near @ weights)[a], near[b])
         added = COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * pair
-        utilization = utilizations(kinds)
-        logs, slope = corner(slack(utilization[a], utilization[b]) + added, shape.sharpness)
+        logs, slope = corner(slack(utilization_a, utilization_b) + added, shape.sharpness)
 
         # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
         # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.

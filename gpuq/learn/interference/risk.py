@@ -83,27 +83,34 @@ def strictest(found: Iterable[Thresholds]) -> Thresholds:
 
 def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
     """For each direction its risk at each of `BUDGETS`, from the expected log slowdown, and the law's (nan: unknown)."""
+    levels = _assumed(expected, law)
     known = [log - np.array(limits) for log, limits in zip(_LOGS, calibrated, strict=False) if limits]
     margins = np.max(known, axis=0) if known else None
-    columns = []
-    for place, log in enumerate(_LOGS):
+    for place, log in enumerate(_LOGS) if calibrated or of_law else ():
         limits, law_limits = (found[place] if found else () for found in (calibrated, of_law))
-        levels = _by_law(law_limits, expected, law, float(log), assume=not limits)
+        otherwise = np.full(len(law), len(LEVELS) - 1) if limits else levels[:, place]
+        found = (
+            _by_law(law_limits, expected, law, float(log), otherwise, assume=not limits) if law_limits else otherwise
+        )
         if limits or margins is not None:
             by_learned = np.array(limits) if limits else log - margins
-            levels = np.minimum(levels, np.searchsorted(by_learned, expected))
-        columns.append(np.minimum(levels, len(LEVELS) - 1))
-    return [_shared(row) for row in map(tuple, np.column_stack(columns).tolist())]
+            found = np.minimum(found, np.searchsorted(by_learned, expected))
+        levels[:, place] = found
+    return [_shared(row) for row in map(tuple, np.minimum(levels, len(LEVELS) - 1).tolist())]
 
 
-def _by_law(limits: tuple[float, ...], expected: Floats, law: Floats, budget: float, *, assume: bool) -> np.ndarray:
+def _assumed(expected: Floats, law: Floats) -> np.ndarray:
+    """The level of each direction at each budget where nothing was calibrated."""
+    used = np.where(np.isnan(law), 2 * expected, np.maximum(expected, 2 * law))
+    return np.searchsorted(_LEVELS, _WHOLE_BUDGET * (used[:, None] / _LOGS) - 1e-9)
+
+
+def _by_law(
+    limits: tuple[float, ...], expected: Floats, law: Floats, budget: float, otherwise: np.ndarray, *, assume: bool
+) -> np.ndarray:
     """The level of each direction by the law, if what was learned is within the budget; twice its risk beside learned thresholds.
-    Where the law is not calibrated, the highest, or with `assume` the assumption."""
+    `otherwise` where the law says nothing."""
     highest = len(LEVELS) - 1
-    used = np.where(np.isnan(law), 2 * expected, np.maximum(expected, 2 * law)) / budget
-    otherwise = np.searchsorted(_LEVELS, _WHOLE_BUDGET * used - 1e-9) if assume else np.full(len(law), highest)
-    if not limits:
-        return otherwise
     found = np.searchsorted(np.array(limits), law)
     if not assume:
         # Two ways in admit more wrongly than one.

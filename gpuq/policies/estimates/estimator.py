@@ -163,6 +163,7 @@ def _holders(context: SchedulingContext) -> list[_Holder]:
         if snapshot.residents:
             devices[max(snapshot.residents, key=expected_end), snapshot.reserved] += 1
     found = []
+    context.ask_alone(context.state.jobs[attempt.id.job] for attempt, _ in devices)
     for (attempt, is_reserved), count in devices.items():
         # What is forecast of its job now, else what was when it was launched.
         launch = forecast_duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s)

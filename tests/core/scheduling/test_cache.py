@@ -1,9 +1,9 @@
-"""The pass cache only saves time: with a cache of any age the same forecasts are asked for, and the same is decided."""
+"""The pass cache only saves time: with a cache of any age, and whatever was asked before, the same is decided."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from math import inf
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ForecastTable, needed_forecasts
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, Reserve, SetPendingReason
 from gpuq.core.state.apply import apply
@@ -125,6 +125,9 @@ class World:
             duration_p50_s=kind.uniform(1, 300),
             duration_p90_s=kind.choice((None, 30.0, 400.0)),
         )
+
+    def answers(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
+        return {question: self.answer(question) for question in questions}
 
     def _cost(self, rng: random.Random, beside: KindId) -> PairCost:
         newcomer, resident = rng.uniform(1, 1.3), rng.uniform(1, 1.3)
@@ -266,10 +269,10 @@ def assert_ends_in_time(state: State, launch: Launch, now: float) -> None:
 def compared(world: World, policy: str, passes: int, journal: Journal | None = None) -> list[Action]:
     """Play the world, and record it where there is a journal. What was done.
 
-    In each pass a cache that is kept, one that is dropped at random, and a new one are compared.
+    In each pass a cache that is kept, one that is dropped at random, and a new one are compared, each with its own forecasts.
     """
     kept, dropped, chance = PassCache(), PassCache(), random.Random(world.submitted)
-    forecasts: dict[Question, Forecast] = {}
+    tables = [ForecastTable(world.answers) for _ in range(3)]
     # Policies may be random or remember: each cache has a policy of its own that has seen the same passes.
     seed = world.rng.random()
     policies = [POLICIES[policy](random.Random(seed)) for _ in range(3)]
@@ -280,19 +283,14 @@ def compared(world: World, policy: str, passes: int, journal: Journal | None = N
                 journal.note(event, world.now)
         if world.rng.random() < 0.1 and journal is None:  # something was learned
             world.salt += 1
-            forecasts = {}
+            for table in tables:
+                table.forget()
         if chance.random() < 0.3:
             dropped = PassCache()
-        caches = (kept, dropped, PassCache())
-        while True:
-            asked = [needed_forecasts(world.state, forecasts, cache, world.limits, world.now) for cache in caches]
-            assert asked[0] == asked[1] == asked[2]
-            if not asked[0]:
-                break
-            forecasts.update({question: world.answer(question) for question in asked[0]})
+        tables[2] = ForecastTable(world.answers)
         decided = [
-            decide(world.state, forecasts, cache, world.limits, own, world.now)
-            for cache, own in zip(caches, policies, strict=True)
+            decide(world.state, table, cache, world.limits, own, world.now)
+            for table, cache, own in zip(tables, (kept, dropped, PassCache()), policies, strict=True)
         ]
         assert decided[0] == decided[2], "a cache that was kept decides something else than none"
         assert decided[1] == decided[2], "a cache that was dropped now and then decides something else than none"
@@ -327,7 +325,7 @@ def test_a_recorded_journal_is_decided_again_as_it_was_with_a_cache_of_any_age(s
     journal, world = Journal(0), World(seed)
     compared(world, "packed", passes=30, journal=journal)
     items = [(entry.at, from_plain(entry.name, entry.body)) for entry in journal.take()]
-    chance, state, forecasts = random.Random(seed), State(), ForecastTable()
+    chance, state, forecasts = random.Random(seed), State(), ForecastTable(world.answers)
     kept, dropped, passes = PassCache(), PassCache(), 0
     while items:
         now, item = items[0]
@@ -337,10 +335,9 @@ def test_a_recorded_journal_is_decided_again_as_it_was_with_a_cache_of_any_age(s
             continue
         # An action comes next, so this is where a pass was.
         passes += 1
-        forecasts.collect(state, kept, world.limits, now, lambda questions: {q: world.answer(q) for q in questions})
         dropped = PassCache() if chance.random() < 0.3 else dropped
         for cache in (kept, dropped, PassCache()):
-            decided = decide(state, forecasts.table, cache, world.limits, packed, now)
+            decided = decide(state, forecasts, cache, world.limits, packed, now)
             assert decided == [recorded for _, recorded in items[: len(decided)]] != []
         for action in decided:
             apply(state, action, now)
@@ -363,9 +360,7 @@ def test_a_state_restored_from_its_snapshot_decides_the_same() -> None:
     world = World(3)
     compared(world, "packed", passes=30)
     again = from_snapshot(snapshot(world.state))
-    forecasts = {}
-    while questions := needed_forecasts(world.state, forecasts, PassCache(), world.limits, world.now):
-        forecasts.update({question: world.answer(question) for question in questions})
+    forecasts = ForecastTable(world.answers)
     first, second = (decide(s, forecasts, PassCache(), world.limits, packed, world.now) for s in (world.state, again))
     assert first == second
 
@@ -390,13 +385,13 @@ def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end()
     play.decide()
     for number in range(2000, 2600):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
-    play.collect()
+    play.decide()
     assert len(play.cache.classes) >= 600
     for number in range(2000, 2600):
         apply(play.state, CancelRequested(JobId(number), "ada"), play.now)
     for number in range(3000, 3600):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
-    play.collect()
+    play.decide()
     play.context()
 
     waiting = set(play.state.index.classes)

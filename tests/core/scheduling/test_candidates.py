@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.cache import PassCache
-from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.apply import apply
 from gpuq.core.state.events import Submitted
@@ -16,7 +14,6 @@ from tests.support.playbook import Playbook
 def waiting(play: Playbook, **changes: object) -> Job:
     job = a_job(99, **changes)
     apply(play.state, Submitted(job), play.now)
-    play.collect()
     return job
 
 
@@ -92,22 +89,11 @@ def test_the_best_is_named_whether_it_admits_or_not() -> None:
     play = busy(2).forecast("kind", a_forecast(20, 2))
     cost = PairCost(KindId("resident00"), 2.0, 2.0, 1.0, 1.0)
     play.forecast("kind", a_forecast(20, 2, pairs=(cost,)), beside=("resident00",))
-    best = play.context().candidates.best(waiting(play))
+    job = waiting(play)
+    best = play.context().candidates.best(job)
     assert best is not None
     assert [snapshot.device.id for snapshot in best] == ["gpu00"]
     assert play.context().candidates.best(a_job(50, declared_memory=100 * GIB)) is None
-
-
-def test_forecasts_are_asked_for_the_first_candidates_only() -> None:
-    play = busy(5, limits=Limits(candidates_per_job=2)).forecast("kind", a_forecast(20, 2))
-    job = a_job(99)
-    apply(play.state, Submitted(job), play.now)
-    cache, table = PassCache(), {}
-    context = SchedulingContext(play.state, table, cache, play.limits, play.now)
-    assert context.candidates.without_forecast(job) == [], "without a forecast of the job alone, no pair is considered"
-    play.collect()
-    pairs = [question.beside for question in play.known.table if question.signature == "kind" and question.beside]
-    assert pairs == [("resident00",), ("resident01",)]
 
 
 def test_an_occupied_device_is_named_only_if_it_is_open_to_the_job_in_this_pass() -> None:
