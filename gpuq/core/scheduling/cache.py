@@ -10,7 +10,7 @@ when the actions of a pass were not applied.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
@@ -102,10 +102,6 @@ class PassCache:
         """The conclusions about the scheduling class of a job."""
         return self.of_class(scheduling_class(job))
 
-    def note_judged(self, job: Job, device: DeviceId, admitted: bool) -> None:
-        """Note whether a device admits the job now."""
-        self.of(job).judged[device] = self.device_index.revision, admitted
-
     # --- forecasts -------------------------------------------------------------------------------------------------
 
     def ask_alone(self, jobs: Iterable[Job]) -> None:
@@ -113,10 +109,9 @@ class PassCache:
         devices = self.device_index.device_classes.values()
         self._ask(question_alone(job, device) for job in jobs for device in devices)
 
-    def ask_beside(self, job: Job, snapshots: Iterable[DeviceSnapshot]) -> None:
-        """Have the forecasts for a job beside the residents of these devices answered. Many at once are far cheaper than each by
-        itself."""
-        self._ask(question(job, snapshot) for snapshot in snapshots if snapshot.residents)
+    def ask_beside(self, jobs: Iterable[Job], snapshots: Sequence[DeviceSnapshot]) -> None:
+        """Have the forecasts for these jobs beside the residents of these devices answered: many at once are far cheaper."""
+        self._ask(question(job, snapshot) for job in jobs for snapshot in snapshots if snapshot.residents)
 
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
         """The forecast for a job on a device beside its residents."""

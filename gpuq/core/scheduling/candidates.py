@@ -136,15 +136,18 @@ class Candidates:
         judged = conclusions.judged.get(device)
         if judged is not None and self._index.changed[device] <= judged[0]:
             return judged[1]
-        return self._judge(job, device)
+        admitted = self._judge(job, device)
+        conclusions.judged[device] = self._index.revision, admitted
+        return admitted
 
     # --- jobs on one device ------------------------------------------------------------------------------------------
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
         found, saw_all = False, True
-        for snapshots in self._idle_then_shared(job, conclusions, self._rows(conclusions)):
+        idle, shared = self._idle_then_shared(job, conclusions, self._rows(conclusions))
+        for snapshots in (idle, self._with_forecasts(job, shared)):
             candidates = refusals = 0
-            for snapshot in self._with_forecasts(job, snapshots):
+            for snapshot in snapshots:
                 if self._admits(job, conclusions, snapshot.device.id):
                     found = True
                     yield (snapshot,)
@@ -166,7 +169,7 @@ class Candidates:
     def _with_forecasts(self, job: Job, snapshots: Iterator[DeviceSnapshot]) -> Iterator[DeviceSnapshot]:
         """The same devices. Of the next few at a time the forecasts are asked for, since many at once are far cheaper."""
         while ahead := list(islice(snapshots, self._limits.candidates_per_job)):
-            self._cache.ask_beside(job, ahead)
+            self._cache.ask_beside((job,), ahead)
             # What the caller did with the first may have taken the others.
             yield from (snapshot for snapshot in ahead if self._is_available(job, snapshot.device.id))
 
@@ -250,7 +253,7 @@ class Candidates:
             forecast = self._cache.forecast_alone(job, device)
             peak, memory = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and memory is not None and may_share(job, forecast):
-                limit = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
+                limit = load_limit(job.max_slowdown, forecast, self._limits, self._limits.residents_per_device)
                 any_load = forecast.pairs_known or self._limits.trials
                 needs[of_class] = SharingNeeds(inf if any_load else limit - peak, memory)
         conclusions.needs = needs

@@ -180,9 +180,9 @@ class SchedulingContext:
         """Have the forecasts for these jobs alone answered at once, as for waiting jobs, before they are read one by one."""
         self.cache.ask_alone(jobs)
 
-    def ask_beside(self, job: Job, snapshots: Iterable[DeviceSnapshot]) -> None:
-        """Have the forecasts for a job on these devices answered at once, before they are read one by one."""
-        self.cache.ask_beside(job, snapshots)
+    def ask_beside(self, jobs: Iterable[Job], snapshots: Iterable[DeviceSnapshot]) -> None:
+        """Have the forecasts for these jobs on each of these devices answered at once, before they are read one by one."""
+        self.cache.ask_beside(jobs, tuple(snapshots))
 
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
         """The forecast for a job on a device beside its residents."""
@@ -219,7 +219,7 @@ class SchedulingContext:
             return admit(job, alone, replace(snapshot, reserved=True), self.limits)
         verdict = self._refusal_alone(job, alone, snapshot)
         verdict = verdict or admit(job, self.forecast(job, snapshot), snapshot, self.limits)
-        self.cache.note_judged(job, device, verdict.admitted)
+        self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
         # Last, because it depends on the time: what refuses the job by itself stays its reason.
         booked = self._booked.refusal(job, device) if verdict.admitted else None
         return booked or verdict
@@ -255,9 +255,7 @@ class SchedulingContext:
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""
         snapshot = self._device_index.snapshots[device]
-        admitted = refusal(job, self.forecast(job, snapshot), snapshot, self.limits) is None
-        self.cache.note_judged(job, device, admitted)
-        return admitted
+        return refusal(job, self.forecast(job, snapshot), snapshot, self.limits) is None
 
     def note_refusal(self, job: Job) -> None:
         """A proposal for this job was refused. Where no other device admits it either, its class is not tried any more."""

@@ -30,8 +30,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from gpuq.core.scheduling.load import SHARPNESS
 from gpuq.learn.interference import risk
-from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
+from gpuq.learn.interference.law import Floats, corner, slack
 from gpuq.learn.interference.law import logs as law_logs
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, same_kind, utilizations
 from gpuq.learn.interference.risk import Thresholds

@@ -179,7 +179,7 @@ class _BatchBuilder:
         needs = [newcomer.needs for newcomer in newcomers]
         load = np.array([np.inf if need[1] is None else need[1] for need in needs])
         memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
-        most = np.array([load_limit(newcomer.job.max_slowdown, limits, 2) for newcomer in newcomers])
+        most = np.array([load_limit(newcomer.job.max_slowdown, newcomer.forecast, limits, 2) for newcomer in newcomers])
         light = load[first] + load[second] <= np.minimum(most[first], most[second])
         small = memory[first] + memory[second] <= snapshot.device.total_memory
         hopeful = (value > rates[first]) & np.asarray(small & (light | known[kinds]))
@@ -197,6 +197,7 @@ class _BatchBuilder:
         dclass, limits = device_class(snapshot.device), self._context.limits
         classes, class_of = _classes(self._newcomers[dclass])
         speeds, losses = np.full(len(classes), np.nan), np.zeros(len(classes))
+        self._context.ask_beside((newcomer.job for newcomer in classes), [snapshot])
         for index, newcomer in enumerate(classes):
             forecast = self._context.forecast(newcomer.job, snapshot)
             self._book.note(newcomer.job.kind, dclass, forecast)
