@@ -97,8 +97,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     def expect_many(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
-        levels = self._levels(ones, besides)
-        factors = np.array([self.factors.neither, self.factors.one, self.factors.both])[levels]
+        of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
+        factors = of_tiers[self._levels(ones, besides)] if self.kinds else self.factors.neither
         return np.exp(logs), np.exp(logs + factors * doubt)
 
     def risks(self, ones: Sequence[Profile], besides: Sequence[Profile], expected: Floats) -> list[tuple[float, ...]]:
@@ -106,6 +106,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         slowdowns that `expect_many` gave for them."""
         logs = np.log(expected)
         by_law = law_logs(utilizations(ones), utilizations(besides))
+        if not self.kinds:
+            return risk.risks(self.admission.neither, self.admission.law, logs, by_law)
         levels = self._levels(ones, besides)
         found: list[tuple[float, ...]] = [()] * len(logs)
         for level, thresholds in enumerate((self.admission.neither, self.admission.one, self.admission.both)):
@@ -120,8 +122,6 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     def _levels(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> np.ndarray:
         """`known` of each of `ones` beside the entry of `besides` at the same index."""
-        if not self.kinds:
-            return np.zeros(len(ones), dtype=np.intp)
         return np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
 
     def known(self, one: Profile, beside: Profile) -> int:
