@@ -13,7 +13,8 @@ class Pilot(msgspec.Struct, frozen=True, kw_only=True):
     it is a pod, whose number is `slurm_job`.
 
     In Unix seconds, `requested_at` is when it was submitted, `invited_at` the time of its newest invitation, `joined_at` when it
-    was first seen to report, `idle_since` since when it has had no job, and `gone_since` since when Slurm has no such job.
+    was first seen to report, `idle_since` since when it has had no job, and `gone_since` since when Slurm has no such job. Time
+    in which the dispatcher was away or the pilot silent does not count as idle: `idle_since` is later by that.
     `ended_by_us`: it was cancelled, since no job needs it. `slurm_says`: why it waited at the last look at Slurm, in Slurm's
     word.
     """

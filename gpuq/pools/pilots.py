@@ -7,6 +7,7 @@ of its jobs stay when the rest is removed.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,21 @@ class PilotFolders:
         for folder in self._home.pilots.glob("*/"):
             if not (folder / "pilot.json").exists() and folder.stat().st_mtime < older_than:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def heard_at(self) -> float | None:
+        """When the dispatcher was heard last, as `note_heard` noted; None if never. In a file, for the next start of gpuq."""
+        file = self._heard_file
+        return file.stat().st_mtime if file.exists() else None
+
+    def note_heard(self, at: float) -> None:
+        """Note that the dispatcher was heard then."""
+        self._heard_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._heard_file.touch(mode=0o600)
+        os.utime(self._heard_file, (at, at))
+
+    @property
+    def _heard_file(self) -> Path:
+        return self._home.run / "pools.heard"
 
     def note(self, pool: str, problem: PilotProblem | None) -> None:
         """Replace what keeps a pool from getting pilots; None: nothing does."""

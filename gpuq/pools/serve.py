@@ -44,6 +44,8 @@ from gpuq.settings import load
 log = logging.getLogger("gpuq.pools")
 
 _LOOK_EVERY_S = 3.0
+# Longer than the time between two looks on a slow machine. Of a longer silence of the dispatcher, so much counts as idle.
+_COUNTS_AS_HEARD_S = 15.0
 # Each look at Slurm is one call of its controller, which a whole site shares. A pilot that has joined reports by itself.
 _ASK_SLURM_EVERY_S = 30.0
 _ASK_SLURM_AFTER = 0.25
@@ -99,6 +101,7 @@ class Pools:
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
     _silent_at: float = -inf
+    _unheard_s: float = 0.0
     _quiet_until: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,6 +116,8 @@ class Pools:
         if not pools and not pilots:
             return
         hosts = {host["name"]: host for host in self.client.get("/api/v1/hosts")}
+        heard_at = self.clock()
+        self._unheard_s = max(0.0, heard_at - (self._folders.heard_at() or heard_at))
         pilots = self._without_ended(pilots, hosts)
         self._end([pilot for pilot in pilots if pilot.pool not in pools])
         if not pools:
@@ -122,6 +127,7 @@ class Pools:
         for one in pools.values():
             # What is left for the next pool is what this one cannot run.
             waiting = self._serve(one, [pilot for pilot in pilots if pilot.pool == one.name], site, waiting)
+        self._folders.note_heard(heard_at)  # not before all pilots have been given the time in which it was away
 
     def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Sequence[Demand]:
         """Request, take back and end pilots of one pool. Returns the jobs that need another pool."""
@@ -154,16 +160,24 @@ class Pools:
                 return pilot
             self._invite(pilot.name, one, pilot.gpus)
             return self._folders.save(replace(pilot, invited_at=now))
-        busy = bool(host["jobs"])
         seen = replace(
             pilot,
             joined_at=now if pilot.joined_at is None else pilot.joined_at,
-            idle_since=None if busy else now if pilot.idle_since is None else pilot.idle_since,
+            idle_since=None if host["jobs"] else self._idle_since(pilot, host),
         )
         if pilot.joined_at is None:
             self._folders.note(pilot.pool, None)
             seen = replace(seen, ended_by_us=False)  # Slurm had started it before it was taken back
         return pilot if seen == pilot else self._folders.save(seen)
+
+    def _idle_since(self, pilot: Pilot, host: dict[str, Any]) -> float:
+        """Since when the pilot has had no job, later by the time in which it could have got none: the dispatcher was away, or
+        did not hear it."""
+        if pilot.idle_since is None:
+            return self.clock()
+        return pilot.idle_since + (
+            max(0.0, self._unheard_s - _COUNTS_AS_HEARD_S) if _reports(host) else self._unheard_s
+        )
 
     def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Requests:
         taken = self._folders.hours(one.name) + sum(max(1, pilot.gpus) * one.time_limit_s / 3600 for pilot in pilots)
@@ -194,7 +208,7 @@ class Pools:
     def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
         """End a pilot that has had no job for `--idle`; `wanted`: one waits that could run there. Its host is drained first, and
         looked at again: a job that was just sent there runs."""
-        if pilot.ended_by_us:
+        if pilot.ended_by_us or not _reports(host):
             return
         idle_s = max(one.idle_s, _TAKES_OVER_WITHIN_S) if wanted else one.idle_s
         if pilot.idle_since is None:

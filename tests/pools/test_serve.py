@@ -12,7 +12,7 @@ import pytest
 from gpuq_workers import last_events
 
 from gpuq.adapters.slurm import SlurmJob
-from gpuq.errors import BadInput, Conflict
+from gpuq.errors import BadInput, Conflict, Unreachable
 from gpuq.home import Home
 from gpuq.pools import pool
 from gpuq.pools.pilots import PilotFolders
@@ -62,6 +62,7 @@ class FakeApi:
         self.hosts: dict[str, dict[str, Any]] = {}
         self.invited: list[str] = []
         self.waiting = 0
+        self.away = False
         self.rule: str | None = None
         self.limit_s: float | None = None
         self.hosts_wanted = 1
@@ -69,6 +70,8 @@ class FakeApi:
         self.resident: dict[str, Any] = {"forecast": None, "started_at": None, "promised_bytes": 80}
 
     def get(self, path: str, **_: object) -> Any:
+        if self.away:
+            raise Unreachable("The dispatcher does not say which hosts there are.")
         if path == "/api/v1/hosts":
             return list(self.hosts.values())
         if path == "/api/v1/gpus":
@@ -130,9 +133,15 @@ class Site:
         self.now += after_s
         self.pools.turn()
 
+    def stay(self, seconds: float) -> None:
+        """Look every ten seconds for so long."""
+        until = self.now + seconds
+        while self.now < until:
+            self.look(after_s=min(10.0, until - self.now))
+
     def look_idle(self) -> None:
-        """Look after a pilot was idle for longer than its limit, and again when it has ended."""
-        self.look(after_s=601)
+        """Look while a pilot is idle for longer than its limit, and again when it has ended."""
+        self.stay(601)
         self.look(after_s=3)
 
     def requested(self) -> str:
@@ -368,7 +377,7 @@ def test_an_idle_pilot_is_drained_and_ends_unless_a_job_came_meanwhile(site: Sit
     site.api.join(name)
     site.api.waiting = 0
     site.look()
-    site.look(after_s=590)
+    site.stay(590)
     assert site.api.hosts[name]["drained"] is None
     site.look(after_s=20)
     assert site.api.hosts[name]["drained"]
@@ -565,8 +574,41 @@ def test_a_restart_of_the_process_does_not_give_an_idle_pilot_more_time(site: Si
     site.api.join(name)
     site.api.waiting = 0
     site.look()
-    site.look(after_s=400)
+    site.stay(400)
     site.restart()
-    site.look(after_s=210)
+    site.stay(210)
     site.look(after_s=3)
     assert site.slurm.there == {}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pilot_is_not_idle_while_the_dispatcher_is_away(site: Site, restarted: bool) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.look(after_s=3)
+    site.api.away = True
+    for _ in range(30):
+        with pytest.raises(Unreachable):
+            site.look()
+    site.api.away = False
+    if restarted:
+        site.restart()
+    site.stay(30)
+    assert (site.slurm.cancelled, site.api.hosts[name]["drained"]) == ([], None), "its first job may be on its way"
+    site.look_idle()
+    assert site.slurm.cancelled == [1], "the dispatcher is back, and has nothing for it"
+
+
+def test_a_pilot_is_not_idle_while_the_dispatcher_does_not_hear_it(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name)
+    site.look(after_s=3)
+    site.api.hosts[name]["state"] = "silent"
+    site.stay(1200)
+    assert 1 not in site.slurm.cancelled
+    site.api.hosts[name]["state"] = "ok"
+    site.api.waiting = 0
+    site.stay(590)
+    assert 1 not in site.slurm.cancelled
+    site.stay(30)
+    assert 1 in site.slurm.cancelled
