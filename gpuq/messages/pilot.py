@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 NOTICE_S = 60
@@ -56,3 +58,5 @@ class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     lasts_s: float | None = None
     """How long it may run, where the node cannot ask for that; None with Slurm."""
+    settings: dict[str, dict[str, Any]] = {}
+    """By group, those of the main host that its worker service is to have too."""

@@ -38,7 +38,7 @@ from gpuq.pools import pool
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
-from gpuq.pools.request import options, script
+from gpuq.pools.request import options, script, settings_for
 from gpuq.settings import load
 
 log = logging.getLogger("gpuq.pools")
@@ -88,7 +88,8 @@ class _Site:
 @dataclass
 class Pools:
     """All pools of a home. `slurm` has the functions of `gpuq.adapters.slurm`, and `pods` those of a place on Kubernetes. Logs of
-    pilots are kept for `keep_s` seconds. So many `residents` share a device at most, and pilots reach this gpuq at `hosts_at`."""
+    pilots are kept for `keep_s` seconds. So many `residents` share a device at most, and pilots reach this gpuq at `hosts_at`.
+    Their worker services have these `settings`, by group."""
 
     home: Home
     client: HttpClient
@@ -97,6 +98,7 @@ class Pools:
     keep_s: float = 30 * 86_400.0
     residents: int = 2
     hosts_at: tuple[str, ...] = ()
+    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     pods: Callable[[Sequence[str]], Any] = Pods
     _asked_at: float = 0.0
     _tidied_at: float = 0.0
@@ -269,6 +271,7 @@ class Pools:
                 version=__version__,
                 at=self.clock(),
                 lasts_s=None if one.pod is None else one.time_limit_s,
+                settings=dict(self.settings),
             )
         )
 
@@ -425,7 +428,9 @@ def main() -> int:
             settings = load()
             keep_s, residents = settings.worker.keep_attempts_days * 86_400, settings.admission.residents_per_device
             client, hosts_at = HttpClient(None, away_s=0), settings.api.hosts_at
-            pools = Pools(home, client, keep_s=keep_s, residents=residents, hosts_at=hosts_at)
+            pools = Pools(
+                home, client, keep_s=keep_s, residents=residents, hosts_at=hosts_at, settings=settings_for(settings)
+            )
             while not stop.wait(_LOOK_EVERY_S):
                 try:
                     pools.turn()

@@ -273,6 +273,12 @@ def test_a_pilot_that_slurm_ended_is_asked_for_its_last_ends_before_its_jobs_cou
     assert read == [(Home(site.home.pilots / name / "gpuq"), [7])]
 
 
+def test_a_pilot_is_ordered_to_have_the_settings_of_this_gpuq(site: Site) -> None:
+    site.pools.settings = {"learning": {"level_after_s": 10.0}}
+    order = json.loads((site.home.pilots / site.requested() / "order.json").read_bytes())
+    assert order["settings"] == {"learning": {"level_after_s": 10.0}}
+
+
 def test_a_pilot_that_waits_in_slurms_queue_for_an_hour_still_has_a_valid_invitation(site: Site) -> None:
     name = site.requested()
     for _ in range(45):

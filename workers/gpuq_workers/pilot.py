@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -130,18 +131,26 @@ def _until_at(order: PilotOrder) -> float | None:
 
 
 def settings_of(order: PilotOrder, until_at: float | None) -> str:
-    """The settings of the pilot's home: it offers the GPUs that Slurm gave it, and no others of its node."""
+    """The settings of the pilot's home: those of the order, and that it offers the GPUs that Slurm gave it, and no others of its
+    node."""
     # Jobs over several pilots meet at the node: the host's name is the pilot's, which no name server knows.
-    worker = [f'host = "{order.host}"', f'address = "{socket.gethostname()}"', 'run_as = "service"']
-    lines = ["[worker]", *worker, "[devices]"]
+    worker = {"host": order.host, "address": socket.gethostname(), "run_as": "service"}
+    devices: dict[str, Any] = {}
     visible = [index for index in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if index]
     if order.gpus and visible:
-        lines.append(f"only = {json.dumps(visible)}")
+        devices["only"] = visible
     if until_at is not None:
-        lines.append(f"until_at = {until_at}")
+        devices["until_at"] = until_at
     if not order.gpus:
-        lines.append('backend = "cpu"')
-    return "\n".join([*lines, ""])
+        devices["backend"] = "cpu"
+    groups = {**order.settings}
+    groups["worker"] = {**groups.get("worker", {}), **worker}
+    groups["devices"] = {**groups.get("devices", {}), **devices}
+    # Settings are texts, numbers, true, false and lists of texts, which TOML writes as JSON does.
+    return "".join(
+        f"[{group}]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+        for group, values in groups.items()
+    )
 
 
 def _running(settings: Settings) -> list[AttemptFolder]:

@@ -1,0 +1,34 @@
+"""What a pilot is requested with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from gpuq_workers.pilot import settings_of
+
+from gpuq.messages.pilot import PilotOrder
+from gpuq.pools.request import settings_for
+from gpuq.settings import load
+
+
+def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for home in (here, there):
+        home.mkdir()
+    (here / "config.toml").write_text(
+        '[worker]\nhost = "login"\ngrace_s = 3\nhook = false\n[devices]\nbackend = "none"\nfeatures = ["ib", "nvlink"]\n'
+        "[admission]\nmax_slowdown = 1.5\n"
+    )
+    settings = load({"GPUQ_HOME": str(here), "GPUQ_LEARNING_LEVEL_AFTER_S": "10"})
+    order = PilotOrder(
+        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, version="1", at=0.0,
+        settings=settings_for(settings),
+    )  # fmt: skip
+    sent = msgspec.json.decode(msgspec.json.encode(order), type=PilotOrder)
+    (there / "config.toml").write_text(settings_of(sent, until_at=1000.5))
+    found = load({"GPUQ_HOME": str(there)})
+    assert (found.learning.level_after_s, found.worker.grace_s, found.worker.hook) == (10.0, 3.0, False)
+    assert found.devices.features == ("ib", "nvlink")
+    assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "auto", 1000.5)
+    assert found.admission.max_slowdown == load({"GPUQ_HOME": str(tmp_path)}).admission.max_slowdown, "not a worker's"
