@@ -12,11 +12,13 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -24,8 +26,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.slurm.held import Held, held
 from benchmarks.slurm.work import JOB, Work, drawn
 from benchmarks.table import BUILD
+from gpuq.policies.pilots import SCALING
 from gpuq.states import JobState
 from tests.support import slurm_cluster
 from tests.support.mock_gpus import MockGpus
@@ -48,6 +52,8 @@ class Result:
     mean_completion_s: float
     failed: int
     rpcs: int | None
+    held: str | None = None
+    load: str = ""
 
 
 class Bench:
@@ -57,6 +63,7 @@ class Bench:
         self.cluster, self.gpus, self.work = cluster, gpus, work
         self.env = {**os.environ, **cluster.environment, "EMULATE": str(gpus.folder)}
         self.started, self.ended = cluster.folder / "gpus.log", cluster.folder / "jobcomp.log"
+        self.held: Held | None = None
 
     @property
     def gpus_of_cluster(self) -> int:
@@ -101,7 +108,7 @@ class Bench:
         subprocess.run(words, input=script, env=self.env, text=True, check=True, capture_output=True)
         return self._until_slurm_is_empty(began, len(self.work))
 
-    def pilots(self, *, known: bool) -> list[float]:
+    def pilots(self, scaling: str, *, known: bool) -> list[float]:
         """gpuq, from nothing: it knows no kind, or it has run one job of each kind in pilots that have ended."""
         home = Path(tempfile.mkdtemp(prefix="gq-"))
         env = {**self.env, "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
@@ -123,7 +130,7 @@ class Bench:
             "--max=8",
             "--idle=20s",
             "--time=60m",
-            "--scaling=thrifty",
+            f"--scaling={scaling}",
             "--",
             f"--export={emulated}",
         ]
@@ -136,17 +143,28 @@ class Bench:
                 self.hours(shards=False)
                 self.cluster.run("sdiag", "--reset")
                 began = time.time()
-            took = [ended - began for ended in self._in_gpuq(self.work, env, home)]
+            jobs = self._in_gpuq(self.work, env, home)
             self._until_slurm_is_empty(began, 1)
-            return took
+            self.held = held(self._pilots(), [(host, (at, end)) for job in jobs for host, at, end in job["attempts"]])
+            return [job["ended_at"] - began for job in jobs]
         finally:
             subprocess.run([*command, "down", "--stop-jobs"], env=env, cwd=home, check=False)
-            shutil.copytree(home / "h" / "logs", BUILD / "bench-slurm-logs", dirs_exist_ok=True)
+            shutil.copytree(home / "h" / "logs", BUILD / f"bench-slurm-logs-{os.getpid()}", dirs_exist_ok=True)
             shutil.rmtree(home, ignore_errors=True)
 
+    def _pilots(self) -> dict[str, tuple[float, float]]:
+        """When Slurm started and ended each pilot since the last look, by name."""
+        ends = re.findall(r" StartTime=(\S+) EndTime=(\S+) .*WorkDir=\S+/(\S+)", self.ended.read_text())
+        return {
+            name: (datetime.fromisoformat(began).timestamp(), datetime.fromisoformat(over).timestamp())
+            for began, over, name in ends
+            if began != "Unknown"
+        }
+
     @staticmethod
-    def _in_gpuq(work: Sequence[Work], env: dict[str, str], home: Path) -> list[float]:
-        """Run the jobs in the gpuq of this environment; when each had ended that completed (Unix seconds)."""
+    def _in_gpuq(work: Sequence[Work], env: dict[str, str], home: Path) -> list[dict[str, Any]]:
+        """Run the jobs in the gpuq of this environment. Of each that completed: when it had ended, and its attempts (Unix
+        seconds)."""
         here = f"import sys; sys.path[:0] = {[str(Path.cwd())]!r}"
         program = f"{here}; from benchmarks.slurm.__main__ import in_gpuq; in_gpuq()"
         text = json.dumps([asdict(one) for one in work])
@@ -159,7 +177,7 @@ class Bench:
             check=True,
             stdout=subprocess.PIPE,
         )
-        found: list[float] = json.loads(done.stdout)
+        found: list[dict[str, Any]] = json.loads(done.stdout)
         return found
 
     def hyperqueue(self, *, part: float) -> list[float]:
@@ -215,7 +233,7 @@ class Bench:
 
 
 def in_gpuq() -> None:
-    """Submit the jobs on standard input to the gpuq of the environment, and print when each had ended that completed."""
+    """Submit the jobs on standard input to the gpuq of the environment, and print what became of those that completed."""
     from gpuq.client import Client, submission
 
     with Client() as client:
@@ -227,8 +245,36 @@ def in_gpuq() -> None:
             )
             for one in json.loads(sys.stdin.read())
         ])  # fmt: skip
-        ended = client.wait(ids)
-        print(json.dumps([job.record["ended_at_unix"] for job in ended if job.state is JobState.COMPLETED]))
+        ended = [job.record for job in client.wait(ids) if job.state is JobState.COMPLETED]
+        print(json.dumps([{"ended_at": job["ended_at_unix"], "attempts": attempts_of(job)} for job in ended]))
+
+
+def attempts_of(job: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """The host of each attempt of the job that ran, its start and its end in Unix seconds."""
+    times = [(one["host"], one["started_at"], one["ended_at"]) for one in job["attempts"]]
+    return [
+        (host, datetime.fromisoformat(start).timestamp(), datetime.fromisoformat(end).timestamp())
+        for host, start, end in times
+        if start and end
+    ]
+
+
+@contextmanager
+def loads() -> Iterator[list[float]]:
+    """The load averages of a minute while this lasts, every five seconds."""
+    seen, over = [os.getloadavg()[0]], threading.Event()
+
+    def look() -> None:
+        while not over.wait(5):
+            seen.append(os.getloadavg()[0])
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        looking.join()
 
 
 @contextmanager
@@ -254,6 +300,7 @@ def main() -> int:
     parser.add_argument("--short-s", type=float, default=20.0)
     parser.add_argument("--long-s", type=float, default=200.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scaling", default="thrifty", choices=sorted(SCALING))
     parser.add_argument("--only", action="append")
     asked = parser.parse_args()
     if why := slurm_cluster.missing():
@@ -266,8 +313,8 @@ def main() -> int:
             "sbatch": lambda: at.sbatch("--gres=gpu:1"),
             "array": at.array,
             "shard": lambda: at.sbatch("--gres=shard:1"),
-            "gpuq, all new": lambda: at.pilots(known=False),
-            "gpuq, kinds known": lambda: at.pilots(known=True),
+            "gpuq, all new": lambda: at.pilots(asked.scaling, known=False),
+            "gpuq, kinds known": lambda: at.pilots(asked.scaling, known=True),
         }
         if find_spec("hyperqueue"):
             ways["hyperqueue"] = lambda: at.hyperqueue(part=1)
@@ -276,12 +323,16 @@ def main() -> int:
             if asked.only and name not in asked.only:
                 continue
             at.cluster.run("sdiag", "--reset")
-            took = way()
+            at.held = None
+            with loads() as seen:
+                took = way()
             rpcs = at.rpcs()
             whole = name.startswith("hyperqueue")
             hours = at.gpus_of_cluster * max(took) / 3600 if whole else at.hours(shards=name == "shard")
             mean = sum(took) / max(1, len(took))
-            results.append(Result(name, hours, max(took, default=0.0), mean, len(work) - len(took), rpcs))
+            load = f"{min(seen):.0f} to {max(seen):.0f}, mean {statistics.mean(seen):.1f}"
+            split = None if at.held is None else str(at.held)
+            results.append(Result(name, hours, max(took, default=0.0), mean, len(work) - len(took), rpcs, split, load))
             print(results[-1], flush=True)
             BUILD.mkdir(exist_ok=True)
             said: dict[str, Any] = {
