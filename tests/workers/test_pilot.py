@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -53,3 +55,12 @@ def test_a_pilot_offers_the_gpus_that_slurm_gave_it_until_its_time_is_up(monkeyp
     assert "until_at = 1000.5" in said
     assert "until_at" not in settings_of(ORDER, None)
     assert 'backend = "cpu"' in settings_of(replace(ORDER, gpus=0), None)
+
+
+def test_a_pilot_does_not_load_what_only_the_main_host_needs() -> None:
+    code = (
+        "import sys; import gpuq_workers.pilot, gpuq_workers.poll_orders, gpuq_workers.serve, gpuq.adapters.main_host; "
+        "print({'sqlalchemy', 'redis', 'aiohttp'} & sys.modules.keys())"
+    )
+    said = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "set()\n"

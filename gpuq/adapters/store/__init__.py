@@ -16,9 +16,6 @@ migrate.py   upgrade, downgrade, check; the command line
 from __future__ import annotations
 
 from gpuq.adapters.store.contract import Store
-from gpuq.adapters.store.database import Database
-from gpuq.adapters.store.revision import check
-from gpuq.adapters.store.sql import SqlStore
 
 __all__ = ["open_store"]
 
@@ -28,6 +25,11 @@ def open_store(database_url: str) -> Store:
 
     Raises BadSettings, Unreachable, SchemaMismatch or Failure.
     """
+    # Here, because SQLAlchemy takes half a second to load, and a host that joined needs the contract only.
+    from gpuq.adapters.store.database import Database
+    from gpuq.adapters.store.revision import check
+    from gpuq.adapters.store.sql import SqlStore
+
     database = Database(database_url)
     try:
         check(database)
