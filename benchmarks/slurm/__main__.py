@@ -246,7 +246,7 @@ def in_gpuq() -> None:
             )
             for one in json.loads(sys.stdin.read())
         ])  # fmt: skip
-        ended = [job.record for job in client.wait(ids) if job.state is JobState.COMPLETED]
+        ended = [client.job(job.id).record for job in client.wait(ids) if job.state is JobState.COMPLETED]
         print(json.dumps([{"ended_at": job["ended_at_unix"], "attempts": attempts_of(job)} for job in ended]))
 
 
