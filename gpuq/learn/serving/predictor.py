@@ -93,7 +93,7 @@ class Predictor:
     def use(self, model: Model | None) -> None:
         """Answer with this model from now on (None: with the history alone)."""
         self._model = model or _NO_MODEL
-        self._unknown = replace(UNKNOWN, model_version=self.version, pairs_by_load=True)
+        self._unknown = replace(UNKNOWN, model_version=self.version)
         self._prior = Prior(self._model.calibration.scale)
         self._clusters = {name: ClusterIndex(found) for name, found in self._model.clusters.items()}
         self._transfers = Transfers(self._model.transfer)
