@@ -74,12 +74,11 @@ class Bench:
         began = time.time()
         for number, one in enumerate(self.work):
             words = ["sbatch", "--parsable", *SMALL, f"--job-name=j{number}", *options, "--output=/dev/null"]
-            variables = ",".join(
-                ["ALL", *(f"{key}='{value}'" for key, value in one.environment.items() if "," not in value)]
-            )
-            script = f"#!/bin/sh\nexport EMULATED_GPU={one.percent:g},{one.mib}\nexec {sys.executable} -S {JOB} {one.seconds}\n"
+            # In the script: for variables in --export, the node would start a login shell first.
+            variables = " ".join(f"{key}={value}" for key, value in one.environment.items())
+            script = f"#!/bin/sh\nexport {variables}\nexec {sys.executable} -S {JOB} {one.seconds}\n"
             subprocess.run(
-                [*words, f"--export={variables}"],
+                words,
                 input=script,
                 env=self.env,
                 text=True,
@@ -111,7 +110,7 @@ class Bench:
     def pilots(self, scaling: str, *, known: bool) -> list[float]:
         """gpuq, from nothing: it knows no kind, or it has run one job of each kind in pilots that have ended."""
         home = Path(tempfile.mkdtemp(prefix="gq-"))
-        env = {**self.env, "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
+        env = {**self.env, **self.gpus.environ, "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
         # GPU-hours and the last job count here, and no job by itself, as with shards: the longest first, and as many as pay.
         env |= {
             "GPUQ_ADMISSION_RESIDENTS_PER_DEVICE": "8",
@@ -121,7 +120,6 @@ class Bench:
             "GPUQ_LEARNING_LEVEL_AFTER_S": "10",
         }
         command = [sys.executable, "-P", "-c", "import sys; from gpuq.cli.main import main; sys.exit(main())"]
-        emulated = ",".join(["HOME", "PATH", *(f"{key}={value}" for key, value in self.gpus.environ.items())])
         add = [
             "pool",
             "add",
@@ -131,8 +129,6 @@ class Bench:
             "--idle=20s",
             "--time=60m",
             f"--scaling={scaling}",
-            "--",
-            f"--export={emulated}",
         ]
         try:
             began = time.time()

@@ -32,9 +32,8 @@ PERCENTILES = (50, 99, 100)
 def site(at: Bench, *, own: bool) -> Iterator[tuple[dict[str, str], Path]]:
     """The environment and the home of a gpuq with pilots, or with the emulated GPUs as its own."""
     home = Path(tempfile.mkdtemp(prefix="gq-"))
-    env = {**at.env, **(at.gpus.environ if own else {}), "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
-    emulated = ",".join(["HOME", "PATH", *(f"{key}={value}" for key, value in at.gpus.environ.items())])
-    pool = ["pool", "add", "slurm", "--gpus=4", "--max=2", "--idle=1m", "--time=60m", "--", f"--export={emulated}"]
+    env = {**at.env, **at.gpus.environ, "GPUQ_HOME": str(home / "h"), "HOME": str(home)}
+    pool = ["pool", "add", "slurm", "--gpus=4", "--max=2", "--idle=1m", "--time=60m"]
     try:
         subprocess.run([*GPUQ, *(["up", "-d"] if own else pool)], env=env, cwd=home, check=True)
         yield env, home

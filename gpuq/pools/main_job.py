@@ -58,7 +58,7 @@ def options_of(own: Sequence[str], folder: Path) -> list[str]:
         "--nodes=1",
         "--ntasks=1",
         "--requeue",
-        "--export=HOME,USER,PATH,LANG",
+        "--export=ALL",  # as for a pilot
         *own,
     ]
 

@@ -37,8 +37,8 @@ def options(pool: Pool, gpus: int, folder: Path) -> list[str]:
         "--nodes=1",
         "--ntasks=1",
         "--no-requeue",
-        # Jobs bring the environment that they were submitted with.
-        "--export=HOME,USER,PATH,LANG",
+        # Not a list of names: for one, the node starts a login shell for the environment first, which takes seconds or minutes.
+        "--export=ALL",
     ]
     if gpus:
         wanted.append(f"--gres=gpu:{gpus}")

@@ -8,7 +8,8 @@ import msgspec
 from gpuq_workers.pilot import settings_of
 
 from gpuq.messages.pilot import PilotOrder
-from gpuq.pools.request import settings_for
+from gpuq.pools.pool import Pool
+from gpuq.pools.request import options, settings_for
 from gpuq.settings import load
 
 
@@ -32,3 +33,8 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     assert found.devices.features == ("ib", "nvlink")
     assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "auto", 1000.5)
     assert found.admission.max_slowdown == load({"GPUQ_HOME": str(tmp_path)}).admission.max_slowdown, "not a worker's"
+
+
+def test_no_node_starts_a_login_shell_for_a_pilot(tmp_path: Path) -> None:
+    """As Slurm lets it do for a list of names in --export."""
+    assert [one for one in options(Pool(name="slurm"), 1, tmp_path) if one.startswith("--export")] == ["--export=ALL"]

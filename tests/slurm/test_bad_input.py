@@ -26,15 +26,15 @@ def problems() -> Iterator[dict[str, str]]:
     with user_of_cluster(nodes=3, gpus=2, accounts=True) as user:
         user.cluster.hide("n0", Path(sys.prefix))
         user.cluster.hide("n1", user.home)
-        add(user, "environment", "--nodelist=n0", f"--export={user.emulated}")
-        add(user, "home", "--nodelist=n1", f"--export={user.emulated}")
+        add(user, "environment", "--nodelist=n0")
+        add(user, "home", "--nodelist=n1")
         for name, program in (("version", OTHER_VERSION), ("clock", SLOW_CLOCK)):
             (user.home / name).mkdir()
             (user.home / name / "sitecustomize.py").write_text(program)
-            add(user, name, "--nodelist=n2", f"--export={user.emulated},PYTHONPATH={user.home / name}")
+            add(user, name, "--nodelist=n2", f"--export=ALL,PYTHONPATH={user.home / name}")
         refused = user.gpuq("pool", "add", "slurm", "--name", "account", "--", "--account=nope")
         assert (refused.returncode, refused.stdout) == (2, "")
-        add(user, "hours", "--account=spent", f"--export={user.emulated}")
+        add(user, "hours", "--account=spent")
         for _ in range(5):
             user.submit(1, "--exclusive")
 

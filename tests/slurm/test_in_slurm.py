@@ -41,12 +41,12 @@ def test_options_that_slurm_refuses_are_refused_in_its_words(user: User) -> None
 
 
 def test_gpuq_runs_in_a_slurm_job_that_commands_find_and_moves_when_its_time_is_up(user: User) -> None:
-    user.gpuq("up", "--in-slurm", "--", f"--export={user.emulated}", "--nodelist=n0", "--time=20")
+    user.gpuq("up", "--in-slurm", "--", "--nodelist=n0", "--time=20")
     job = slurm_job(user)
     assert f"Slurm job {job} on " in where(user)
     assert stat.S_IMODE((user.home / "h" / "slurm.json").stat().st_mode) == 0o600
     options = ("--max", "1", "--idle", "5m", "--time", "30m")
-    added = user.gpuq("pool", "add", "slurm", *options, "--", f"--export={user.emulated}")
+    added = user.gpuq("pool", "add", "slurm", *options)
     assert added.returncode == 0, added.stderr
     long = user.submit(1200)
     wait_for(lambda: user.state(long) == "RUNNING", 300)

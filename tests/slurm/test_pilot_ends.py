@@ -44,8 +44,7 @@ def user() -> Iterator[User]:
         (user.home / "ledger.py").write_text(LEDGER_JOB)
         options = ("--max", str(PILOTS), "--idle", f"{IDLE_S:.0f}s", "--time", "10m", "--scaling", "eager")
         # Not in its folder, of which only the logs of jobs stay when a pilot has ended.
-        sbatch = (f"--export={user.emulated}", f"--output={user.home / 'slurm-%j.out'}")
-        added = user.gpuq("pool", "add", "slurm", *options, "--", *sbatch)
+        added = user.gpuq("pool", "add", "slurm", *options, "--", f"--output={user.home / 'slurm-%j.out'}")
         # On a machine with a load of thirty, half a minute may not be enough.
         if "did not start within" in added.stderr:
             wait_for(lambda: user.gpuq("up", "-d").returncode == 0, 300)

@@ -32,7 +32,7 @@ def test_a_pool_that_slurm_would_refuse_is_refused_in_slurms_words(user: User) -
 
 def test_two_commands_run_a_job_in_an_allocation_that_ends_when_it_is_idle(user: User) -> None:
     options = ("--gpus", "2", "--max", "2", "--idle", "20s", "--time", "10m")
-    added = user.gpuq("pool", "add", "slurm", *options, "--", f"--export={user.emulated}")
+    added = user.gpuq("pool", "add", "slurm", *options)
     assert added.returncode == 0, added.stderr
     job = user.submit(1)
     assert user.gpuq("wait", job).returncode == 0

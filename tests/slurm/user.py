@@ -33,8 +33,8 @@ class User:
         # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
         self.home = Path(tempfile.mkdtemp(prefix="gq-"))
         self.cluster = cluster
-        self.env = {**os.environ, **cluster.environment, "GPUQ_HOME": str(self.home / "h"), "HOME": str(self.home)}
-        self.emulated = ",".join(["HOME", "PATH", *(f"{name}={value}" for name, value in gpus.environ.items())])
+        own = {"GPUQ_HOME": str(self.home / "h"), "HOME": str(self.home)}
+        self.env = {**os.environ, **cluster.environment, **gpus.environ, **own}
         (self.home / "job.py").write_text(JOB)
 
     def gpuq(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -57,6 +57,9 @@ def run(folder: Path, stop: threading.Event) -> int:
     """Serve until `stop` is set, the worker service ends, or nothing has run for the time in the order. Raises GpuqError."""
     order = read_order(folder)
     home = Home(folder / "gpuq")
+    # Slurm passes on the environment of the main host. What of its settings holds here is in the order.
+    for name in [name for name in os.environ if name.startswith("GPUQ_")]:
+        del os.environ[name]
     os.environ["GPUQ_HOME"] = str(home.root)
     home.create()
     write_private(home.settings_file, settings_of(order, _until_at(order)).encode())
