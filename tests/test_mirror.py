@@ -45,7 +45,6 @@ ELSEWHERE = {
     # With a real Slurm.
     "gpuq/pools/change.py": "tests/slurm/test_pools.py",
     "gpuq/pools/pool.py": "tests/pools/test_serve.py",
-    "gpuq/pools/request.py": "tests/pools/test_serve.py",
     # With targets that take its message, and one that does not.
     "gpuq/notifier/trial.py": "tests/notifier/test_serve.py",
     # With the shim's side of it.

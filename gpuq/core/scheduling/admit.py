@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.load import most_load
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.constraints import DeviceConstraints, had
 from gpuq.core.state.device import Device, HostId, Reading
@@ -237,7 +236,7 @@ def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
         ("committed_pct", snapshot.committed_utilization),
         ("foreign_pct", reading.foreign_utilization_pct if reading else None),
         ("sum_pct", None if peak is None else peak + snapshot.committed_utilization),
-        ("limit_pct", _load_limit(job, forecast, snapshot, limits)),
+        ("limit_pct", _load_limit(job, snapshot, limits)),
         ("residents", " ".join(str(a.id.job) for a in snapshot.residents)),
     )
     return _refused(Rule.PREDICTED_LOAD, snapshot, numbers)
@@ -245,30 +244,24 @@ def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
 
 def _load_fits(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
     peak = forecast.peak_utilization_pct
-    return peak is not None and peak + snapshot.committed_utilization <= _load_limit(job, forecast, snapshot, limits)
+    return peak is not None and peak + snapshot.committed_utilization <= _load_limit(job, snapshot, limits)
 
 
-def _load_limit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> float:
+def _load_limit(job: Job, snapshot: DeviceSnapshot, limits: Limits) -> float:
     budgets = (job.max_slowdown, *(a.max_slowdown for a in snapshot.residents))
-    return min(load_limit(budget, forecast, limits, len(budgets)) for budget in budgets)
+    return min(load_limit(budget, limits, len(budgets)) for budget in budgets)
 
 
-def load_limit(max_slowdown: float | None, forecast: Forecast, limits: Limits, together: int) -> float:
+def load_limit(max_slowdown: float | None, limits: Limits, together: int) -> float:
     """Percent that the utilisations of so many jobs may add up to beside one with this budget, where no slowdown was measured.
-    `forecast` is the newcomer's.
 
     Jobs that need more than the whole device together share what there is: at a sum of S percent each takes S/100 times as long.
     On the 144 pairs of `alnair_mps_pairs` measured in both directions that is right in all cases at budgets from 1.1 to 1.2, and
     admits 94 to 100% of the pairs that keep them; a sum of 100 admits 67 to 82%. With the objective `saving` the same law
     holds: n jobs that each take S/100 times as long save 1 - S / (100 n).
-
-    On other data it is wrong more often. So the risk has to be low as well, and where it follows from the load, it limits that.
     """
     own = budget_of(max_slowdown, limits)
-    if own is None:
-        return limits.utilization_pct * together * (1 - limits.least_saving)
-    limit = limits.utilization_pct * own
-    return min(limit, most_load(own, limits.risk)) if forecast.pairs_by_load else limit
+    return limits.utilization_pct * (together * (1 - limits.least_saving) if own is None else own)
 
 
 def _evidence_allows(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
@@ -368,7 +361,7 @@ def sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limi
     return (
         ("newcomer_pct", forecast.peak_utilization_pct),
         ("committed_pct", snapshot.committed_utilization),
-        ("limit_pct", _load_limit(job, forecast, snapshot, limits)),
+        ("limit_pct", _load_limit(job, snapshot, limits)),
         ("needed_bytes", needed_memory(job, forecast)),
         ("committed_bytes", snapshot.committed_memory),
         ("headroom_bytes", int(total * limits.memory_headroom)),

@@ -253,7 +253,7 @@ class Candidates:
             forecast = self._cache.forecast_alone(job, device)
             peak, memory = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and memory is not None and may_share(job, forecast):
-                limit = load_limit(job.max_slowdown, forecast, self._limits, self._limits.residents_per_device)
+                limit = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
                 any_load = forecast.pairs_known or self._limits.trials
                 needs[of_class] = SharingNeeds(inf if any_load else limit - peak, memory)
         conclusions.needs = needs

@@ -32,8 +32,6 @@ MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule
 _WEAKEST_FIRST = (RULE, PARTLY, LEARNED, MEASURED)
 
 
-LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
-"""The risks that are distinguished. A risk is rounded up to one of them."""
 BUDGETS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 """The slowdown budgets at which the risk of a pair is known; between them that of the next lower one counts."""
 
@@ -102,8 +100,6 @@ class Forecast:
     """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False
     """Slowdowns of pairs are known on this type of device, so a device beyond the limit on utilisation may admit the job."""
-    pairs_by_load: bool = False
-    """Of pairs on this type of device nothing is known but the utilisations, so that their sum says how risky a pair is."""
     speedups: tuple[tuple[int, float], ...] = ()
     """(devices, times faster than on one), by rising count; empty where nothing is known of more devices than one. Durations
     are for as many devices as the job asks for."""

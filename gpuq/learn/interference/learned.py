@@ -30,9 +30,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.core.scheduling.load import SHARPNESS
 from gpuq.learn.interference import risk
-from gpuq.learn.interference.law import Floats, corner, slack
+from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
 from gpuq.learn.interference.law import logs as law_logs
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, same_kind, utilizations
 from gpuq.learn.interference.risk import Thresholds
@@ -40,6 +39,8 @@ from gpuq.learn.interference.risk import Thresholds
 Positive = Annotated[float, Meta(gt=0)]
 # Standard deviation of the common level of slowdowns from the law: log 1.65.
 COMMON = 0.5
+# Bounds from measurements that contradict each other may be beyond what a float holds.
+_MOST_LOG = 700.0
 # How far beyond the load of measured pairs learned slowdowns are used, in percent of the device. Chosen by judgement, not fitted.
 STEP_PCT = 10.0
 # Inputs that are comparable between models. What a batch or a step is depends on the script: with those alone, a kind whose
@@ -99,7 +100,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         logs, doubt = self.logs(ones, besides)
         of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
         factors = of_tiers[self._levels(ones, besides)] if self.kinds else self.factors.neither
-        return np.exp(logs), np.exp(logs + factors * doubt)
+        return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + factors * doubt, _MOST_LOG))
 
     def risks(self, ones: Sequence[Profile], besides: Sequence[Profile], expected: Floats) -> list[tuple[float, ...]]:
         """For each of `ones` beside the entry of `besides` at the same index, the risk at each of `BUDGETS`; `expected` are the

@@ -29,13 +29,16 @@ from statistics import NormalDist
 
 import numpy as np
 
-from gpuq.core.scheduling.load import RISK_OF_HALF
-from gpuq.core.state.forecast import BUDGETS, LEVELS
+from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference.law import Floats
 
+LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
+"""The risks that are distinguished. A risk is rounded up to one of them."""
 # With fewer, not even 0 of them show a risk of 10% with this confidence.
 ENOUGH = 22
 _CONFIDENCE = 0.9
+# The risk of a pair that uses up its whole budget, where nothing was calibrated.
+_WHOLE_BUDGET = 0.1
 # A budget exceeded makes risks 1.6 times as large; it takes eighteen kept ones to undo that at a risk of 10%.
 _STEP = 0.5
 # At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
@@ -99,7 +102,7 @@ def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Flo
 def _assumed(expected: Floats, law: Floats) -> np.ndarray:
     """The level of each direction at each budget where nothing was calibrated."""
     used = np.where(np.isnan(law), 2 * expected, np.maximum(expected, 2 * law))
-    return np.searchsorted(_LEVELS, RISK_OF_HALF * (used[:, None] / _LOGS) - 1e-9)
+    return np.searchsorted(_LEVELS, _WHOLE_BUDGET * (used[:, None] / _LOGS) - 1e-9)
 
 
 def _by_law(

@@ -215,17 +215,10 @@ class Predictor:
         where = place_of(question.device_type, question.sharing)
         known = self._pairs.knows(where)
         if not pairs:
-            return replace(alone, pairs_known=True, pairs_by_load=False) if known else alone
+            return replace(alone, pairs_known=True) if known else alone
         costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in pairs)
         expected, upper = combined(costs)
-        return replace(
-            alone,
-            expected_slowdown=expected,
-            upper_slowdown=upper,
-            pairs=costs,
-            pairs_known=known,
-            pairs_by_load=not known,
-        )
+        return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs, pairs_known=known)
 
     def _asked_pairs(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> list[AskedPair]:
         """The pairs of a question."""
@@ -372,7 +365,6 @@ class Predictor:
             duration_runs=len(durations),
             evidence=f"own history, {_count(used)}{_foreign_load(used)}" if not running else _that_goes_on(used),
             model_version=self.version,
-            pairs_by_load=True,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
@@ -407,7 +399,6 @@ class Predictor:
             duration_p90_s=longest,
             evidence=f"{evidence}{'; too far to bound memory' if upper is None else ''}{_foreign_load(siblings.runs)}",
             model_version=self.version,
-            pairs_by_load=True,
         )
 
     def _from_dry_run(
@@ -449,7 +440,6 @@ class Predictor:
             duration_p90_s=own.duration_p90_s or (new_kind.duration and new_kind.duration[1]),
             evidence=new_kind.tier.evidence + ("" if layers is None else f"; {layers.evidence}"),
             model_version=self.version,
-            pairs_by_load=True,
             power_w=own.power_w,
         )
 

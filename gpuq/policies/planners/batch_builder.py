@@ -179,7 +179,7 @@ class _BatchBuilder:
         needs = [newcomer.needs for newcomer in newcomers]
         load = np.array([np.inf if need[1] is None else need[1] for need in needs])
         memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
-        most = np.array([load_limit(newcomer.job.max_slowdown, newcomer.forecast, limits, 2) for newcomer in newcomers])
+        most = np.array([load_limit(newcomer.job.max_slowdown, limits, 2) for newcomer in newcomers])
         light = load[first] + load[second] <= np.minimum(most[first], most[second])
         small = memory[first] + memory[second] <= snapshot.device.total_memory
         hopeful = (value > rates[first]) & np.asarray(small & (light | known[kinds]))

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuq.learn.interference import LAW, Interference, Profile
@@ -119,6 +119,16 @@ def test_a_flood_of_one_kinds_pairs_leaves_those_of_others(monkeypatch):
         max_size=6,
     ),
     st.none() | st.floats(0, 100),
+)
+@example(
+    {
+        ("d", "c"): [0.99999, 0.99999],
+        ("a", "c"): [32.591682259579784, 35.8085617305854],
+        ("d", "b"): [19.128755337081927],
+        ("a", "b"): [40.850184156097185],
+        ("c", "a"): [41.627819661957986, 20.22301426862454],
+    },
+    0.0,
 )
 def test_forecast_is_finite_and_its_bound_no_lower(measured, utilization):
     profiles = {name: Profile(name, utilization_pct=utilization) for name in "abcd"}

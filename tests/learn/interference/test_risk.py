@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from gpuq.core.scheduling.load import most_load
-from gpuq.core.state.forecast import BUDGETS, LEVELS
-from gpuq.learn.interference.law import logs
+from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference.risk import (
     ENOUGH,
+    LEVELS,
     Adaptation,
     Thresholds,
     measured_risks,
@@ -81,18 +80,6 @@ def test_without_calibration_half_of_the_budget_may_be_used_up_by_the_law_and_al
     assert risk_of(1.1 * budget, law=0.1 * budget) > 0.1
     assert risk_of(0.49 * budget) == 0.1
     assert risk_of(0.6 * budget) > 0.1
-
-
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("risk", [0.01, 0.1, 0.2])
-def test_the_core_knows_up_to_which_load_a_pair_has_a_risk_by_the_law_alone(budget, risk):
-    def risk_at(load: float) -> float:
-        by_law = logs(np.array([load / 2]), np.array([load / 2]))
-        return risks((), (), by_law, by_law)[0][BUDGETS.index(budget)]
-
-    most = most_load(budget, risk)
-    assert risk_at(most) <= risk
-    assert risk_at(most + 0.01) > risk
 
 
 def test_a_budget_with_too_few_pairs_takes_the_distance_that_others_need():
