@@ -37,6 +37,8 @@ Interactive = Literal["terminal", "notebook"]
 ChannelName = Literal["terminal", "notebook", "files"]
 """What the API asks a host for a connection to: one of these in a job, or the files of an attempt."""
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
+# What the command and the record set themselves, of the variables that are gpuq's.
+_OF_THE_RECORD = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
 
 
 class BadLaunch(ValueError):
@@ -133,6 +135,11 @@ Request = StartUnit | StopUnit
 def unit_name(job: int, attempt: int) -> str:
     """The systemd unit of an attempt that runs as its submitter."""
     return f"gpuq-{job}-{attempt}.service"
+
+
+def reaches_job(variable: str) -> bool:
+    """Whether a variable that was submitted is one of the job's: those of gpuq's own settings are not."""
+    return not variable.startswith("GPUQ_") or variable in _OF_THE_RECORD
 
 
 def digest(text: str) -> str:

@@ -66,6 +66,8 @@ def test_an_order_that_was_not_signed_for_is_refused() -> None:
         {"GPUQ_PROGRESS": "/home/ann/.ssh/authorized_keys"},
         {"GPUQ_CHECKPOINT_DIR": "/home/ann/.ssh"},
         {"GPUQ_CHECKPOINT_DIR": "/home/ann/.local/state/gpuq/checkpoints/8-1000"},
+        {"GPUQ_ARRAY_TASK": "3"},
+        {"SLURM_JOB_NODELIST": "$(id)"},
         {"GPUQ_JOB_ID": "7\0LD_PRELOAD=/tmp/evil.so"},
         {"LD_PRELOAD=/tmp/evil.so\0A": "1"},
     ],

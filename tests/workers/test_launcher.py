@@ -92,6 +92,14 @@ def test_a_launch_becomes_a_unit_of_its_submitter(host: Host) -> None:
     assert host.folder.ended() is None
 
 
+def test_the_variables_of_arrays_snapshots_and_slurm_reach_the_job(host: Host) -> None:
+    of_record = {"GPUQ_ARRAY_ID": "5", "GPUQ_ARRAY_TASK": "3", "GPUQ_SUBMIT_DIR": "/home/ann/work"}
+    host.launch("true", env={**of_record, "SLURM_JOB_ID": "", "SLURM_SUBMIT_DIR": "/", "SLURM_ARRAY_TASK_ID": "3"})
+    handed = host.pid1.orders[UNIT].decode().split("\0")
+    assert {f"{name}={value}" for name, value in of_record.items()} <= set(handed)
+    assert {"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=alpha", "SLURM_ARRAY_TASK_ID=3"} <= set(handed)
+
+
 def test_what_the_broker_refuses_ends_as_failed_with_its_reason(host: Host) -> None:
     host.launch("true", uid=1002)
     end = host.folder.ended()

@@ -21,6 +21,7 @@ from gpuq.messages.launch import (
     UnitOrder,
     decoded,
     digest,
+    reaches_job,
 )
 
 HOOK_FOLDER = Path(__file__).resolve().parents[1] / "gpuq_workers" / "hook"
@@ -28,6 +29,8 @@ HOOK_FOLDER = Path(__file__).resolve().parents[1] / "gpuq_workers" / "hook"
 _NODE = re.compile(r"/dev/(nvidia[0-9]{1,3}|nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-caps/nvidia-cap[0-9]{1,5})")
 _NUMBER = "[0-9]{1,19}"
 _ADDRESS = "[A-Za-z0-9.:_%-]{1,253}"
+_HOST = "[A-Za-z0-9._-]{1,253}"
+_HOSTS = rf"{_HOST}(?:,{_HOST})*"
 # What a host adds to the environment that was submitted: names, and patterns of their values.
 _ADDED = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -56,6 +59,20 @@ _ADDED = {
     "PET_NPROC_PER_NODE": _NUMBER,
     "PYTHONUNBUFFERED": "1",
     "RANK": _NUMBER,
+    "SLURMD_NODENAME": _HOST,
+    "SLURM_GPUS_ON_NODE": _NUMBER,
+    "SLURM_JOBID": _NUMBER,
+    "SLURM_JOB_ID": _NUMBER,
+    "SLURM_JOB_NODELIST": _HOSTS,
+    "SLURM_JOB_NUM_NODES": _NUMBER,
+    "SLURM_LOCALID": _NUMBER,
+    "SLURM_NNODES": _NUMBER,
+    "SLURM_NODEID": _NUMBER,
+    "SLURM_NODELIST": _HOSTS,
+    "SLURM_NPROCS": _NUMBER,
+    "SLURM_NTASKS": _NUMBER,
+    "SLURM_PROCID": _NUMBER,
+    "SLURM_RESTART_COUNT": _NUMBER,
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     "WORLD_SIZE": _NUMBER,
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -101,13 +118,7 @@ def check_order(order: UnitOrder, credential: LaunchCredential, account: pwd.str
     texts = (*command.command, command.cwd, command.stdin or "", *order.env, *order.env.values())
     if any("\0" in text for text in texts) or any("=" in name for name in order.env):
         raise StartRefused("the order has characters that no command line can have")
-    added = {**_ADDED, **{name: re.escape(value) for name, value in _of_account(account).items()}}
-    own = Home.of_user(account.pw_dir).checkpoints
-    added["GPUQ_CHECKPOINT_DIR"] = f"{re.escape(f'{own}/{credential.job}')}-[0-9]{{1,12}}"
-    hook = str(HOOK_FOLDER)
-    searched = command.env.get("PYTHONPATH")
-    added["PYTHONPATH"] = re.escape(f"{hook}:{searched}" if searched else hook)
-    _check_environment(order.env, command.env, added)
+    _check_environment(order.env, command.env, _Added(credential.job, account, command.env))
     for node in order.nodes:
         if not _NODE.fullmatch(node):
             raise StartRefused(f"{node[:100]} is no device of NVIDIA's driver")
@@ -116,15 +127,33 @@ def check_order(order: UnitOrder, credential: LaunchCredential, account: pwd.str
     return command
 
 
-def _of_account(account: pwd.struct_passwd) -> dict[str, str]:
-    return {"HOME": account.pw_dir, "LOGNAME": account.pw_name, "USER": account.pw_name}
+class _Added:
+    """What the host may add to the variables that were submitted with a job."""
+
+    def __init__(self, job: int, account: pwd.struct_passwd, submitted: Mapping[str, str]) -> None:
+        searched = submitted.get("PYTHONPATH")
+        self._values = {
+            "HOME": account.pw_dir,
+            "LOGNAME": account.pw_name,
+            "PYTHONPATH": f"{HOOK_FOLDER}:{searched}" if searched else str(HOOK_FOLDER),
+            "USER": account.pw_name,
+        }
+        self._checkpoints = f"{Home.of_user(account.pw_dir).checkpoints}/{job}-"
+
+    def has(self, name: str, value: str) -> bool:
+        if name in self._values:
+            return value == self._values[name]
+        if name == "GPUQ_CHECKPOINT_DIR":  # one for each moment at which this job was submitted
+            folder, moment = value[: len(self._checkpoints)], value[len(self._checkpoints) :]
+            return folder == self._checkpoints and re.fullmatch("[0-9]{1,12}", moment) is not None
+        return name in _ADDED and re.fullmatch(_ADDED[name], value) is not None
 
 
-def _check_environment(env: Mapping[str, str], submitted: Mapping[str, str], added: Mapping[str, str]) -> None:
+def _check_environment(env: Mapping[str, str], submitted: Mapping[str, str], added: _Added) -> None:
     for name, value in env.items():
-        as_submitted = submitted.get(name) == value and not name.startswith("GPUQ_")
-        if not as_submitted and (name not in added or not re.fullmatch(added[name], value)):
+        as_submitted = reaches_job(name) and submitted.get(name) == value
+        if not as_submitted and not added.has(name, value):
             raise StartRefused(f"the host may not set the variable {name[:100]} so")
     for name in submitted:
-        if name not in env and not name.startswith("GPUQ_"):
+        if name not in env and reaches_job(name):
             raise StartRefused(f"the host has left out the variable {name[:100]}")

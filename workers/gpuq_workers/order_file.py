@@ -13,6 +13,7 @@ from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import Attempt
 from gpuq.home import Home
 from gpuq.messages.job_record import JobRecord
+from gpuq.messages.launch import reaches_job
 from gpuq.messages.submission import command_in_unit, command_of, in_folder
 from gpuq.settings import Settings
 from gpuq_workers import sync
@@ -77,10 +78,6 @@ def order_file(
     )
 
 
-# What the command and the record set themselves, of the variables that are gpuq's.
-_SUBMITTED = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
-
-
 def checkpoint_variable(home: Home, record: JobRecord, attempt: Attempt) -> dict[str, str]:
     """The variable that names the folder which stays from one attempt of a job to the next. The time in its name tells it from
     that of a job of the same number in another record."""
@@ -106,7 +103,7 @@ def environment(
         "PYTHONUNBUFFERED": "1",
         "USER": user.pw_name,
         **AS_NEEDED,
-        **{name: text for name, text in submitted.items() if not name.startswith("GPUQ_") or name in _SUBMITTED},
+        **{name: text for name, text in submitted.items() if reaches_job(name)},
     }
     # Set with or without the hook: it also marks the processes of this attempt.
     progress_file = folder / "progress"
