@@ -3,7 +3,7 @@
     python -I -S shim/start_unit.py
 
 No shim can be started ahead for a user who is not known yet, and loading all of it takes longer than the rest of a start. So the
-job is started first, with what a bare interpreter has, and the rest is loaded while it runs.
+job is started first, with what a bare interpreter has (see `shim.child`), and the rest is loaded while it runs.
 
 The order comes on stdin: text that the broker wrote, fields that end with a NUL, then JSON for the rest of the shim. The fields
 are the umask (octal), the cores with commas between (empty: all), the working directory, `=` and the standard input (or nothing),
@@ -15,9 +15,8 @@ The shim writes into the one folder of gpuq that the job can write to. It exits 
 unit at once; SIGUSR1 asks for the checkpoint signal. Standard library only, as all of the shim.
 """
 
-from __future__ import annotations
-
-import os
+import posix
+import sys
 
 from gpuq_workers.shim import child
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 FOLDER = "/run/gpuq-job"
 """`gpuq.messages.launch.JOB_FOLDER`, which the shim cannot import."""
 _MOST_BYTES = 1 << 26
+_ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())  # of os.fsdecode
 
 
 def main(arguments: list[str]) -> int:
@@ -35,8 +35,8 @@ def main(arguments: list[str]) -> int:
     folder = arguments[0] if arguments else FOLDER
     order, rest = _read_order(folder)
     strangers = child.children()  # PAM's process, which closes the session after us
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 0)
+    null = posix.open("/dev/null", posix.O_RDWR)
+    posix.dup2(null, 0)
     output, theirs = child.terminal() if order["interactive"] == "terminal" else child.pipe()
     begun: int | child.StartFailed | None = None
     if _may_begin(order):
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
             begun = child.start(order, theirs)
         except child.StartFailed as failure:
             begun = failure
-    os.close(theirs)
+    posix.close(theirs)
 
     import json
 
@@ -53,9 +53,9 @@ def main(arguments: list[str]) -> int:
     return UnitShim(folder, {**order, **json.loads(rest)}, begun, output, strangers).serve()
 
 
-def _read_order(folder: str) -> tuple[dict[str, Any], str]:
+def _read_order(folder: str) -> "tuple[dict[str, Any], str]":
     """The part of the order that a process is started from, and the JSON of the rest."""
-    text = os.fsdecode(os.pread(0, _MOST_BYTES, 0))
+    text = posix.pread(0, _MOST_BYTES, 0).decode(*_ENCODING)
     umask, cores, cwd, stdin, lease, interactive, arguments, variables, rest = text.split("\0", 8)
     fields = rest.split("\0", int(arguments) + int(variables))
     order: dict[str, Any] = {
@@ -68,18 +68,18 @@ def _read_order(folder: str) -> tuple[dict[str, Any], str]:
     }
     if stdin:
         order["stdin"] = f"{folder}/stdin"
-        file = os.open(order["stdin"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        content = os.fsencode(stdin[1:])
+        file = posix.open(order["stdin"], posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+        content = stdin[1:].encode(*_ENCODING)
         while content:
-            content = content[os.write(file, content) :]
-        os.close(file)
+            content = content[posix.write(file, content) :]
+        posix.close(file)
     if lease:
         seconds, _, order["lease"] = lease.partition(" ")
         order["lease_s"] = float(seconds)
     return order, fields[-1]
 
 
-def _may_begin(order: dict[str, Any]) -> bool:
+def _may_begin(order: "dict[str, Any]") -> bool:
     if "lease" not in order:
         return True
     from gpuq_workers.shim.lease import JobLease
