@@ -163,7 +163,10 @@ def test_the_broker_has_no_network_and_one_peer(units):
     assert (broker["PrivateNetwork"], broker["RestrictAddressFamilies"]) == (["yes"], ["AF_UNIX"])
     assert (listener["SocketUser"], listener["SocketMode"]) == (["gpuq"], ["0600"])
     assert listener["ListenSequentialPacket"] == [launch.SOCKET]
-    assert (units / "pam.d" / PAM_SERVICE).read_text().count("pam_limits.so") == 1
+    pam = (units / "pam.d" / PAM_SERVICE).read_text()
+    assert pam.count("pam_limits.so") == 1
+    # PID 1 asks for these three; for a kind without a line PAM takes the rules of another service.
+    assert {line.split()[0] for line in pam.splitlines() if not line.startswith("#")} == {"auth", "account", "session"}
 
 
 @pytest.mark.parametrize("service", ["gpuqd.service", "gpuq-api.service", "gpuq-worker.service"])
