@@ -50,6 +50,8 @@ runuser -u postgres -- /usr/lib/postgresql/15/bin/pg_basebackup -h {primary} -U 
 systemctl start lab-postgresql 2>/dev/null || systemd-run --quiet --unit=lab-postgresql --uid=postgres -p Type=notify \\
   /usr/lib/postgresql/15/bin/postgres -D /var/lib/lab-pg -c listen_addresses='*' -c unix_socket_directories=/tmp
 """
+# Hosts have one tree of control groups, so that of one lab may remove the group that that of another has just made for its Redis.
+_START_REDIS = "until systemctl start lab-redis && sleep 0.2 && systemctl is-active --quiet lab-redis; do :; done"
 _PROMOTE = "runuser -u postgres -- /usr/lib/postgresql/15/bin/pg_ctl -D /var/lib/lab-pg -w promote"
 
 
@@ -184,7 +186,7 @@ class Fleet:
         """Kill Redis, and start an empty one after a while."""
         self.signal("db", "lab-redis", "KILL")
         time.sleep(after_s)
-        self.lab.run("db", "systemctl", "start", "lab-redis")
+        self.shell("db", _START_REDIS)
 
     # --- PostgreSQL -------------------------------------------------------------------------------------------------
 
