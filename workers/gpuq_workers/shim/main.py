@@ -120,10 +120,12 @@ class Shim:
     def _start(self) -> None:
         """Start the job's process. Raises child.StartFailed."""
         self._output, output = child.terminal() if self._order.get("interactive") == "terminal" else child.pipe()
+        began = lease.uptime()
         try:
             self._main = child.start(self._order, output)
         finally:
             os.close(output)
+        self._started_uptime = began
 
     def _listen(self) -> None:
         ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -143,7 +145,8 @@ class Shim:
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
             if self._order.get("signal_before_s") is not None:
                 self._warn_at = self._deadline - float(self._order["signal_before_s"])
-        self._started_uptime = lease.uptime()
+        if self._started_uptime is None:  # another program started it, a moment ago
+            self._started_uptime = lease.uptime()
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
         record.publish(
