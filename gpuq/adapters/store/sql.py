@@ -194,7 +194,7 @@ class SqlStore(Store):
 
     def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
         ids, states, limit = conditions.get("ids"), conditions.get("states"), conditions.get("limit")
-        where, order = _where(conditions)
+        where, order = _where(conditions), _in_order(conditions, jobs.c.id)
         if not tasks:
             where.append(jobs.c.of_array.is_(None))
         if array is not None:
@@ -208,17 +208,15 @@ class SqlStore(Store):
         return self._jobs(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))[:limit]
 
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
-        of_first, _ = _where(conditions)
         # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
-        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *of_first)]
+        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
         if (ids := conditions.get("ids")) is not None:
             where.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
         if (states := conditions.get("states")) is not None:
             where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
-        order = arrays.c.id.desc() if conditions.get("newest_first", False) else arrays.c.id
-        query = select(arrays.c.id).where(*where)
+        query = select(arrays.c.id).where(*where).order_by(_in_order(conditions, arrays.c.id))
         with self._database.reading() as connection:
-            found = [row.id for row in connection.execute(query.order_by(order).limit(conditions.get("limit")))]
+            found = [row.id for row in connection.execute(query.limit(conditions.get("limit")))]
             records = self._arrays.read(connection, found)
             counts = array_records.count(connection, found)
         return [
@@ -437,17 +435,20 @@ def _is_id(job: int) -> bool:
     return 0 < job <= _MAX_ID
 
 
-def _where(conditions: Conditions) -> tuple[list[ColumnElement[bool]], ColumnElement[Any]]:
-    """In SQL, the conditions that jobs and arrays meet in the same way, and the order of the list."""
-    newest_first = conditions.get("newest_first", False)
+def _where(conditions: Conditions) -> list[ColumnElement[bool]]:
+    """In SQL, the conditions that jobs and arrays meet in the same way."""
     where = []
     if (owner := conditions.get("owner")) is not None:
         where.append(jobs.c.owner == owner)
     if (project := conditions.get("project")) is not None:
         where.append(jobs.c.project == project)
     if (after := conditions.get("after")) is not None:
-        where.append(jobs.c.id < after if newest_first else jobs.c.id > after)
-    return where, jobs.c.id.desc() if newest_first else jobs.c.id
+        where.append(jobs.c.id < after if conditions.get("newest_first", False) else jobs.c.id > after)
+    return where
+
+
+def _in_order(conditions: Conditions, of: ColumnElement[int]) -> ColumnElement[int]:
+    return of.desc() if conditions.get("newest_first", False) else of
 
 
 def _may_match(pattern: str) -> ColumnElement[bool]:
