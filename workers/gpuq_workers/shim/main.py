@@ -145,8 +145,6 @@ class Shim:
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
             if self._order.get("signal_before_s") is not None:
                 self._warn_at = self._deadline - float(self._order["signal_before_s"])
-        if self._started_uptime is None:  # another program started it, a moment ago
-            self._started_uptime = lease.uptime()
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
         record.publish(

@@ -10,7 +10,7 @@ import signal
 from types import FrameType
 from typing import Any
 
-from gpuq_workers.shim import child, classify, tree
+from gpuq_workers.shim import child, classify, lease, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.main import NOT_STARTED, Shim
 from gpuq_workers.shim.record import OnceFile
@@ -49,7 +49,7 @@ class UnitShim(Shim):
         assert self._begun is not None
         if isinstance(self._begun, child.StartFailed):
             raise self._begun
-        self._main = self._begun
+        self._main, self._started_uptime = self._begun, lease.uptime()
 
     def _listen(self) -> None:
         super()._listen()
