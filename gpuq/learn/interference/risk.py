@@ -87,7 +87,7 @@ def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Flo
     known = [log - np.array(limits) for log, limits in zip(_LOGS, calibrated, strict=False) if limits]
     margins = np.max(known, axis=0) if known else None
     for place, log in enumerate(_LOGS) if calibrated or of_law else ():
-        limits, law_limits = (found[place] if found else () for found in (calibrated, of_law))
+        limits, law_limits = (each[place] if each else () for each in (calibrated, of_law))
         otherwise = np.full(len(law), len(LEVELS) - 1) if limits else levels[:, place]
         found = (
             _by_law(law_limits, expected, law, float(log), otherwise, assume=not limits) if law_limits else otherwise
