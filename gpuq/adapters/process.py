@@ -19,6 +19,9 @@ _PROC = Path("/proc")
 # Fields of /proc/PID/stat, counted after the command's closing bracket.
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 _EXEC_WITHIN_S = 1.0
+# A list of /proc, such as that of a process's children, fills each page but for one entry, and no entry is half a page long. So
+# what is shorter than that is all that there is.
+_HALF_A_PAGE = 2048
 
 
 class Identity(NamedTuple):
@@ -88,18 +91,22 @@ def send_signal(identity: Identity, number: signal.Signals) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """The pids of all processes below `pid`, parents before children, zombies included."""
+    return list(tree(pid))[1:]
+
+
+def tree(pid: int) -> dict[int, list[str]]:
+    """The process and all below it, parents before children, zombies included; of each the ids of its threads."""
     by_parent: dict[int, list[int]] = {}
     if not kernel_lists_children():
         for other in all_pids():
             if (fields := _stat(other)) is not None:
                 by_parent.setdefault(int(fields[_PARENT]), []).append(other)
-    found: list[int] = []
+    found = {}
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
-        below = _children(parent) if kernel_lists_children() else by_parent.get(parent, [])
-        found += below
-        waiting += below
+        found[parent] = threads(parent)
+        waiting += _children(parent, found[parent]) if kernel_lists_children() else by_parent.get(parent, [])
     return found
 
 
@@ -175,9 +182,11 @@ def read_proc(path: str) -> bytes:
         return b""
     try:
         content = b""
-        # The kernel gives at most one page of a list, such as that of a process's children, at a time.
+        # The kernel gives at most one page of a list at a time.
         while part := os.read(descriptor, 65536):
             content += part
+            if len(part) < _HALF_A_PAGE:
+                break
         return content
     except OSError:
         return b""
@@ -199,8 +208,8 @@ def kernel_lists_children() -> bool:
     return (_PROC / f"self/task/{os.getpid()}/children").exists()
 
 
-def _children(pid: int) -> list[int]:
-    lists = (read_proc(f"/proc/{pid}/task/{thread}/children") for thread in threads(pid))
+def _children(pid: int, of_threads: Iterable[str]) -> list[int]:
+    lists = (read_proc(f"/proc/{pid}/task/{thread}/children") for thread in of_threads)
     return [int(child) for children in lists for child in children.split()]
 
 

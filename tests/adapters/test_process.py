@@ -97,6 +97,19 @@ def test_descendants_are_found_with_and_without_the_kernels_list(
         )
 
 
+def test_more_children_than_a_page_of_the_kernels_list_holds_are_all_found() -> None:
+    fork = "import os, signal\nfor _ in range(700):\n    os.fork() or signal.pause()\nprint(flush=True)\nsignal.pause()"
+    with subprocess.Popen([sys.executable, "-S", "-c", fork], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert len(process.descendants(child.pid)) == 700
+        finally:
+            root = process.identify(child.pid)
+            assert root is not None
+            assert process.kill_tree(root)
+
+
 def test_processes_are_found_by_the_environment_they_were_started_with() -> None:
     mark = {"GPUQ_TEST_MARK": f"{os.getpid()}-{time.monotonic_ns()}"}
     with subprocess.Popen(["sleep", "60"], env={**os.environ, **mark}) as child:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuq.adapters.process import descendants, read_proc, threads
+from gpuq.adapters.process import read_proc, tree
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _EXACT_EVERY_S = 5.0
@@ -55,11 +55,14 @@ class Trees:
         self._cost_clock = cost_clock
         self._exact: dict[int, _Exact] = {}
         self._delays: dict[int, dict[int, int]] = {}
+        # The processes of each tree and their threads, as the last `read` found them.
+        self._found: dict[int, dict[int, list[str]]] = {}
         self._seen: set[int] = set()
 
     def read(self, root: int, at: float) -> TreeUsage | None:
         """The tree of the process `root` at monotonic time `at`; None if the root is gone."""
-        found = [(pid, process) for pid in [root, *descendants(root)] if (process := _read_process(pid)) is not None]
+        self._found[root] = tree(root)
+        found = [(pid, process) for pid in self._found[root] if (process := _read_process(pid)) is not None]
         if not found or found[0][0] != root:
             return None
         self._seen.add(root)
@@ -74,19 +77,19 @@ class Trees:
         return TreeUsage(memory, seconds, memory_is_estimate=exact.shared.keys() != large.keys())
 
     def waited(self, root: int) -> tuple[float, float] | None:
-        """Seconds since the last call in which threads of the tree were ready to run and had no core: (sum, largest of one
-        thread).
+        """Seconds since the last call in which the threads that the last `read` found were ready to run and had no core:
+        (sum, largest of one thread).
 
         None at the first call, and where the kernel does not count it.
         """
         now = {
             int(thread): int(fields[1])
-            for pid in [root, *descendants(root)]
-            for thread in threads(pid)
+            for pid, threads in self._found.get(root, {}).items()
+            for thread in threads
             if len(fields := read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()) == 3
         }
         before, self._delays[root] = self._delays.get(root), now
-        if before is None or not now:
+        if not before or not now:
             return None
         each = [max(0, delay - before.get(thread, 0)) / 1e9 for thread, delay in now.items()]
         return sum(each), max(each)
@@ -97,7 +100,7 @@ class Trees:
 
     def end_look(self) -> None:
         """Discard the state of trees that were not read since the last call."""
-        for kept in (self._exact, self._delays):
+        for kept in (self._exact, self._delays, self._found):
             for root in kept.keys() - self._seen:
                 kept.pop(root)
         self._seen = set()

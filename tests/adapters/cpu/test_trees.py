@@ -139,10 +139,11 @@ def test_waiting_for_a_core_is_counted_from_the_second_look_on(family: Family):
             assert process.stdout is not None
             process.stdout.readline()
         trees = Trees()
-        assert trees.waited(burning[0].pid) is None
-        assert trees.waited(family.process.pid) is None
         seconds = trees.read(burning[0].pid, 0)
         assert seconds is not None
+        read(trees, family, 0)
+        assert trees.waited(burning[0].pid) is None
+        assert trees.waited(family.process.pid) is None
         while (now := trees.read(burning[0].pid, 0)) is not None and now.cpu_seconds < seconds.cpu_seconds + 0.1:
             pass
         waited = trees.waited(burning[0].pid)

@@ -27,7 +27,7 @@ pause; what was measured in the pause becomes a segment of its own.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field, replace
 
 from gpuq.adapters.devices import ResidentUsage
@@ -241,7 +241,10 @@ class Meter:
 
     def slowed_s(self) -> float | None:
         """Seconds lost to partners so far; None where it had one and its cost is not measured."""
-        return slowed_s(self.state.beside_s, rates(self.measurement())) if self.state.beside_s else 0.0
+        if not self.state.beside_s:
+            return 0.0
+        # Of a whole measurement the peaks take longest, and rates do not need them.
+        return slowed_s(self.state.beside_s, rates(Measurement(segments=tuple(self.state.segments))))
 
     def level_s(self, least_s: float) -> float | None:
         """For how long the memory has been level (see `level`); None while it is not, or where its peak is only a bound."""
@@ -303,8 +306,8 @@ class Meter:
             return max(own, _percentile(state.disturbed) or 0.0), False
         if not disturbed:
             return None, False
-        others = Counter() if own is None else Counter(state.alone) + Counter(state.shared)
-        read, most = (_percentile(Counter(bins) + others) or 0.0 for bins in (state.disturbed, state.at_most))
+        others = () if own is None else (state.alone, state.shared)
+        read, most = (_percentile(bins, *others) or 0.0 for bins in (state.disturbed, state.at_most))
         return (read, False) if read >= (1 - HELD_BACK_LIMIT) * most else (most, True)
 
     def _quiet_peak(self) -> float | None:
@@ -401,11 +404,11 @@ def _count(bins: dict[int, int], percent: float) -> None:
     bins[key] = bins.get(key, 0) + 1
 
 
-def _percentile(bins: dict[int, int]) -> float | None:
+def _percentile(*histograms: dict[int, int]) -> float | None:
     """The smallest value that 95% of the means do not exceed: for fewer than twenty, the largest. None for no means."""
-    rank = math.ceil(_PERCENTILE * sum(bins.values()))
-    for key in sorted(bins):
-        rank -= bins[key]
+    rank = math.ceil(_PERCENTILE * sum(sum(bins.values()) for bins in histograms))
+    for key, count in sorted(item for bins in histograms for item in bins.items()):
+        rank -= count
         if rank <= 0:
             return key / _BINS_PER_PCT
     return None
