@@ -47,6 +47,16 @@ def entries(home, name):
     return [(at, json.loads(body)) for at, body in found]
 
 
+def off_at(log, core, since):
+    """When the process was off the core, from `since` on; None while it is on it."""
+    moves = changes(log)
+    before = [cores for at, cores in moves if at < since]
+    # On a busy machine a loan may have run out just before it was reclaimed.
+    if before and core not in before[-1]:
+        return since
+    return next((at for at, cores in moves if at >= since and core not in cores), None)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=10)
@@ -67,15 +77,14 @@ def main() -> int:
             other = gpuq.submit({"command": ["/bin/true"]})[0]
             wait_for(lambda number=number: len(entries(home, "Reclaim")) > number, 120)
             reclaimed = entries(home, "Reclaim")[-1][0]
-            back = wait_for(
-                lambda core=core, since=reclaimed: next(
-                    (at for at, cores in changes(log) if at >= since - 0.05 and core not in cores), None
-                ),
-                120,
-            )
+            back = wait_for(lambda core=core, since=reclaimed: off_at(log, core, since), 120)
             took.append(1000 * (back - reclaimed))
             wait_for(lambda other=other: gpuq.state(other) == "COMPLETED", 120)
-    print(f"{len(took)} returns: median {statistics.median(took):.0f} ms, longest {max(took):.0f} ms")
+    early = took.count(0)
+    print(
+        f"{len(took)} returns: median {statistics.median(took):.0f} ms, longest {max(took):.0f} ms"
+        f"{f', {early} of them before the reclaim' if early else ''}"
+    )
     return 0
 
 
