@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -140,8 +140,8 @@ class Residents:
                 log.warning("attempt %s: %s", live.folder.attempt, error)
         return self.spool.last > before
 
-    def watched(self) -> list[WatchedResident]:
-        """The attempts whose process runs, for the sampler."""
+    def running(self) -> list[WatchedResident]:
+        """The attempts whose process runs. Their pauses, for which a file of each has to be read, are left out."""
         return [
             WatchedResident(
                 attempt=live.folder.attempt,
@@ -151,11 +151,14 @@ class Residents:
                 started_at=live.start.at,
                 blink=live.order.blink,
                 borrows=live.order.borrows,
-                pauses=live.pauses(),
             )
             for live in self._live.values()
             if live.start is not None and live.order is not None
         ]
+
+    def watched(self) -> list[WatchedResident]:
+        """The same with their pauses, for the sampler."""
+        return [replace(one, pauses=self._live[one.attempt].pauses()) for one in self.running()]
 
     def present(self) -> dict[AttemptId, float | None]:
         """Every attempt that this host still answers for, with the time it started; None if it has not yet."""

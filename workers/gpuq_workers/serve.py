@@ -88,9 +88,9 @@ class WorkerService:
         key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key, SeenEpoch(settings.home.epoch_file))
         self._delivery.on_answer = partial(renew, lease_file(settings))
-        self._pauser = Pauser(self._residents.watched, lambda: list(self._residents.present()), self._delivery.look)
+        self._pauser = Pauser(self._residents.running, lambda: list(self._residents.present()), self._delivery.look)
         self._delivery.on_pauses = self._pauser.heard
-        self._lender = Lender(self._residents.watched, self._delivery.look)
+        self._lender = Lender(self._residents.running, self._delivery.look)
         self._delivery.on_loans = self._lender.heard
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -142,7 +142,7 @@ class WorkerService:
 
     async def _sample_memory_of_young(self) -> None:
         began = time.time() - _YOUNG_S
-        young = [one for one in self._residents.watched() if one.started_at is not None and one.started_at >= began]
+        young = [one for one in self._residents.running() if one.started_at is not None and one.started_at >= began]
         if young:
             await self._watch.look_at_memory(young)
 
