@@ -9,7 +9,8 @@ Times are those of a machine with nothing else to do, or they say nothing. Each 
 that it has, measured with little beside them, are not measured again: with `--for-s` the whole is measured in parts.
 `--for-s 0` only prints what the file has.
 
-After the search for the best static share, guided chunks, that share and the better device alone run in turns. A run in which
+After the search for the best static share, guided chunks, that share and the better device alone run in turns; `later` is what a
+launch that ran before does: it runs whole where its last split would have been slower. A run in which
 other programs took more than 3% of a core is repeated; the least disturbed of five counts.
 """
 
@@ -29,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuq.errors import GpuqError
+from gpuq.split.decide import faster_alone
 from gpuq.split.history import features_of
 from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.parts import PreparedLaunch
@@ -135,6 +137,11 @@ def measure(launch, verdict, devices, rounds, limit_s):
                 ran[name].append(quiet.run(static=share))
     seconds = {name: [one.seconds for one in runs] for name, runs in ran.items()}
     typical = {name: statistics.median(one) for name, one in seconds.items()}
+    # A launch that ran before runs whole on the better device where that would have been faster.
+    later = [
+        other if faster_alone(launch, verdict, devices, one) is not None else one
+        for one, other in zip(ran["guided"], ran["better"], strict=True)
+    ]
     samples = probed_shares(*probe)
     alone = [static[100], static[0]]
     alone[better[0] == 0] = typical["better"]
@@ -145,6 +152,10 @@ def measure(launch, verdict, devices, rounds, limit_s):
         **{f"{name} s": value for name, value in typical.items()},
         "guided / best": typical["guided"] / typical["best"],
         "guided / shortest static": typical["guided"] / min(static.values()),
+        "later / best": statistics.median(one.seconds for one in later) / typical["best"],
+        "later / better": statistics.median(
+            one.seconds / other for one, other in zip(later, seconds["better"], strict=True)
+        ),
         "efficiency": 1 / sum(1 / one for one in alone) / typical["guided"],
         "outside of kernels": statistics.median(1 - max(one.busy) / one.seconds for one in ran["guided"]),
         "both / better": statistics.median(
@@ -226,12 +237,14 @@ def as_line(row):
 
 def summary(rows):
     def over(name, *parts):
-        values = [row[name] for row in rows if row[name] is not None]
+        values = [row[name] for row in rows if row.get(name) is not None]
         shown = ", ".join(f"{part} {np.quantile(values, {'median': 0.5, 'p95': 0.95}[part]):.3f}" for part in parts)
         return f"{name}: {shown}"
 
     both = (
         "guided / best",
+        "later / best",
+        "later / better",
         "guided / shortest static",
         "outside of kernels",
         "both / better",

@@ -68,13 +68,13 @@ def run(
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", f"the split failed: {failure.message}")
     known = entry.speeds or (None,) * len(devices)
     speeds = tuple(new or old for new, old in zip(result.speeds, known, strict=True))
-    whole_on = _faster_alone(launch, verdict, devices, result)
+    whole_on = faster_alone(launch, verdict, devices, result)
     history.keep(launch, devices, runs=entry.runs + 1, speeds=speeds, whole_on=whole_on)
     how = "split, proven" if verdict.answer is Correctness.PROVEN else "split, checked"
     return SplitOutcome(result, how, verdict.reason)
 
 
-def _faster_alone(
+def faster_alone(
     launch: KernelLaunch, verdict: SplitVerdict, devices: Sequence[OpenClDevice], result: Result
 ) -> int | None:
     """The device that would have taken less time for the whole, by the speeds in this run: of short launches, and of those whose
