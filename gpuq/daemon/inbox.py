@@ -96,8 +96,9 @@ class EventInbox:
         self.seen_epochs: dict[str, int] = {}
         self.lost_events: dict[str, range] = {}
         self._acknowledged: dict[str, Acknowledgement] = {}
-        self._pausing: frozenset[str] = frozenset()
-        self._lending: frozenset[str] = frozenset()
+        # By host, what was last said of its attempts that stand still and of its cores that are lent.
+        self._standing: dict[str, tuple[Pauses, Loans | UnsetType]] = {}
+        self._named: frozenset[str] = frozenset()
         self._beat = 0
 
     def worker_events(self, messages: Iterable[tuple[Spooled | HostReport, float]]) -> list[Received]:
@@ -132,29 +133,33 @@ class EventInbox:
         """
         hosts, self._to_acknowledge = self._to_acknowledge, set()
         self._acknowledged.update({host: self._acknowledgement(host, epoch) for host in hosts})
-        return {host: self.keys.sealed(self._acknowledged[host]) for host in sorted(hosts)}
+        return {host: self._sealed(host) for host in sorted(hosts)}
 
     def with_pauses(
         self, held: Mapping[str, tuple[HeldAttempt, ...]], lent: Mapping[str, tuple[LentCores, ...]]
     ) -> dict[str, bytes]:
         """The last acknowledgements again, to the hosts whose attempts are to stand still or have cores lent, and to those where
         some did so far."""
-        named = {**held, **lent, **dict.fromkeys(self._pausing | self._lending)}
-        lending, self._beat = self._lending.union(lent), self._beat + 1
-        self._pausing, self._lending = frozenset(held), frozenset(lent)
-        messages = {}
+        named, self._beat = {**held, **lent, **dict.fromkeys(self._named)}, self._beat + 1
+        self._named = frozenset(held).union(lent)
         for host in named:
-            if (last := self._acknowledged.get(host)) is not None:
-                loans = Loans(self._beat, lent.get(host, ())) if host in lending else UNSET
-                pauses = Pauses(self._beat, held.get(host, ()))
-                messages[host] = self.keys.sealed(msgspec.structs.replace(last, pauses=pauses, loans=loans))
-        return messages
+            _, before = self._standing.get(host, (UNSET, UNSET))
+            loans = Loans(self._beat, lent.get(host, ())) if host in lent or before is not UNSET else UNSET
+            self._standing[host] = Pauses(self._beat, held.get(host, ())), loans
+        return {host: self._sealed(host) for host in named if host in self._acknowledged}
+
+    def _sealed(self, host: str) -> bytes:
+        """The last acknowledgement to the host, with what was last said of pauses and loans: each replaces the one before, which
+        the host may not have read."""
+        pauses, loans = self._standing.get(host, (UNSET, UNSET))
+        return self.keys.sealed(msgspec.structs.replace(self._acknowledged[host], pauses=pauses, loans=loans))
 
     def forget(self, host: str) -> None:
         """The host is gone. One that joins under its name begins again at 1."""
         self.taken.pop(host, None)
         self._last_report.pop(host, None)
         self._acknowledged.pop(host, None)
+        self._standing.pop(host, None)
         self._to_acknowledge.discard(host)
 
     def refused(self, sender: str, what: str) -> None:

@@ -142,6 +142,8 @@ class Dispatcher:
         self._paused: set[AttemptId] = set()
         self._lent: dict[str, tuple[LentCores, ...]] = {}
         self._loans_changed = asyncio.Event()
+        # A message that was made before another must not be written after it.
+        self._acknowledging = asyncio.Lock()
         self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
         # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
@@ -184,8 +186,10 @@ class Dispatcher:
         once where a commit has changed what is lent. Accounts are looked at here too, because a cycle may take long."""
         while True:
             try:
-                for host, message in self.inbox.with_pauses(self._held(self.parts.clock()), dict(self._lent)).items():
-                    await self.parts.stream.set_acknowledged(host, message)
+                async with self._acknowledging:
+                    held = self._held(self.parts.clock())
+                    for host, message in self.inbox.with_pauses(held, dict(self._lent)).items():
+                        await self.parts.stream.set_acknowledged(host, message)
             except Unreachable as error:
                 log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
             with suppress(TimeoutError):
@@ -415,8 +419,9 @@ class Dispatcher:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
-        for host, acknowledgement in self.inbox.acknowledgements(self.parts.lease.epoch).items():
-            await stream.set_acknowledged(host, acknowledgement)
+        async with self._acknowledging:
+            for host, acknowledgement in self.inbox.acknowledgements(self.parts.lease.epoch).items():
+                await stream.set_acknowledged(host, acknowledgement)
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S
             await self._publish_queue()

@@ -219,6 +219,22 @@ def test_who_is_to_stand_still_is_said_again_and_again_with_what_was_acknowledge
     assert sent({}) is None
 
 
+def test_an_acknowledgement_repeats_what_was_said_of_pauses_and_loans(inbox: EventInbox) -> None:
+    """It replaces a message that the host may not have read: without that, cores that were reclaimed stayed with their borrower."""
+    sender, held, lent = Sender(inbox), (wire.HeldAttempt(1, 1, 2, 1),), (wire.LentCores(3, 1, (0, 1)),)
+    sender.answer()
+    for now_held, now_lent in (({"a": held}, {"a": lent}), ({}, {})):
+        raw = inbox.with_pauses(now_held, now_lent)["a"]
+        said = wire.genuine(raw, wire.Acknowledgement, "a", sender.key)
+        assert said is not None
+        sender.counts(sender.event(inbox.taken["a"] + 1))
+        answer = sender.answer()
+        assert (answer.pauses, answer.loans) == (said.pauses, said.loans)
+    assert inbox.with_pauses({}, {}) == {}
+    assert sender.counts(sender.event(inbox.taken["a"] + 1)) == [True]
+    assert sender.answer().loans == answer.loans, "the end of the loan, until it lends again"
+
+
 def test_what_the_tasks_of_an_array_wait_for_each_is_looked_up_in_one_range() -> None:
     asked: list[object] = []
 
