@@ -54,14 +54,15 @@ def main() -> int:
         home = Path(gpuq.home.root)
         path = home / "launch.toml"
         path.write_text(LAUNCH.format(count=options.count))
-        launch, history = load(path), LaunchHistory(home / "of-job" / "split")
+        launch, history = load(path), LaunchHistory(home / "of-job" / "gpuq" / "split")
 
         def run(cores):
             """(seconds that the device was the job's, what the command printed)"""
             words = [sys.executable, "-m", "gpuq.split", "run", "--json", str(path)]
-            env = {"PYTHONPATH": str(ROOT), "GPUQ_HOME": str(home / "of-job")}
+            env = {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(home / "of-job")}  # jobs do not get GPUQ_HOME
             job = gpuq.submit({"command": words, "lend_cores": cores, "env": env})[0]
-            wait_for(lambda: gpuq.state(job) in ("COMPLETED", "FAILED"), 240)
+            # Seldom: what looks is beside the job, and the record has the times.
+            wait_for(lambda: gpuq.state(job) in ("COMPLETED", "FAILED"), 240, every_s=0.5)
             view = gpuq.get(f"/api/v1/jobs/{job}")
             log = next(home.glob(f"attempts/{job}-*/**/output.log")).read_text()
             started, ended = (datetime.fromisoformat(view[name]) for name in ("started_at", "ended_at"))
