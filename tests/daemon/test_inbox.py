@@ -220,7 +220,7 @@ def test_who_is_to_stand_still_is_said_again_and_again_with_what_was_acknowledge
 
 
 def test_an_acknowledgement_repeats_what_was_said_of_pauses_and_loans(inbox: EventInbox) -> None:
-    """It replaces a message that the host may not have read: without that, cores that were reclaimed stayed with their borrower."""
+    """It replaces a message that the host may not have read: cores that were reclaimed stayed with their borrower."""
     sender, held, lent = Sender(inbox), (wire.HeldAttempt(1, 1, 2, 1),), (wire.LentCores(3, 1, (0, 1)),)
     sender.answer()
     for now_held, now_lent in (({"a": held}, {"a": lent}), ({}, {})):
