@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -32,12 +34,15 @@ def test_a_pool_that_slurm_would_refuse_is_refused_in_slurms_words(user: User) -
 
 def test_two_commands_run_a_job_in_an_allocation_that_ends_when_it_is_idle(user: User) -> None:
     options = ("--gpus", "2", "--max", "2", "--idle", "20s", "--time", "10m")
+    began = time.time()
     added = user.gpuq("pool", "add", "slurm", *options)
     assert added.returncode == 0, added.stderr
     job = user.submit(1)
     assert user.gpuq("wait", job).returncode == 0
     assert len(user.pilots()) == 1
     assert "runs in GPU-" in user.gpuq("logs", job).stdout
+    started = datetime.fromisoformat(user.json("show", job)["started_at"]).timestamp()  # type: ignore[index]
+    print(f"the first job ran {started - began:.1f} s after `gpuq pool add` began, from no gpuq at all")
     longer = user.submit(1, "--time", "20m")
     wait_for(lambda: "TimeLeft" in user.gpuq("explain", longer).stdout, 30)
     user.gpuq("cancel", longer)
