@@ -127,6 +127,14 @@ class ApiContext:
             self._devices_read_at = now
         return self._devices
 
+    def devices_to_fit(self) -> Sequence[Device]:
+        """The devices that a job has to fit to be accepted; none where a pool may bring others, for which it waits. Blocks."""
+        try:
+            has_pools = bool(msgspec.json.decode(self.settings.home.pools_file.read_bytes()))
+        except (OSError, msgspec.DecodeError):
+            has_pools = False
+        return () if has_pools else self.devices()
+
     def device_names(self, live: LiveView | None) -> DeviceNames:
         """The display names of the record's devices, kept as long as the view and the devices are the same. Blocks."""
         devices, kept = self.devices(), self._names

@@ -63,8 +63,10 @@ _IDLE = "the pilot is idle"
 # Jobs that wait by these rules would not start if there were more devices.
 _NOT_FOR_A_DEVICE = {
     *("Dependency", "Singleton", "BeginTime", "Backoff", "ArrayLimit", "DeviceQuota", "DeviceHoursQuota"),
-    *("NeverFits", "Postponed", "WaitLimit"),
+    *("Postponed", "WaitLimit"),
 }
+# What a verdict of NeverFits names where the hosts of now are too few or have too few devices, which other pilots may mend.
+_TOO_FEW = {"wanted_devices", "wanted_hosts"}
 _LEFT_OF_OVERDUE = 0.1
 # What a shell, a loader and Python say of a program that is not on their machine.
 _NOT_THERE = re.compile(r"not found|No such file or directory|No module named|cannot execute")
@@ -359,12 +361,16 @@ class Pools:
 
     def _waiting(self) -> list[Demand]:
         page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
-        return [
-            part
-            for job in page["jobs"]
-            if job["verdict"] is None or job["verdict"]["rule"] not in _NOT_FOR_A_DEVICE
-            for part in _demands(job)
-        ]
+        return [part for job in page["jobs"] if _waits_for_devices(job["verdict"]) for part in _demands(job)]
+
+
+def _waits_for_devices(verdict: Mapping[str, Any] | None) -> bool:
+    """Whether a job with this verdict would start if there were more devices, or more of them in one place."""
+    if verdict is None:
+        return True
+    if verdict["rule"] == "NeverFits":
+        return not _TOO_FEW.isdisjoint(verdict["numbers"])
+    return verdict["rule"] not in _NOT_FOR_A_DEVICE
 
 
 def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilot]]:

@@ -198,6 +198,18 @@ async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission(), headers={"Idempotency-Key": "k" * 201}))[0] == 422
 
 
+async def test_a_job_that_fits_no_device_of_now_waits_where_a_pool_may_bring_others(endpoint: Endpoint) -> None:
+    """Of the pool's pilots only a small one may be there, or one that has just ended."""
+    endpoint.store.set_devices(Device("gpu-16", "pilot", "nvml", "A", 16 * GIB))  # type: ignore[arg-type]
+    pools = endpoint.context.settings.home.pools_file
+    pools.parent.mkdir(parents=True, exist_ok=True)
+    pools.write_text('[{"name": "slurm", "gpus": 4}]')
+    assert (await endpoint.post(JOBS, submission(gpus=2, gpu_memory=30 * GIB)))[0] == 201
+    assert (await endpoint.post(JOBS, submission(gpus=3, hosts=2)))[0] == 409, "as on any devices"
+    pools.write_text("[]")
+    assert (await endpoint.post(JOBS, submission(gpus=2)))[0] == 409
+
+
 async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: Endpoint) -> None:
     endpoint.store.set_devices(*(Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)))  # type: ignore[arg-type]
     status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))

@@ -64,6 +64,7 @@ class FakeApi:
         self.waiting = 0
         self.away = False
         self.rule: str | None = None
+        self.numbers: dict[str, float] = {}
         self.limit_s: float | None = None
         self.hosts_wanted = 1
         self.forecast: dict[str, Any] = {}
@@ -86,7 +87,7 @@ class FakeApi:
                 for n in range(host["devices"])
             ]
         assert path == "/api/v1/jobs"
-        verdict = None if self.rule is None else {"rule": self.rule}
+        verdict = None if self.rule is None else {"rule": self.rule, "numbers": self.numbers}
         job = {
             "share": "auto",
             "gpus": self.hosts_wanted,
@@ -450,6 +451,15 @@ def test_jobs_that_wait_for_no_device_request_none(site: Site) -> None:
     site.api.rule = "NoDevices"
     site.look()
     assert site.slurm.submitted == 3
+
+
+def test_a_job_for_which_the_hosts_of_now_have_too_few_devices_requests_a_pilot(site: Site) -> None:
+    site.api.waiting, site.api.rule, site.api.numbers = 1, "NeverFits", {"needed_bytes": 2**40, "missing_bytes": 2**39}
+    site.look()
+    assert site.slurm.submitted == 0, "none would have a larger GPU"
+    site.api.numbers = {"wanted_devices": 2, "devices_per_host": 1}
+    site.look()
+    assert site.slurm.submitted == 1
 
 
 def test_a_pilot_that_ends_idle_though_jobs_wait_is_not_replaced_for_ten_minutes(site: Site) -> None:

@@ -77,7 +77,7 @@ def _prediction(
     never = None
     try:
         record = structs.replace(record, submission=with_device_ids(record.submission, names))
-        check_fits(record.submission, devices, names)
+        check_fits(record.submission, context.devices_to_fit(), names)
     except NeverFits as error:
         never = error.message
     constraints = constraints_of(record.submission)

@@ -58,8 +58,9 @@ async def submit(request: web.Request) -> web.Response:
         devices = await context.read(context.devices)
         names = await names_now(context, devices) if any(one.constraints for one in wanted) else DeviceNames()
         wanted = [with_device_ids(one, names) for one in wanted]
+        bounds = await context.read(context.devices_to_fit)
         for one in wanted:
-            check_fits(one, devices, names)
+            check_fits(one, bounds, names)
     wanted = await with_arrays(context, wanted)
     await check_dependencies(request, wanted)
     await files.note_use(context, caller, wanted)
