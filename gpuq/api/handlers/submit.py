@@ -55,8 +55,9 @@ async def submit(request: web.Request) -> web.Response:
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 or one.constraints for one in wanted):
-        devices = await context.read(context.devices)
-        names = await names_now(context, devices) if any(one.constraints for one in wanted) else DeviceNames()
+        names = DeviceNames()
+        if any(one.constraints for one in wanted):
+            names = await names_now(context, await context.read(context.devices))
         wanted = [with_device_ids(one, names) for one in wanted]
         bounds = await context.read(context.devices_to_fit)
         for one in wanted:
