@@ -10,8 +10,8 @@ that it has, measured with little beside them, are not measured again: with `--f
 `--for-s 0` only prints what the file has.
 
 After the search for the best static share, guided chunks, that share and the better device alone run in turns; `later` is what a
-launch that ran before does: it runs whole where its last split would have been slower. A run in which
-other programs took more than 3% of a core is repeated; the least disturbed of five counts.
+launch that ran before does: it runs whole where its last split would have been slower. A run in which other programs took more
+than 3% of a core is repeated; the least disturbed of five counts.
 """
 
 from __future__ import annotations
