@@ -69,7 +69,13 @@ class LostCommits:
             self.note(self._awaited, f"{jobs} had been submitted, and the record lost them: submit them again")
 
     async def mark(self, stream: Stream, mark: CommitMark) -> None:
-        """Write the mark of a commit, before any order that follows from it is sent. Raises Unreachable."""
+        """Write the mark of a commit, before any order that follows from it is sent. Raises Unreachable.
+
+        That also before `compare` got an answer: the mark of the dispatcher before would be replaced, and this one's own be taken
+        for it.
+        """
+        if not self._compared:
+            raise Unreachable("The mark of the last dispatcher's last commit was not read yet.")
         if mark != self._marked:
             await stream.set_committed(self._keys.sealed_mark(mark))
             self._marked = mark

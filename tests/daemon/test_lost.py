@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from itertools import chain, repeat
 
 import pytest
 from msgspec import structs
@@ -12,7 +13,7 @@ from gpuq.adapters.store.contract import Commit, Store
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
-from gpuq.errors import Conflict
+from gpuq.errors import Conflict, Unreachable
 from gpuq.messages.live import decode
 from gpuq.messages.wire import HostReport, ReportNumber, seal
 from tests.adapters.store.samples import an_entry
@@ -101,6 +102,37 @@ async def test_lost_submissions_are_named(harness: Harness, caplog: pytest.LogCa
     fail_over(harness, replica)
     await harness.turn()
     assert "jobs 1 to 3 had been submitted, and the record lost them: submit them again" in caplog.text
+
+
+@pytest.mark.parametrize("is_replica", [False, True])
+async def test_redis_comes_back_between_the_comparison_and_the_next_mark(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_replica: bool
+) -> None:
+    """As after a reboot, when both start at once. The mark of the first commit neither counts as that of an earlier dispatcher
+    nor replaces it."""
+    world = World(harness.store, a_device())
+    await harness.live(world, 2)
+    replica = replica_of(harness.store)
+    lost = harness.submit()
+    await harness.live(world, 2)
+    fail_over(harness, replica if is_replica else harness.store)
+    world.store = harness.store
+    answers = chain([Unreachable("Redis is not usable: it is loading its file.")], repeat(None))
+    committed = harness.stream.committed
+
+    async def is_late() -> bytes | None:
+        if (error := next(answers)) is not None:
+            raise error
+        return await committed()
+
+    monkeypatch.setattr(harness.stream, "committed", is_late)
+    job = harness.submit()
+    with caplog.at_level(logging.ERROR):
+        await harness.live(world, 12)
+    named = [record.message for record in caplog.records if "the record lacks its journal entries" in record.message]
+    assert len(named) == is_replica
+    assert harness.states() == ({job: "RUNNING"} if is_replica else {lost: "RUNNING", job: "PENDING"})
+    assert (harness.dispatcher.state.first_attempt > 1) == is_replica
 
 
 async def test_a_job_that_gets_the_number_of_a_lost_one_is_not_taken_for_it(harness: Harness) -> None:
