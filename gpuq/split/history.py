@@ -77,17 +77,18 @@ class LaunchHistory:
         draft.replace(path)
         return entry
 
-    def all(self, devices: Sequence[OpenClDevice]) -> list[LaunchRecord]:
-        """All entries of one set of devices that have a share."""
-        entries = []
+    def known(self, devices: Sequence[OpenClDevice]) -> tuple[list[LaunchRecord], list[LaunchRecord]]:
+        """All entries that have a share: of this set of devices, and of others of as many."""
+        own: list[LaunchRecord] = []
+        others: list[LaunchRecord] = []
         for path in sorted(self.folder.glob("*.json")):
             try:
                 entry = _read(path)
             except (OSError, ValueError, TypeError, KeyError):
                 continue
-            if entry.devices == device_names(devices) and entry.share() is not None:
-                entries.append(entry)
-        return entries
+            if entry.share() is not None and len(entry.speeds) == len(devices):
+                (own if entry.devices == device_names(devices) else others).append(entry)
+        return own, others
 
 
 def _read(path: Path) -> LaunchRecord:

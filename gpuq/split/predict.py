@@ -1,20 +1,21 @@
 """Which share of a launch the first device should take: by own history, a probe, or a model.
 
 The order is by what is exact: a launch that ran here is known, a probe measures this launch, and trees guess from others
-that ran on the same devices. Shares of other devices are not used: in public data they are 19.5 points off.
+that ran on the same devices. A share of other devices by itself says little (in public data it is 19.5 points off), but the
+launches that ran on both show how far off, and so let the rest of them count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuq.errors import Failure
-from gpuq.split.history import LaunchHistory
+from gpuq.split.history import LaunchHistory, LaunchRecord
 from gpuq.split.launch import KernelLaunch, OpenClDevice
 from gpuq.split.parts import run_parts
 from gpuq.split.verdict import SplitVerdict
@@ -22,6 +23,8 @@ from gpuq.split.verdict import SplitVerdict
 _LEAST_PROGRAMS = 20
 """Own programs below which trees say less than nothing."""
 _HISTORY_POINTS = 0.03
+LEAST_SHARE = 0.02
+"""What a device gets of a launch that only trees were asked about: it costs the other 2% of its time, and both are measured."""
 Floats = NDArray[np.float64]
 
 
@@ -55,15 +58,15 @@ def predict(
             return _prediction(best_share(samples), samples, f"a probe on copies, at {len(places[0])} places")
     except Failure:
         pass
-    others = history.all(devices)
-    programs = [one.program for one in others]
-    if len(set(programs)) >= _LEAST_PROGRAMS:
-        features = np.log1p(np.array([one.features for one in others]))
-        shares = np.array([one.share() for one in others])
-        (found,) = model_shares(features, shares, programs, np.log1p(np.array([entry.features])))
+    own, others = history.known(devices)
+    if len({one.program for one in own}) >= _LEAST_PROGRAMS:
+        training = pooled(_known(own), _known(others))
+        (found,) = model_shares(*training, np.append(np.log1p(entry.features), 0.0)[None])
         share, over_best = found.best()
+        beside = len(training.shares) - len(own)
+        more = f", and {beside} on others" if beside else ""
         return SharePrediction(
-            share, found.interval, over_best, f"a model of {len(others)} other launches on these devices"
+            share, found.interval, over_best, f"a model of {len(own)} other launches on these devices{more}"
         )
     return _prediction(0.5, np.array([0.0, 0.5, 1.0]), "none")
 
@@ -98,9 +101,9 @@ def log_loss(share: float | Floats, best: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(share / clipped, (1 - share) / (1 - clipped))), dtype=float)
 
 
-def best_share(samples: Floats, weights: Floats | None = None) -> float:
-    """The share with the least expected log time, over samples of where the best one may be."""
-    grid = np.linspace(0, 1, 101)
+def best_share(samples: Floats, weights: Floats | None = None, least: float = 0.0) -> float:
+    """The share with the least expected log time, over samples of where the best one may be; at least `least` for each device."""
+    grid = np.linspace(least, 1 - least, 101)
     losses = np.average(log_loss(grid[:, None], samples), axis=1, weights=weights)
     return float(grid[int(np.argmin(losses))])
 
@@ -115,8 +118,45 @@ class ModelShares:
 
     def best(self) -> tuple[float, float]:
         """(the share with the least expected log time, the expected time there relative to the ideal)."""
-        share = best_share(self.samples, self.weights)
+        share = best_share(self.samples, self.weights, LEAST_SHARE)
         return share, float(np.exp(np.average(log_loss(share, self.samples), weights=self.weights)))
+
+
+class KnownLaunches(NamedTuple):
+    """A row of features, the best share and the program of each launch, as `model_shares` takes them."""
+
+    features: Floats
+    shares: Floats
+    programs: Sequence[str]
+
+
+def _known(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tuple[Floats, float, str]]:
+    """Features, share and program of each launch, by what is the same of it on all devices."""
+    return {
+        (one.program, one.features): (np.log1p(one.features), share, one.program)
+        for one in records
+        if (share := one.share()) is not None
+    }
+
+
+def pooled(
+    own: Mapping[Any, tuple[Floats, float, str]], others: Mapping[Any, tuple[Floats, float, str]]
+) -> KnownLaunches:
+    """Launches on these devices, and on others beside them: (features, share, program) by what names a launch on both.
+
+    The shares of the others are moved by the mean difference (of logits) of the launches that ran on both; without any of
+    these, the others are left out. A last column of the features is 0 for these devices and 1 for the others.
+    """
+    both = [name for name in others if name in own]
+    shift = np.mean([_logit(own[name][1]) - _logit(others[name][1]) for name in both]) if both else 0.0
+    rows = [(np.append(features, 0.0), share, program) for features, share, program in own.values()]
+    if both:
+        rows += [
+            (np.append(features, 1.0), float(1 / (1 + np.exp(-_logit(share) - shift))), program)
+            for features, share, program in others.values()
+        ]
+    features, shares, programs = zip(*rows, strict=True)
+    return KnownLaunches(np.array(features), np.array(shares), programs)
 
 
 def model_shares(
@@ -156,7 +196,7 @@ def _trees(trees: int, seed: int) -> Any:
     return ExtraTreesRegressor(trees, max_features=0.5, random_state=seed, n_jobs=1)
 
 
-def _logit(shares: Floats) -> Floats:
+def _logit(shares: Floats | float) -> Floats:
     clipped = np.clip(shares, 1e-3, 1 - 1e-3)
     return np.asarray(np.log(clipped / (1 - clipped)), dtype=float)
 

@@ -12,7 +12,9 @@ def test_an_entry_is_kept_for_its_launch_and_its_devices(tmp_path):
     history.keep(launch, DEVICES, runs=1, speeds=(30.0, 10.0))
     assert history.find(launch, DEVICES).share() == 0.75
     assert history.find(launch, DEVICES[::-1]).runs == 0
-    assert [entry.runs for entry in history.all(DEVICES)] == [1]
+    own, others = history.known(DEVICES)
+    assert ([entry.runs for entry in own], others) == ([1], [])
+    assert history.known(DEVICES[::-1]) == (others, own)
 
 
 def test_a_file_that_is_damaged_is_no_history(tmp_path):
@@ -21,4 +23,4 @@ def test_a_file_that_is_damaged_is_no_history(tmp_path):
     history.keep(launch, DEVICES, runs=4)
     next(history.folder.glob("*.json")).write_text("{")
     assert history.find(launch, DEVICES).runs == 0
-    assert history.all(DEVICES) == []
+    assert history.known(DEVICES) == ([], [])

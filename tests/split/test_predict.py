@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpuq.split.predict import best_share, log_loss, model_shares, probed_shares, weighted_interval
+from gpuq.split.predict import LEAST_SHARE, best_share, log_loss, model_shares, pooled, probed_shares, weighted_interval
 
 
 def test_the_loss_is_the_log_of_time_over_ideal():
@@ -54,6 +54,41 @@ def test_one_program_with_many_launches_is_not_all_that_counts():
     shares, names = np.concatenate([shares, np.full(many, 0.999)]), [*names, *["one"] * many]
     (found,) = model_shares(features, shares, names, np.array([[0.05, 0.2, 0.2]]), trees=30)
     assert found.interval[1] - found.interval[0] > 0.05
+
+
+def by_name(features, shares, names, which):
+    return {number: (features[number], shares[number], names[number]) for number in which}
+
+
+def test_launches_that_ran_on_other_devices_as_well_show_how_far_off_those_are():
+    """Of 30 programs 20 are known here, all of them on devices whose logits are lower by 2."""
+    features, shares, names = launches()
+    elsewhere = 1 / (1 + np.exp(2) * (1 - shares) / shares)
+    here = [number for number, name in enumerate(names) if int(name.split()[1]) < 20]
+    own, others = by_name(features, shares, names, here), by_name(features, elsewhere, names, range(len(names)))
+    known = pooled(own, others)
+    assert known.features[:, -1].tolist() == [0] * len(here) + [1] * len(names)
+    assert known.shares == pytest.approx(np.concatenate([shares[here], shares]))
+    unseen = [number for number in range(len(names)) if number not in here]
+    asked = np.column_stack([features[unseen], np.zeros(len(unseen))])
+
+    def lost(training):
+        found = zip(model_shares(*training, asked, trees=30), shares[unseen], strict=True)
+        return np.mean([log_loss(one.best()[0], np.array([share])) for one, share in found])
+
+    assert lost(known) < lost(pooled(own, {}))
+
+
+def test_without_a_launch_that_ran_on_both_other_devices_say_nothing():
+    features, shares, names = launches(programs=4, each=1)
+    known = pooled(by_name(features, shares, names, [0, 1]), by_name(features, shares, names, [2, 3]))
+    assert known.programs == ("program 0", "program 1")
+
+
+def test_both_devices_get_some_of_a_launch_that_only_the_model_was_asked_about():
+    features, shares, names = launches()
+    (found,) = model_shares(features, np.full(len(shares), 0.9999), names, features[:1], trees=30)
+    assert found.best()[0] == pytest.approx(1 - LEAST_SHARE)
 
 
 def test_an_interval_holds_its_part_of_the_weight():
