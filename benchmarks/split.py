@@ -123,7 +123,7 @@ def held_out(rows, others):
                 for found, share, some in both
             )
             asked = np.column_stack([features[table][test], np.zeros(len(test))])
-            kept[key] = model_shares(*pooled(own, other), asked)
+            kept[key] = model_shares(*pooled(own, [other]), asked)
         return kept[key]
 
     def losses(form, training, test):

@@ -77,18 +77,17 @@ class LaunchHistory:
         draft.replace(path)
         return entry
 
-    def known(self, devices: Sequence[OpenClDevice]) -> tuple[list[LaunchRecord], list[LaunchRecord]]:
-        """All entries that have a share: of this set of devices, and of others of as many."""
-        own: list[LaunchRecord] = []
-        others: list[LaunchRecord] = []
+    def by_devices(self, count: int) -> dict[str, list[LaunchRecord]]:
+        """All entries that have a share, by the name of their set of so many devices."""
+        found: dict[str, list[LaunchRecord]] = {}
         for path in sorted(self.folder.glob("*.json")):
             try:
                 entry = _read(path)
             except (OSError, ValueError, TypeError, KeyError):
                 continue
-            if entry.share() is not None and len(entry.speeds) == len(devices):
-                (own if entry.devices == device_names(devices) else others).append(entry)
-        return own, others
+            if entry.share() is not None and len(entry.speeds) == count:
+                found.setdefault(entry.devices, []).append(entry)
+        return found
 
 
 def _read(path: Path) -> LaunchRecord:

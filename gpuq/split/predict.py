@@ -7,7 +7,7 @@ launches that ran on both show how far off, and so let the rest of them count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,9 +58,10 @@ def predict(
             return _prediction(best_share(samples), samples, f"a probe on copies, at {len(places[0])} places")
     except Failure:
         pass
-    own, others = history.known(devices)
-    if len({one.program for one in own}) >= _LEAST_PROGRAMS:
-        training = pooled(_known(own), _known(others))
+    others = history.by_devices(len(devices))
+    own = _by_launch(others.pop(entry.devices, []))
+    if len({program for *_, program in own.values()}) >= _LEAST_PROGRAMS:
+        training = pooled(own, map(_by_launch, others.values()))
         (found,) = model_shares(*training, np.append(np.log1p(entry.features), 0.0)[None])
         share, over_best = found.best()
         beside = len(training.shares) - len(own)
@@ -130,7 +131,7 @@ class KnownLaunches(NamedTuple):
     programs: Sequence[str]
 
 
-def _known(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tuple[Floats, float, str]]:
+def _by_launch(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tuple[Floats, float, str]]:
     """Features, share and program of each launch, by what is the same of it on all devices."""
     return {
         (one.program, one.features): (np.log1p(one.features), share, one.program)
@@ -140,20 +141,20 @@ def _known(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tuple[Fl
 
 
 def pooled(
-    own: Mapping[Any, tuple[Floats, float, str]], others: Mapping[Any, tuple[Floats, float, str]]
+    own: Mapping[Any, tuple[Floats, float, str]], others: Iterable[Mapping[Any, tuple[Floats, float, str]]]
 ) -> KnownLaunches:
-    """Launches on these devices, and on others beside them: (features, share, program) by what names a launch on both.
+    """Launches on these devices, and on other sets of them beside: (features, share, program) by what names a launch on all.
 
-    The shares of the others are moved by the mean difference (of logits) of the launches that ran on both; without any of
-    these, the others are left out. A last column of the features is 0 for these devices and 1 for the others.
+    The shares of another set are moved by the mean difference (of logits) of the launches that ran on both; without any of
+    these, the set is left out. A last column of the features is 0 for these devices and 1 for others.
     """
-    both = [name for name in others if name in own]
-    shift = np.mean([_logit(own[name][1]) - _logit(others[name][1]) for name in both]) if both else 0.0
     rows = [(np.append(features, 0.0), share, program) for features, share, program in own.values()]
-    if both:
+    for known in others:
+        both = [name for name in known if name in own]
+        shift = np.mean([_logit(own[name][1]) - _logit(known[name][1]) for name in both]) if both else 0.0
         rows += [
             (np.append(features, 1.0), float(1 / (1 + np.exp(-_logit(share) - shift))), program)
-            for features, share, program in others.values()
+            for features, share, program in (known.values() if both else ())
         ]
     features, shares, programs = zip(*rows, strict=True)
     return KnownLaunches(np.array(features), np.array(shares), programs)

@@ -1,4 +1,4 @@
-from gpuq.split.history import LaunchHistory
+from gpuq.split.history import LaunchHistory, device_names
 from gpuq.split.launch import OpenClDevice
 from tests.split.test_launch import load, written
 
@@ -12,9 +12,9 @@ def test_an_entry_is_kept_for_its_launch_and_its_devices(tmp_path):
     history.keep(launch, DEVICES, runs=1, speeds=(30.0, 10.0))
     assert history.find(launch, DEVICES).share() == 0.75
     assert history.find(launch, DEVICES[::-1]).runs == 0
-    own, others = history.known(DEVICES)
-    assert ([entry.runs for entry in own], others) == ([1], [])
-    assert history.known(DEVICES[::-1]) == (others, own)
+    [(devices, entries)] = history.by_devices(2).items()
+    assert (devices, [entry.runs for entry in entries]) == (device_names(DEVICES), [1])
+    assert history.by_devices(3) == {}
 
 
 def test_a_file_that_is_damaged_is_no_history(tmp_path):
@@ -23,4 +23,4 @@ def test_a_file_that_is_damaged_is_no_history(tmp_path):
     history.keep(launch, DEVICES, runs=4)
     next(history.folder.glob("*.json")).write_text("{")
     assert history.find(launch, DEVICES).runs == 0
-    assert history.known(DEVICES) == ([], [])
+    assert history.by_devices(2) == {}

@@ -1,7 +1,25 @@
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
-from gpuq.split.predict import LEAST_SHARE, best_share, log_loss, model_shares, pooled, probed_shares, weighted_interval
+from gpuq.errors import Failure
+from gpuq.split.history import LaunchHistory, LaunchRecord, device_names, features_of
+from gpuq.split.launch import OpenClDevice
+from gpuq.split.predict import (
+    LEAST_SHARE,
+    best_share,
+    log_loss,
+    model_shares,
+    pooled,
+    predict,
+    probed_shares,
+    weighted_interval,
+)
+from tests.split.test_launch import load, written
+
+DEVICES = (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,)))
 
 
 def test_the_loss_is_the_log_of_time_over_ideal():
@@ -66,7 +84,7 @@ def test_launches_that_ran_on_other_devices_as_well_show_how_far_off_those_are()
     elsewhere = 1 / (1 + np.exp(2) * (1 - shares) / shares)
     here = [number for number, name in enumerate(names) if int(name.split()[1]) < 20]
     own, others = by_name(features, shares, names, here), by_name(features, elsewhere, names, range(len(names)))
-    known = pooled(own, others)
+    known = pooled(own, [others])
     assert known.features[:, -1].tolist() == [0] * len(here) + [1] * len(names)
     assert known.shares == pytest.approx(np.concatenate([shares[here], shares]))
     unseen = [number for number in range(len(names)) if number not in here]
@@ -76,12 +94,33 @@ def test_launches_that_ran_on_other_devices_as_well_show_how_far_off_those_are()
         found = zip(model_shares(*training, asked, trees=30), shares[unseen], strict=True)
         return np.mean([log_loss(one.best()[0], np.array([share])) for one, share in found])
 
-    assert lost(known) < lost(pooled(own, {}))
+    assert lost(known) < lost(pooled(own, []))
+
+
+def test_a_launch_that_cannot_be_probed_is_predicted_from_all_that_ran_on_this_host(tmp_path, monkeypatch):
+    """20 programs on these devices, four of them on two other sets, of which each is off by its own factor."""
+    launch = load(written(tmp_path))
+    sets = {DEVICES: (range(20), 1.0), DEVICES[::-1]: (range(16, 22), 4.0), (DEVICES[0],) * 2: (range(16, 24), 0.25)}
+    folder = tmp_path / "split"
+    folder.mkdir()
+    for place, (devices, (programs, factor)) in enumerate(sets.items()):
+        for number in programs:
+            features = tuple(float(number + value) for value in features_of(launch))
+            record = LaunchRecord(f"program {number}", device_names(devices), features, 1, (3.0 * factor, 1.0))
+            (folder / f"{place} {number}.json").write_text(json.dumps(asdict(record)))
+
+    def fails(*_, **__):
+        raise Failure("The kernel never ended.")
+
+    monkeypatch.setattr("gpuq.split.predict.run_parts", fails)
+    found = predict(launch, None, DEVICES, LaunchHistory(folder), limit_s=1)
+    assert found.share == pytest.approx(0.75, abs=0.02)
+    assert found.evidence == "a model of 20 other launches on these devices, and 14 on others"
 
 
 def test_without_a_launch_that_ran_on_both_other_devices_say_nothing():
     features, shares, names = launches(programs=4, each=1)
-    known = pooled(by_name(features, shares, names, [0, 1]), by_name(features, shares, names, [2, 3]))
+    known = pooled(by_name(features, shares, names, [0, 1]), [by_name(features, shares, names, [2, 3])])
     assert known.programs == ("program 0", "program 1")
 
 
