@@ -78,7 +78,6 @@ class _Plan:
 def _plan(context: ApiContext, found: Mapping[JobId, JobState], change: JobEdit) -> _Plan:
     """Raises NeverFits for a job that no device could run then. Blocks."""
     plan, fitting = _Plan(), set[Any]()
-    names, bounds = DeviceNames(context.devices(), ()), context.devices_to_fit()
     for rows in _rows(context.store, list(found)):
         limits = _launched_limits(context.store, rows) if "time_limit_s" in change.changes else {}
         for row in rows:
@@ -89,7 +88,8 @@ def _plan(context: ApiContext, found: Mapping[JobId, JobState], change: JobEdit)
             asked = row.record.submission
             needs = (asked.gpus, asked.hosts, asked.constraints)
             if change.gpu_memory is not None and needs not in fitting:
-                check_fits(edited_fields(asked, change), bounds, names)
+                names = DeviceNames(context.devices(), ())
+                check_fits(edited_fields(asked, change), context.devices_to_fit(), names)
                 fitting.add(needs)
             plan.jobs[row.id] = row.state
             plan.before[msgspec.json.encode({name: getattr(asked, name) for name in change.changes})].append(row.id)
