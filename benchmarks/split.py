@@ -110,7 +110,8 @@ def held_out(rows, others):
     """Time over that of the best share, of the product's model and of a form that was chosen in the training rows."""
     shares, _, programs = targets(rows)
     features = tables(rows)
-    both, kept = [(tables(some), targets(some)[0], some) for some in (rows, others)], {}
+    both = ((rows, features, shares), (others, tables(others), targets(others)[0]))
+    kept = {}
 
     def models(table, training, test):
         key = table, training.tobytes(), test.tobytes()
@@ -120,7 +121,7 @@ def held_out(rows, others):
                     (some[row]["benchmark"], some[row]["dataset"]): (found[table][row], share[row], programs[row])
                     for row in training
                 }
-                for found, share, some in both
+                for some, found, share in both
             )
             asked = np.column_stack([features[table][test], np.zeros(len(test))])
             kept[key] = model_shares(*pooled(own, [other]), asked)

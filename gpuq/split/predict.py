@@ -26,6 +26,8 @@ _HISTORY_POINTS = 0.03
 LEAST_SHARE = 0.02
 """What a device gets of a launch that only trees were asked about: it costs the other 2% of its time, and both are measured."""
 Floats = NDArray[np.float64]
+KnownLaunch = tuple[Floats, float, str]
+"""The features, the best share and the program of a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +126,15 @@ class ModelShares:
 
 
 class KnownLaunches(NamedTuple):
-    """A row of features, the best share and the program of each launch, as `model_shares` takes them."""
+    """Known launches as `model_shares` takes them: a row of features for each, the shares, the programs."""
 
     features: Floats
     shares: Floats
     programs: Sequence[str]
 
 
-def _by_launch(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tuple[Floats, float, str]]:
-    """Features, share and program of each launch, by what is the same of it on all devices."""
+def _by_launch(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], KnownLaunch]:
+    """The launches, by what is the same of each on all devices."""
     return {
         (one.program, one.features): (np.log1p(one.features), share, one.program)
         for one in records
@@ -140,22 +142,21 @@ def _by_launch(records: Sequence[LaunchRecord]) -> dict[tuple[object, ...], tupl
     }
 
 
-def pooled(
-    own: Mapping[Any, tuple[Floats, float, str]], others: Iterable[Mapping[Any, tuple[Floats, float, str]]]
-) -> KnownLaunches:
-    """Launches on these devices, and on other sets of them beside: (features, share, program) by what names a launch on all.
+def pooled(own: Mapping[Any, KnownLaunch], others: Iterable[Mapping[Any, KnownLaunch]]) -> KnownLaunches:
+    """Launches on these devices, and on other sets of devices: each mapping is by what names a launch on all of them.
 
     The shares of another set are moved by the mean difference (of logits) of the launches that ran on both; without any of
     these, the set is left out. A last column of the features is 0 for these devices and 1 for others.
     """
     rows = [(np.append(features, 0.0), share, program) for features, share, program in own.values()]
     for known in others:
-        both = [name for name in known if name in own]
-        shift = np.mean([_logit(own[name][1]) - _logit(known[name][1]) for name in both]) if both else 0.0
-        rows += [
-            (np.append(features, 1.0), float(1 / (1 + np.exp(-_logit(share) - shift))), program)
-            for features, share, program in (known.values() if both else ())
-        ]
+        differences = [_logit(own[name][1]) - _logit(share) for name, (_, share, _) in known.items() if name in own]
+        if differences:
+            shift = np.mean(differences)
+            rows += [
+                (np.append(features, 1.0), float(1 / (1 + np.exp(-_logit(share) - shift))), program)
+                for features, share, program in known.values()
+            ]
     features, shares, programs = zip(*rows, strict=True)
     return KnownLaunches(np.array(features), np.array(shares), programs)
 
