@@ -69,10 +69,10 @@ class LostCommits:
             self.note(self._awaited, f"{jobs} had been submitted, and the record lost them: submit them again")
 
     async def mark(self, stream: Stream, mark: CommitMark) -> None:
-        """Write the mark of a commit, before any order that follows from it is sent. Raises Unreachable.
+        """Write the mark of a commit, before any order that follows from it is sent.
 
-        That also before `compare` got an answer: the mark of the dispatcher before would be replaced, and this one's own be taken
-        for it.
+        Raises Unreachable, also while `compare` has had no answer: it is to read the mark of an earlier dispatcher, which this
+        would replace.
         """
         if not self._compared:
             raise Unreachable("The mark of the last dispatcher's last commit was not read yet.")
