@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import sys
@@ -150,10 +149,22 @@ def test_an_end_that_was_lost_on_its_host_is_sent_again(site: Site, client: redi
             )
         else:
             site.kill("worker")
-            shutil.rmtree(spool)
+            # At once: the next worker service may start before all files of the folder are deleted one by one.
+            spool.rename(site.home / "lost spool")
         client.flushall()
     finally:
         kill(dispatcher, signal.SIGCONT)
+
+    found = site.wait(job)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+
+
+def test_the_spool_is_removed_while_the_worker_service_runs(site: Site) -> None:
+    end = site.home / "end without a spool"
+    job = site.submit("/bin/sh", "-c", f"until [ -e '{end}' ]; do sleep 0.05; done; exit 3")
+    site.wait(job, "RUNNING")
+    (site.home / "spool").rename(site.home / "removed spool")
+    end.touch()
 
     found = site.wait(job)
     assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)

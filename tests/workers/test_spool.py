@@ -76,6 +76,19 @@ def test_an_event_that_cannot_be_written_takes_no_number(tmp_path: Path, monkeyp
     assert spool.write(event()) == 1
 
 
+def test_a_folder_that_is_removed_while_the_service_runs_is_made_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", "alpha")
+    spool.continue_after(7)
+    assert spool.write(event()) == 8
+    (tmp_path / "spool").rename(tmp_path / "removed before a write")
+    assert spool.write(event(2)) == 9
+    assert [message.seq for message in Spool(tmp_path / "spool", "alpha").unacknowledged()] == [9]
+    (tmp_path / "spool").rename(tmp_path / "removed before an acknowledgement")
+    spool.forget(upto=9)
+    assert spool.committed == 9
+    assert Spool(tmp_path / "spool", "alpha").write(event(3)) == 10
+
+
 def test_a_temporary_file_is_no_event(tmp_path: Path) -> None:
     Spool(tmp_path, "alpha").write(event())
     (tmp_path / "000000000002.json.tmp").write_bytes(b'{"host": "al')

@@ -74,6 +74,7 @@ class Spool:
         """Write an event to disk and return its number. Raises OSError; then nothing was written and the number is still free."""
         name, body = codec.to_plain(event)
         message = wire.Spooled(self._host, self._last + 1, name, body)
+        self._make_folders_again()
         write_private(self._path(message.seq), msgspec.json.encode(message))
         self._pending[message.seq] = message
         self._last = message.seq
@@ -89,6 +90,7 @@ class Spool:
         done = [number for number in self._pending if number + (self._base or 0) <= upto]
         if not done:
             return
+        self._make_folders_again()
         # The counter first: a crash between the two must not let the numbering start again.
         write_private(self._folder / _COUNTER, str(self._last).encode())
         for number in done:
@@ -122,9 +124,19 @@ class Spool:
             for _, path in _numbered(self._committed_folder):
                 path.unlink()
             self._committed.clear()
+        self._make_folders_again()
         write_private(self._folder / _BASE, str(base).encode())
         self._base = base
         self._find_first()
+
+    def _make_folders_again(self) -> None:
+        # They may be removed while this process runs: without them no end of an attempt could be written down.
+        if self._committed_folder.is_dir():
+            return
+        log.error("%s was removed and is made again", self._folder, extra={"action": "make_spool"})
+        self._committed_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._base is not None:
+            write_private(self._folder / _BASE, str(self._base).encode())
 
     def _find_first(self) -> None:
         here = self._pending.keys() | self._committed
