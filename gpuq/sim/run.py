@@ -320,6 +320,7 @@ class Simulation:
             actions += revisions(self.state, self._forecaster.answer)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
+        self._changed |= self._cache.tried is not None  # it was cut short
         self.run.replacements += self._policy.fault is not None
         # Refusals are judged first: launches of the same pass change what runs on the devices.
         for action in actions:

@@ -74,7 +74,7 @@ class Playbook:
     def settle(self) -> Playbook:
         """Passes until nothing more is done."""
         for _ in range(100):
-            if not self.decide():
+            if not self.decide() and self.cache.tried is None:
                 return self
         raise AssertionError("the core does not come to rest")
 

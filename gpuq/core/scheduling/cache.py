@@ -4,7 +4,8 @@ Deciding which of 10,000 waiting jobs may join which of 1,000 devices takes seco
 judgements were made in the pass before and still hold. The shell (daemon or simulator) keeps one `PassCache` and hands it to
 `decide`. It holds nothing that the state and the forecasts do not determine: with a new cache, or with an old one, the same
 actions are decided, which tests/core/scheduling/test_cache.py checks. So it may be dropped at any time, and it must be dropped
-when the actions of a pass were not applied.
+when the actions of a pass were not applied. The exception is `tried`, by which a pass goes on where the one before was cut short;
+without it the pass begins with the first job again.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ class PassCache:
 
     `classes` holds the conclusions by scheduling class. `device_index` is the devices as passes see them. For pending reasons:
     `reasons_checked_at` is the revision up to which all of them were checked (None: none were), `unsettled` are classes whose
-    reasons may change as time passes, `deferred` are the jobs that the policy itself deferred in the
-    last pass, and `over_quota` the groups that a quota kept from starting, each with the reason of its jobs that changes first.
+    reasons may change as time passes, `unchecked` those that the last pass did not come to, `deferred` are the jobs that the
+    policy itself deferred in the last pass, and `over_quota` the groups that a quota kept from starting, each with the reason of
+    its jobs that changes first.
+    `tried` is None, or the last pass was cut short, and these are the classes that the next need not try beside residents again.
     """
 
     def __init__(self) -> None:
@@ -101,6 +104,10 @@ class PassCache:
     def of(self, job: Job) -> ClassConclusions:
         """The conclusions about the scheduling class of a job."""
         return self.of_class(scheduling_class(job))
+
+    def was_put_off(self, of_class: SchedulingClass) -> bool:
+        """Whether the pass was cut short before it tried jobs of this class."""
+        return self.tried is not None and of_class not in self.tried
 
     # --- forecasts -------------------------------------------------------------------------------------------------
 
@@ -152,6 +159,7 @@ class PassCache:
 
     def _reset(self) -> None:
         self.device_index = DeviceIndex()
+        self.tried: frozenset[SchedulingClass] | None = None
         self._never_fits: dict[tuple[int | None, int, int, DeviceConstraints | None], Verdict | None] = {}
         self._allowed: dict[DeviceConstraints, frozenset[DeviceId]] = {}
         self._forget_classes()
@@ -160,6 +168,7 @@ class PassCache:
         self.classes: defaultdict[SchedulingClass, ClassConclusions] = defaultdict(ClassConclusions)
         self.reasons_checked_at: int | None = None
         self.unsettled: set[SchedulingClass] = set()
+        self.unchecked: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
         self.over_quota: dict[GroupKey, Verdict] = {}
         self._prune_at = _PRUNE_FROM

@@ -20,7 +20,7 @@ from gpuq.core.scheduling.device_index import Entry
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.index import DeviceClass, device_class
+from gpuq.core.state.index import DeviceClass, SchedulingClass, device_class, scheduling_class
 from gpuq.core.state.job import Job
 
 # Where at most one shared device in so many has enough memory, sorting those few is cheaper than passing over the others.
@@ -41,7 +41,8 @@ class _Row:
 
 
 class Candidates:
-    """The candidates of one pass. `given` are the devices that jobs got in this pass; `admits` judges a job on a device."""
+    """The candidates of one pass. `given` are the devices that jobs got in this pass; `admits` judges a job on a device. Jobs of
+    classes that were tried before the last pass was cut short are tried on idle devices only."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Candidates:
         admits: Callable[[Job, DeviceId], bool],
     ) -> None:
         self._cache, self._limits, self._reservations, self._given = cache, limits, reservations, given
-        self._booked = booked
+        self._booked, self._tried = booked, cache.tried or frozenset[SchedulingClass]()
         self._judge = admits
         self._index = cache.device_index
         self._most_refusals = _REFUSALS_PER_CANDIDATE * limits.candidates_per_job
@@ -143,9 +144,9 @@ class Candidates:
     # --- jobs on one device ------------------------------------------------------------------------------------------
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
-        found, saw_all = False, True
+        found, saw_all, idle_only = False, True, scheduling_class(job) in self._tried
         idle, shared = self._idle_then_shared(job, conclusions, self._rows(conclusions))
-        for snapshots in (idle, self._with_forecasts(job, shared)):
+        for snapshots in (idle,) if idle_only else (idle, self._with_forecasts(job, shared)):
             candidates = refusals = 0
             for snapshot in snapshots:
                 if self._admits(job, conclusions, snapshot.device.id):
@@ -157,7 +158,7 @@ class Candidates:
                 if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
                     saw_all = False
                     break
-        if not found:
+        if not found and not idle_only:
             self._note_exhausted(conclusions, saw_all=saw_all)
 
     def _note_exhausted(self, conclusions: ClassConclusions, *, saw_all: bool) -> None:
@@ -264,11 +265,14 @@ class Candidates:
     def _gangs(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
         """On each host the first devices that admit the job. A gang is admitted where each of its devices admits it. One over
         several hosts gets the first of them that have enough, then the next."""
-        found = False
+        found, idle_only = False, scheduling_class(job) in self._tried
         gang: list[DeviceSnapshot] = []
         for host in self._hosts(job, conclusions.exhausted_at):
             here: list[DeviceSnapshot] = []
-            for snapshot in self._with_forecasts(job, self._usable(job, conclusions, host)):
+            usable = self._usable(job, conclusions, host)
+            if idle_only:
+                usable = (snapshot for snapshot in usable if not snapshot.residents)
+            for snapshot in self._with_forecasts(job, usable):
                 if self._admits(job, conclusions, snapshot.device.id):
                     here.append(snapshot)
                     if len(here) == job.per_host:
@@ -278,7 +282,7 @@ class Candidates:
                 found = True
                 yield tuple(gang)
                 gang = []
-        if not found:
+        if not found and not idle_only:
             self._note_exhausted(conclusions, saw_all=True)
 
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:

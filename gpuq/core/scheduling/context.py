@@ -50,6 +50,7 @@ class SchedulingContext:
         self._device_index = cache.device_index
         self._given: set[DeviceId] = set()
         self._refused: set[SchedulingClass] = set()
+        self._judgements = 0
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
         self.quotas = QuotaPass(state, now)
@@ -57,6 +58,7 @@ class SchedulingContext:
         self._booked = BookedDevices(cache, now)
         self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
         self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
+        cache.tried = None  # the candidates have taken it; from now on, what this pass has tried if it is cut short
 
     # --- waiting jobs ------------------------------------------------------------------------------------------------
 
@@ -88,6 +90,17 @@ class SchedulingContext:
         if of_class not in self._refused and self.candidates.none_is_new(self.cache.of_class(of_class)):
             self._refuse_class(job)
         return of_class in self._refused
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the pass has started or judged so many jobs that it should try no other."""
+        started, judged = len(self._placed), self._judgements
+        return started >= self.limits.launches_per_pass or judged >= self.limits.judgements_per_pass
+
+    def go_on_after(self, tried: Iterable[SchedulingClass]) -> None:
+        """Cut the pass short. The next tries these classes on idle devices only, so that it gets to the others. A pass that gets
+        to the end is followed by one that tries all again."""
+        self.cache.tried = frozenset(tried)
 
     def defer(self, job: Job, verdict: Verdict) -> None:
         """Record the policy's own reason for not proposing this job now."""
@@ -255,6 +268,7 @@ class SchedulingContext:
     def _admits(self, job: Job, device: DeviceId) -> bool:
         """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""
         snapshot = self._device_index.snapshots[device]
+        self._judgements += bool(snapshot.residents)
         return refusal(job, self.forecast(job, snapshot), snapshot, self.limits) is None
 
     def note_refusal(self, job: Job) -> None:

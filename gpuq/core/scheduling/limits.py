@@ -70,6 +70,12 @@ class Limits:
     # A gang that takes all devices for a day costs the other jobs more than one that takes them for an hour: the devices stand
     # idle while they are collected, and are gone afterwards. Chosen on simulated stretches that were not used to judge it
     # (docs/measurements/scheduling.md). Device-times are finite, so every job's wait stays bounded.
+    launches_per_pass: int = field(default=500, metadata=NOT_A_SETTING)
+    """A pass that has started so many jobs ends."""
+    judgements_per_pass: int = field(default=3000, metadata=NOT_A_SETTING)
+    """A pass that has judged so many jobs on devices beside residents ends, and the next goes on with the jobs behind."""
+    # Both bound the time for which the dispatcher does nothing else: where every job is of another kind, no judgement serves
+    # twice.
     start_grace_s: float = field(default=5.0, metadata=NOT_A_SETTING)
     """Seconds until an ordered attempt that its host has not reported is ordered again."""
     # A message takes milliseconds, so five seconds of silence mean that it was lost. Repeating an order is harmless: a start

@@ -39,11 +39,17 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
         _check_over_quota(context, key, refusal, individual, fresh)
     # Taken before the first look: a class that is looked at may be found unsettled again.
     to_check = list(_classes_to_check(context))
+    unchecked = set(to_check) if cache.reasons_checked_at is None else cache.unchecked
+    cache.unchecked = set(filter(cache.was_put_off, to_check))
     cache.unsettled.clear()
     reasons: dict[SchedulingClass, _ClassReason] = {}
     for of_class in to_check:
-        reasons[of_class] = _ClassReason(context, of_class)
-        _check_class(context, of_class, reasons[of_class], individual, fresh)
+        if of_class in cache.unchecked:
+            continue  # its jobs keep their reasons until a pass comes to them
+        reason = reasons[of_class] = _ClassReason(context, of_class)
+        # Most often all reasons of the class hold still, and its jobs need not be gone through.
+        if of_class in unchecked or not all(reason.holds(*key) for key in cache.of_class(of_class).reasons):
+            _check_class(context, of_class, reason, individual, fresh)
     for job in (state.index.waiting[job_id] for job_id in sorted(individual & state.index.waiting.keys())):
         if context.placed(job):
             continue
@@ -51,6 +57,8 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
         key = group_key(job)
         if key in over_quota:
             _check_quota_reason(context, job, over_quota[key], fresh)
+        elif cache.was_put_off(of_class):
+            continue
         elif job.id in preempting:
             _check_job(context, job, _ClassReason(context, of_class, job), fresh)
         else:
@@ -72,8 +80,6 @@ def _check_class(
 ) -> None:
     """Find the jobs of a class whose reason does not hold any more."""
     state, conclusions = context.state, context.cache.of_class(of_class)
-    if context.cache.reasons_checked_at is not None and all(reason.holds(*key) for key in conclusions.reasons):
-        return  # most often, and then the jobs need not be gone through
     conclusions.reasons.clear()
     groups = state.index.classes[of_class]
     for job in (job for key in groups if key not in context.cache.over_quota for job in groups[key].jobs):
@@ -148,9 +154,10 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
     changed = set(index.changed_since(checked_at))
     # A reason without a device says that nothing is open, which any change of any device may end.
     anything = context.gave_devices or index.revision != checked_at
+    due = cache.unsettled | cache.unchecked
     for of_class in waiting:
         conclusions = cache.classes.get(of_class)
-        if of_class in cache.unsettled or (
+        if of_class in due or (
             anything
             and conclusions is not None
             and any(device is None or device in changed for _, device in conclusions.reasons)

@@ -83,8 +83,9 @@ class Reservations:
         for reservation in list(self.by_job.values()):
             if reservation.reason is ReservationReason.OVERDUE:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
-                owner = self._state.jobs[reservation.job].owner
-                useless = reservation.job not in self._tried or owner in self.without
+                job = self._state.jobs[reservation.job]
+                tried = job.id in self._tried or self._cache.was_put_off(scheduling_class(job))
+                useless = not tried or job.owner in self.without
             else:
                 # The devices were empty, so the policy could start the job on them in this pass.
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)

@@ -60,7 +60,8 @@ def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
 
     Jobs of one scheduling class get the same verdicts everywhere, so the rest of the class cannot start in this pass either. This
     is what keeps a pass over thousands of waiting jobs short. Ranks are computed lazily: a heap holds only the head of each line
-    of jobs that are in order already, as in a k-way merge.
+    of jobs that are in order already, as in a k-way merge. Once the pass has judged as much as one may, the rest is left to the
+    next.
     """
     rank = order.ranking(context)
     if order.first_come:
@@ -74,6 +75,9 @@ def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
         _, _, job, class_, line = heads[0]
         over_quota = context.over_quota(job)
         if class_ not in stuck and not over_quota and not context.placed(job):
+            if context.is_spent:
+                context.go_on_after(stuck)
+                return
             yield job
             if not context.placed(job):
                 stuck.add(class_)
