@@ -245,11 +245,12 @@ class Predictor:
         """Forecasts of (kind, features) with the device to themselves, from the best evidence for each."""
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
-        found = [
-            self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
-            for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
-        ]
         peak_predictor = self._peak_predictors.get(device_type)
+        likeliest = _likeliest_utilization(peak_predictor, jobs, comparable)
+        found = [
+            self._from_own(used, all_runs, likely) if same else self._from_changed(kind, all_runs, known, device_type)
+            for (used, same), likely, all_runs, (kind, known) in zip(comparable, likeliest, runs, jobs, strict=True)
+        ]
         if peak_predictor is not None:
             self._fill_in_new_kinds(peak_predictor, device_type, jobs, runs, comparable, found)
 
@@ -257,19 +258,6 @@ class Predictor:
             # A dry run is of a GPU: it says nothing of what the job takes of the host's memory on CPU cores.
             if known.traced is not None and not same and not device_type.startswith("cpu-"):
                 found[place] = self._from_dry_run(known.traced, device_type, found[place], runs[place])
-
-        # The likeliest utilisation of a kind with runs is drawn from them towards what similar kinds showed: with one or two runs
-        # that is closer to the truth than their median.
-        shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
-        own = [place for place, values in enumerate(shown) if values]
-        kinds = [(*jobs[place], shown[place]) for place in own]
-        expected = (
-            [median(values) for _, _, values in kinds]
-            if peak_predictor is None
-            else peak_predictor.expected_utilization(kinds)
-        )
-        for place, value in zip(own, expected, strict=True):
-            found[place] = replace(found[place], expected_utilization_pct=value)
 
         for place, (kind, known) in enumerate(jobs):
             if found[place].duration_p50_s is None:
@@ -346,7 +334,7 @@ class Predictor:
             kept[key] = growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
         return kept[key]
 
-    def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun]) -> Forecast:
+    def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun], likeliest: float | None) -> Forecast:
         """A forecast from runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper, running = None, None, any(run.level for run in used)
@@ -358,6 +346,7 @@ class Predictor:
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
             peak_utilization_pct=peak_utilization(used, runs),
+            expected_utilization_pct=likeliest,
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
@@ -431,9 +420,12 @@ class Predictor:
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
         memory = new_kind.memory if new_kind.memory is None or layers is None else blended(new_kind.memory, layers, off)
         point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
+        likeliest = own.expected_utilization_pct
+        if likeliest is None and new_kind.utilization is not None:
+            likeliest = new_kind.utilization[0]
         return Forecast(
             peak_utilization_pct=None if new_kind.utilization is None else max([new_kind.utilization[1], *seen]),
-            expected_utilization_pct=None if new_kind.utilization is None else new_kind.utilization[0],
+            expected_utilization_pct=likeliest,
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=own.duration_p50_s or (new_kind.duration and new_kind.duration[0]),
@@ -442,6 +434,23 @@ class Predictor:
             model_version=self.version,
             power_w=own.power_w,
         )
+
+
+def _likeliest_utilization(
+    peak_predictor: PeakPredictor | None,
+    jobs: Sequence[tuple[str, JobFeatures]],
+    comparable: Sequence[tuple[Sequence[MeasuredRun], bool]],
+) -> list[float | None]:
+    """The likeliest utilisation of each job with runs of the same work, in percent; of the others None.
+
+    It is drawn from the runs towards what similar kinds showed: with one or two that is closer to the truth than their median.
+    """
+    shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
+    if peak_predictor is None:
+        return [median(values) if values else None for values in shown]
+    kinds = [(*job, values) for job, values in zip(jobs, shown, strict=True) if values]
+    expected = iter(peak_predictor.expected_utilization(kinds))
+    return [next(expected) if values else None for values in shown]
 
 
 def _count(used: Sequence[MeasuredRun]) -> str:
