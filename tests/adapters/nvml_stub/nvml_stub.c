@@ -17,7 +17,8 @@
  *     fail INDEX FUNCTION CODE        FUNCTION (`*`: every one) returns CODE for this device
  *     count N                         how many GPUs there are
  *
- * Each call is written to NVML_STUB_LOG, if set: function and device index.
+ * Each call is written to NVML_STUB_LOG, if set: function and device index. With NVML_STUB_ONCE the state is read at the first
+ * call only: to read a file takes several times as long as most calls of a real driver.
  */
 #include <math.h>
 #include <stdio.h>
@@ -50,13 +51,27 @@ typedef struct { u32 version, count; counters *older, *newer; metric metrics[]; 
 
 typedef int (*visitor)(const char *line, void *into);
 
-static void each_line(visitor visit, void *into) {
-    char line[256];
+static const char *state(void) {
+    static char text[1 << 16];
+    static int was_read;
     const char *path = getenv("NVML_STUB_STATE");
+    if (was_read && getenv("NVML_STUB_ONCE")) return text;
     FILE *file = path ? fopen(path, "r") : NULL;
-    if (!file) return;
-    while (fgets(line, sizeof line, file)) visit(line, into);
-    fclose(file);
+    text[file ? fread(text, 1, sizeof text - 1, file) : 0] = 0;
+    if (file) fclose(file);
+    was_read = 1;
+    return text;
+}
+
+static void each_line(visitor visit, void *into) {
+    for (const char *at = state(); *at;) {
+        char line[256];
+        size_t length = strcspn(at, "\n"), kept = length < sizeof line ? length : sizeof line - 1;
+        memcpy(line, at, kept);
+        line[kept] = 0;
+        visit(line, into);
+        at += length + (at[length] == '\n');
+    }
 }
 
 struct failure { const char *function; long device; int code; };
@@ -66,7 +81,7 @@ static int visit_failure(const char *line, void *into) {
     char function[64];
     long device;
     int code;
-    if (sscanf(line, "fail %ld %63s %d", &device, function, &code) == 3 && device == wanted->device &&
+    if (line[0] == 'f' && sscanf(line, "fail %ld %63s %d", &device, function, &code) == 3 && device == wanted->device &&
         (!strcmp(function, "*") || !strcmp(function, wanted->function)))
         wanted->code = code;
     return 0;
@@ -95,11 +110,10 @@ struct number { long device; const char *name; u64 value; };
 static int visit_number(const char *line, void *into) {
     struct number *wanted = into;
     char name[64];
-    long device;
     u64 value;
-    if (sscanf(line, "device %ld %63s %llu", &device, name, &value) == 3 && device == wanted->device &&
-        !strcmp(name, wanted->name))
-        wanted->value = value;
+    char *rest;
+    if (strncmp(line, "device ", 7) || strtol(line + 7, &rest, 10) != wanted->device) return 0;
+    if (sscanf(rest, "%63s %llu", name, &value) == 2 && !strcmp(name, wanted->name)) wanted->value = value;
     return 0;
 }
 
