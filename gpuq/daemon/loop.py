@@ -162,8 +162,10 @@ class Dispatcher:
                 if self._server_ahead_s is None:
                     await self._compare_clocks()
                 await self._messages.put(list(messages))
-                # For the next messages: these need not wait for an answer.
-                await self._compare_clocks()
+                # For the next messages: these need not wait for an answer. The age of a wake-up is not looked at, and the start
+                # of a job waits for what follows from one.
+                if any(not isinstance(message, WakeUp) for _, message in messages):
+                    await self._compare_clocks()
 
     async def _compare_clocks(self) -> None:
         with suppress(Unreachable):  # the last difference serves for the moment

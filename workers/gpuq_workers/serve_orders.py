@@ -121,6 +121,12 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
         finally:
             self._following = False
 
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Renew the worker's registration. RQ asks for it before and after each wait, so also between a message's arrival and
+        the call; it lasts for a minute longer than the worker's TTL, and once within that is enough."""
+        if (now() - self.last_heartbeat).total_seconds() >= _WORKER_TTL_S or pipeline is not None:
+            super().heartbeat(timeout, pipeline)
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
         """Finish the current message, then end."""
         self._stop_requested = True

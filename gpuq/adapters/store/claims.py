@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, between, func, not_, or_, select, update
+from sqlalchemy import Connection, between, bindparam, func, not_, or_, select, update
 
 from gpuq.adapters.store import cycle
 from gpuq.adapters.store.array_records import ArrayRecords
@@ -14,6 +14,40 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.job import JobState
 from gpuq.messages.codec import noun
 from gpuq.messages.job_record import JobRecord
+
+# Made once: to make these takes a third of a claim, which every start waits for.
+_MINE = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
+_CLAIM = (
+    update(attempts)
+    .where(
+        *_MINE,
+        attempts.c.host == bindparam("there"),
+        attempts.c.claimed_at.is_(None),
+        attempts.c.ended_at.is_(None),
+        attempts.c.revoked_at.is_(None),
+        # The attempts of earlier starts have lower numbers, the further ones of a gang higher ones.
+        select(jobs.c.id)
+        .where(
+            jobs.c.id == bindparam("of_job"),
+            jobs.c.state == JobState.STARTING.value,
+            jobs.c.attempt <= bindparam("of_number"),
+        )
+        .exists(),
+        # Another instance has the lease of the host's name.
+        not_(
+            select(host_leases.c.host)
+            .where(host_leases.c.host == bindparam("there"), host_leases.c.instance != bindparam("its"))
+            .exists()
+        ),
+    )
+    .values(claimed_at=bindparam("at"), boot_id=bindparam("boot"), instance=bindparam("its"))
+)
+_CLAIMED = (
+    select(attempts.c.launch, *JOB_COLUMNS)
+    .join(jobs, jobs.c.id == attempts.c.job)
+    .outerjoin(job_records, job_records.c.job == attempts.c.job)
+    .where(*_MINE)
+)
 
 
 def claim(  # noqa: PLR0913 - a claim says who makes it, where and when
@@ -27,32 +61,12 @@ def claim(  # noqa: PLR0913 - a claim says who makes it, where and when
     arrays: ArrayRecords,
 ) -> tuple[JobRecord, Attempt] | None:
     """The fenced start: what was submitted and launched, or None if the attempt may not start there. See `Store.claim`."""
-    mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
-    # The attempts of earlier starts have lower numbers, the further ones of a gang higher ones.
-    current = select(jobs.c.id).where(
-        jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt <= attempt.number
-    )
-    leased_to_another = select(host_leases.c.host).where(host_leases.c.host == host, host_leases.c.instance != instance)
-    fence = update(attempts).where(
-        *mine,
-        attempts.c.host == host,
-        attempts.c.claimed_at.is_(None),
-        attempts.c.ended_at.is_(None),
-        attempts.c.revoked_at.is_(None),
-        current.exists(),
-        not_(leased_to_another.exists()),
-    )
+    here = {"of_job": attempt.job, "of_number": attempt.number, "there": host, "its": instance}
     # One conditional UPDATE is the fence: of several claims only the first changes a row. The update and the read are one
     # transaction, so the spec is that of exactly the attempt whose row was claimed.
-    if connection.execute(fence.values(claimed_at=at, boot_id=boot_id, instance=instance)).rowcount != 1:
+    if connection.execute(_CLAIM, {**here, "at": at, "boot": boot_id}).rowcount != 1:
         return None
-    order = (
-        select(attempts.c.launch, *JOB_COLUMNS)
-        .join(jobs, jobs.c.id == attempts.c.job)
-        .outerjoin(job_records, job_records.c.job == attempts.c.job)
-        .where(*mine)
-    )
-    row = connection.execute(order).one()
+    row = connection.execute(_CLAIMED, {"of_job": attempt.job, "of_number": attempt.number}).one()
     launch, *job = row
     record = job_row(job, arrays.read(connection, arrays_of([row]))).record
     return record, noun(from_json(launch)["attempt"], Attempt)
