@@ -19,6 +19,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -93,7 +94,7 @@ class _Load:
 
 @dataclass(slots=True)
 class _Look:
-    """The counters of one look, from which the next takes differences."""
+    """The counters of one look, from which the next takes differences. `ended`: the residents of which nothing is left."""
 
     at: float
     ticks: Mapping[int, CoreTicks]
@@ -101,6 +102,7 @@ class _Look:
     cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
     residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
     foreign: dict[DeviceId, float | None] = field(default_factory=dict)
+    ended: set[AttemptId] = field(default_factory=set)
 
 
 class CpuBackend:
@@ -141,7 +143,7 @@ class CpuBackend:
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
         self._trees.end_look()
         here = {device: [r for r in residents if device in r.devices] for device in self._cores}
-        used = {device: _memory_of(there, usage) for device, there in here.items()}
+        used = {device: _memory_of(there, usage, look.ended) for device, there in here.items()}
         foreign_memory = self._foreign_memory(used)
         readings, loads = {}, {}
         for device, there in here.items():
@@ -172,8 +174,12 @@ class CpuBackend:
     def _usage(self, resident: ResidentProcess, look: _Look) -> ResidentUsage:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
+            if not psutil.pid_exists(resident.root_pid):  # else it cannot be read
+                look.ended.add(resident.attempt)
             return ResidentUsage(None, None)
         usage = _with_memory(tree, resident)
+        if usage.memory_bytes is None:
+            look.ended.add(resident.attempt)
         look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
@@ -235,7 +241,8 @@ class CpuBackend:
             return None
         before = self._last.foreign[device]
         if load.foreign is None:
-            return before if self._last.residents[device] != look.residents[device] else None
+            here = look.residents[device]
+            return before if self._last.residents[device] != here or not look.ended.isdisjoint(here) else None
         # The noise of one look is clipped at 0 here, where it only decides about admission; `_with_foreign` keeps it, so that
         # sums over many looks stay unbiased.
         now = max(0.0, load.foreign + load.stolen)
@@ -282,9 +289,11 @@ def _with_memory(tree: TreeUsage, resident: ResidentProcess) -> ResidentUsage:
     return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
 
 
-def _memory_of(residents: Sequence[ResidentProcess], usage: Mapping[AttemptId, ResidentUsage]) -> int | None:
-    """The sum of the residents' bytes on one device; None if one of them is unknown."""
-    parts = [usage[resident.attempt].memory_bytes for resident in residents]
+def _memory_of(
+    residents: Sequence[ResidentProcess], usage: Mapping[AttemptId, ResidentUsage], ended: AbstractSet[AttemptId]
+) -> int | None:
+    """The sum of the residents' bytes on one device, for those that have ended 0; None if one of the others is unknown."""
+    parts = [usage[resident.attempt].memory_bytes for resident in residents if resident.attempt not in ended]
     known = [memory for memory in parts if memory is not None]
     return sum(known) if len(known) == len(parts) else None
 

@@ -356,10 +356,22 @@ def test_memory_alone_is_read_without_a_look(spawn: Callable[[str], int]):
     assert looker.memory(gone) is None
 
 
-def test_a_root_that_is_gone_has_unknown_usage_and_leaves_its_device_unknown():
+def test_a_resident_that_has_ended_leaves_its_device_known():
+    """Otherwise no job could start on the device until the next look."""
     child = subprocess.Popen([sys.executable, "-c", "pass"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    resident, looker = ResidentProcess(attempt(1), child.pid, (DEVICE,)), backend()
+    as_zombie = looker.read(0, [resident])
     child.wait()
-    snapshot = backend().read(0, [ResidentProcess(attempt(1), child.pid, (DEVICE,))])
+    as_gone = looker.read(1, [resident])
+    for snapshot in (as_zombie, as_gone):
+        assert snapshot.usage[attempt(1)].memory_bytes is None
+        assert snapshot.readings[DEVICE].used_memory == snapshot.readings[DEVICE].foreign_memory is not None
+
+
+def test_a_root_that_cannot_be_read_leaves_its_device_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu.psutil, "pid_exists", lambda pid: True)
+    snapshot = backend().read(0, [ResidentProcess(attempt(1), 2**22 + 1, (DEVICE,))])
     assert snapshot.usage[attempt(1)].memory_bytes is None
     assert snapshot.readings[DEVICE].used_memory is None
 
