@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def test_a_folder_that_is_removed_while_the_service_runs_is_made_again(tmp_path:
     assert spool.write(event()) == 8
     (tmp_path / "spool").rename(tmp_path / "removed before a write")
     assert spool.write(event(2)) == 9
+    assert stat.S_IMODE((tmp_path / "spool").stat().st_mode) == 0o700
     assert [message.seq for message in Spool(tmp_path / "spool", "alpha").unacknowledged()] == [9]
     (tmp_path / "spool").rename(tmp_path / "removed before an acknowledgement")
     spool.forget(upto=9)
