@@ -16,6 +16,7 @@ shim_pool.py            a shim started ahead of time, so that a job starts withi
 shim/                   the parent of each job's process; outlives the services; standard library only
 attempts.py             the files of an attempt's folder as types
 ended.py                which attempts are over, so that a start need not open their folders; deletes old folders
+shim_ends.py            notices at once that a shim has ended
 residents.py            turns those files into the events `Started` and `Exited`; ends what a killed shim left
 exit_classification.py  reclassifies an end by the driver's errors and by who used up the memory
 spool.py, deliver.py    events on disk until the dispatcher has committed them, and their delivery

@@ -164,6 +164,10 @@ class Residents:
         """Every attempt that this host still answers for, with the time it started; None if it has not yet."""
         return {attempt: live.start.at if live.start else None for attempt, live in self._live.items()}
 
+    def shims(self) -> set[Identity]:
+        """The shims of the attempts that it answers for, as far as they are known."""
+        return {live.shim for live in self._live.values() if live.shim is not None}
+
     def held(self) -> dict[DeviceId, str]:
         """The devices that failed under a job a while ago, and why they take no new jobs for now."""
         now = self.monotonic()

@@ -43,6 +43,7 @@ from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.pauses import Pauser
 from gpuq_workers.residents import Residents
 from gpuq_workers.serve_requests import serve_requests
+from gpuq_workers.shim_ends import ShimEnds
 from gpuq_workers.spool import Spool
 from gpuq_workers.uplink import Inbox, open_uplink
 
@@ -90,6 +91,7 @@ class WorkerService:
         self._delivery.on_answer = partial(renew, lease_file(settings))
         self._pauser = Pauser(self._residents.running, lambda: list(self._residents.present()), self._delivery.look)
         self._delivery.on_pauses = self._pauser.heard
+        self._spooled = asyncio.Event()
         self._lender = Lender(self._residents.running, self._delivery.look)
         self._delivery.on_loans = self._lender.heard
 
@@ -105,8 +107,8 @@ class WorkerService:
             with suppress(TimeoutError):  # the first report should have devices in it
                 await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
             periodic = [
-                _every(_LOOK_EVERY_S, self._residents.look),
-                _every(_LOOK_EVERY_S, self._delivery.poll),
+                self._look(),
+                self._deliver(),
                 _every(self._settings.worker.sample_every_s, self._sample),
                 _every(_MEMORY_EVERY_S, self._sample_memory_of_young),
                 _every(_REPORT_EVERY_S, lambda: self._delivery.report(self.report())),
@@ -128,6 +130,27 @@ class WorkerService:
             finally:
                 self._watch.close()
                 self._residents.ended.save()
+
+    async def _look(self) -> None:
+        ends = ShimEnds()
+        try:
+            while True:
+                again_at = time.monotonic() + _LOOK_EVERY_S
+                if await self._residents.look():
+                    self._spooled.set()
+                ends.watch(self._residents.shims())
+                await ends.wait(again_at - time.monotonic())
+        finally:
+            ends.close()
+
+    async def _deliver(self) -> None:
+        # Not in one task with the looks: those must go on where Redis does not answer.
+        while True:
+            self._spooled.clear()
+            await self._delivery.poll()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._spooled.wait()
 
     async def _prune(self) -> None:
         ended = self._residents.ended
