@@ -88,6 +88,7 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
     log_job_description = False
     max_connection_wait_time = _LONGEST_PAUSE_S
     _following = False
+    _renewed_at = float("-inf")
 
     def __init__(self, queue: str, connection: redis.Redis, follow: Callable[[Any], None], name: str) -> None:
         super().__init__(
@@ -124,8 +125,9 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         """Renew the worker's registration. RQ asks for it before and after each wait, so also between a message's arrival and
         the call; it lasts for a minute longer than the worker's TTL, and once within that is enough."""
-        if (now() - self.last_heartbeat).total_seconds() >= _WORKER_TTL_S or pipeline is not None:
+        if time.monotonic() - self._renewed_at >= _WORKER_TTL_S or pipeline is not None:
             super().heartbeat(timeout, pipeline)
+            self._renewed_at = time.monotonic()
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
         """Finish the current message, then end."""
