@@ -50,7 +50,7 @@ async def test_an_end_wakes_the_waiter_at_once(shims: list[subprocess.Popen[byte
 
 
 async def test_a_zombie_wakes_it_once(shims: list[subprocess.Popen[bytes]]) -> None:
-    """Nobody else reads its exit status here, and its pidfd stays readable."""
+    """Its exit status is not read here, and its pidfd stays readable."""
     ends, both = ShimEnds(), {identity(one) for one in shims}
     ends.watch(both)
     shims[0].kill()
