@@ -134,10 +134,8 @@ class Spool:
         if self._committed_folder.is_dir():
             return
         log.error("%s was removed and is made again", self._folder, extra={"action": "make_spool"})
-        for folder in (
-            self._folder,
-            self._committed_folder,
-        ):  # not by `parents`, which takes the mode for the last one only
+        # One by one: with `parents`, only the last one would get the mode.
+        for folder in (self._folder, self._committed_folder):
             folder.mkdir(mode=0o700, exist_ok=True)
         if self._base is not None:
             write_private(self._folder / _BASE, str(self._base).encode())
