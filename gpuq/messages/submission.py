@@ -29,10 +29,24 @@ MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 # document join `[^\x00]*` with the greatest length, and a repetition of 131,072 takes them seconds to compile.
 NO_NUL = r"^[^\x00]*$"
 NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
+ABSOLUTE = r"^/(?![\s\S]*\x00)"
+# In an environment the name of a variable ends at the first `=`.
+_VARIABLE = r"^(?![\s\S]*[\x00=])"
+_TASKS = r"^[0-9,:\- ]+$"
+FORMS = {
+    NO_NUL: "text without a zero byte",
+    NO_NUL_IN_LONG: "text without a zero byte",
+    ABSOLUTE: "an absolute path",
+    _VARIABLE: "the name of a variable, without `=`",
+    _TASKS: "numbers of tasks, as in `0-99` or `0-9,20-30:2`",
+    dependency.PATTERN: "what it waits for, as in `ok:12`, `any:12-21` or `start:12`",
+    RETRY: "an end and how often at most, as in `oom:2` or `exit=75:3`",
+    RULE: "events and targets, as in `end,fail:slack`",
+}
+"""What to call the texts of these forms in a message to a user."""
 # An argument may be empty: `--tag ''`.
 Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)]
-# In an environment the name of a variable ends at the first `=`.
-VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^(?![\s\S]*[\x00=])")]
+VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_VARIABLE)]
 
 
 # A name out of a script: printable, no line breaks, nothing that could be taken for markup or code.
@@ -89,9 +103,9 @@ class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The copy of a work tree that a job runs in."""
 
     key: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
-    folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     """Its top."""
-    taken_from: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    taken_from: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     """The top of the work tree that it is a copy of."""
 
 
@@ -99,7 +113,7 @@ class SyncedTree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The files of its owner's that a job runs with, which `POST /api/v1/trees` took."""
 
     tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-    folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     """Their top where they were sent from. What `command` and `cwd` name below it is below the attempt's folder on its host."""
 
 
@@ -131,7 +145,7 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """What makes a submission an array: one job for each of these task numbers."""
 
-    tasks: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[0-9,:\- ]+$")]
+    tasks: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_TASKS)]
     """Their numbers, as in `0-9:3,20`."""
     at_once: Annotated[int, Meta(ge=1, le=array.MOST_TASKS)] | None = None
     """So many of them run at a time, at most; null: any number."""
@@ -196,7 +210,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
-    cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
+    cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     env: dict[VariableName, Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)]] = {}
     name: JobName | None = None
     project: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None

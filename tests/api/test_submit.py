@@ -102,6 +102,24 @@ async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -
     assert endpoint.store.job_rows == {}
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("after", ["12"], "what it waits for, as in `ok:12`, `any:12-21` or `start:12` - at `$.after[0]`"),
+        ("retry", ["twice"], "an end and how often at most, as in `oom:2` or `exit=75:3` - at `$.retry[0]`"),
+        ("notify", ["slack!"], "events and targets, as in `end,fail:slack` - at `$.notify[0]`"),
+        ("cwd", "project", "an absolute path - at `$.cwd`"),
+        ("array", {"tasks": "all"}, "numbers of tasks, as in `0-99` or `0-9,20-30:2` - at `$.array.tasks`"),
+        ("script_sha256", "x" * 64, "text of another form - at `$.script_sha256`"),
+    ],
+)
+async def test_text_of_a_wrong_form_is_refused_with_an_example_of_the_right_one(
+    endpoint: Endpoint, field: str, value: object, said: str
+) -> None:
+    status, body = await endpoint.post(JOBS, submission(**{field: value}))
+    assert (status, body["detail"]) == (422, f"The submission is not sound: Expected {said}.")
+
+
 async def test_one_invalid_submission_refuses_the_whole_batch(endpoint: Endpoint) -> None:
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=0)])
     assert status == 422

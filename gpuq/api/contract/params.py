@@ -23,6 +23,7 @@ from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
 from gpuq.files import MOST_FILES, NAME
 from gpuq.messages.submission import (
+    FORMS,
     MAX_BYTES,
     MAX_MOMENT,
     NO_NUL,
@@ -407,6 +408,7 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # --- decoding ---------------------------------------------------------------------------------------------------------
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
+_OF_OTHER_FORM = re.compile(r"Expected `str` matching regex (?P<pattern>.*?)(?P<at>(?: - at .*)?)", re.S)
 
 
 def job_id(text: str) -> JobId:
@@ -532,10 +534,21 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submissio
             first = error
         found: T = msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The {what} is not sound: {first}.") from error
+        raise BadInput(f"The {what} is not sound: {_plain(first)}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not JSON: {error}.") from error
     return found
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    """Its message, with the form that a text should have in words and not as a regular expression."""
+    found = _OF_OTHER_FORM.fullmatch(str(error))
+    if found is None:
+        return str(error)
+    form = next(
+        (words for pattern, words in FORMS.items() if repr(pattern) == found["pattern"]), "text of another form"
+    )
+    return f"Expected {form}{found['at']}"
 
 
 def _whole(value: Any) -> Any:
