@@ -43,6 +43,7 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
     cache.unchecked = set(filter(cache.was_put_off, to_check))
     cache.unsettled.clear()
     reasons: dict[SchedulingClass, _ClassReason] = {}
+    deferred = set(context.deferred)
     for of_class in to_check:
         if of_class in cache.unchecked:
             continue  # its jobs keep their reasons until a pass comes to them
@@ -57,15 +58,15 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
         key = group_key(job)
         if key in over_quota:
             _check_quota_reason(context, job, over_quota[key], fresh)
-        elif cache.was_put_off(of_class):
-            continue
+        elif cache.was_put_off(of_class) and job.id not in context.deferred:
+            deferred |= {job.id} & cache.deferred  # what the policy said of it holds until a pass comes to it
         elif job.id in preempting:
             _check_job(context, job, _ClassReason(context, of_class, job), fresh)
         else:
             reasons[of_class] = reasons.get(of_class) or _ClassReason(context, of_class)
             _check_job(context, job, reasons[of_class], fresh)
     cache.reasons_checked_at = cache.device_index.revision
-    cache.deferred = set(context.deferred)
+    cache.deferred = deferred
     # In order of the job ids, so that the actions do not depend on which classes the cache had looked at.
     for verdict, jobs in sorted(fresh.items(), key=lambda item: min(item[1])):
         yield SetPendingReason(tuple(sorted(jobs)), verdict)

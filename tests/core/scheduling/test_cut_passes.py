@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,22 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.actions import Action, Launch
 from gpuq.core.state.apply import apply
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostDrained, Submitted
 from gpuq.core.state.validate import validate
-from gpuq.core.state.verdict import Rule
+from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.lists import fifo
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling
 from tests.core.scheduling.test_cache import World
-from tests.support.nouns import a_device, a_forecast, a_job, a_report
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report
 from tests.support.playbook import Playbook
 
 BUSY, QUIET = a_forecast(90, 4, pairs_known=True), a_forecast(5, 4, pairs_known=True)
@@ -102,6 +105,36 @@ def test_what_changes_beside_residents_is_judged_in_the_policys_order_once_all_w
     assert list(play.launched()) == [1], "this pass went on behind job 4"
     play.settle()
     assert list(play.launched()) == [1, 3]
+
+
+def test_a_job_that_the_policy_deferred_gets_another_reason_once_it_is_tried_though_it_was_put_off_before() -> None:
+    wait, deferred = Verdict(False, Rule.WAIT_LIMIT, None, ()), set[int]()
+
+    def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        for job in context.waiting:
+            if job.id in deferred:
+                context.defer(job, wait)
+        yield from packed(context)
+
+    def report_foreign(gib: int) -> None:
+        taken = a_reading(used_memory=gib * GIB, foreign_memory=gib * GIB)
+        play.happen(a_report(a_device("other", host="other"), readings={"other": taken}, host="other"))
+
+    play = full_device(8, Limits(judgements_per_pass=3))
+    play.policy = policy
+    report_foreign(2)
+    play.settle()
+    assert list(play.launched()) == [1, 2]
+    deferred.add(9)
+    play.settle()
+    assert play.reason(9) is Rule.WAIT_LIMIT
+
+    deferred.clear()
+    report_foreign(0)  # so all are judged there again
+    play.decide()
+    assert play.reason(9) is Rule.WAIT_LIMIT, "the pass was cut short before it"
+    play.settle()
+    assert play.reason(9) is Rule.PREDICTED_LOAD
 
 
 def test_an_overdue_job_keeps_its_reservation_while_it_is_put_off() -> None:
