@@ -16,11 +16,10 @@ from gpuq.messages.codec import noun
 from gpuq.messages.job_record import JobRecord
 
 # Made once: to make these takes a third of a claim, which every start waits for.
-_MINE = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
 _CLAIM = (
     update(attempts)
     .where(
-        *_MINE,
+        *cycle.ONE_ATTEMPT,
         attempts.c.host == bindparam("there"),
         attempts.c.claimed_at.is_(None),
         attempts.c.ended_at.is_(None),
@@ -46,7 +45,7 @@ _CLAIMED = (
     select(attempts.c.launch, *JOB_COLUMNS)
     .join(jobs, jobs.c.id == attempts.c.job)
     .outerjoin(job_records, job_records.c.job == attempts.c.job)
-    .where(*_MINE)
+    .where(*cycle.ONE_ATTEMPT)
 )
 
 
@@ -61,12 +60,12 @@ def claim(  # noqa: PLR0913 - a claim says who makes it, where and when
     arrays: ArrayRecords,
 ) -> tuple[JobRecord, Attempt] | None:
     """The fenced start: what was submitted and launched, or None if the attempt may not start there. See `Store.claim`."""
-    here = {"of_job": attempt.job, "of_number": attempt.number, "there": host, "its": instance}
+    mine = cycle.of_attempt(attempt)
     # One conditional UPDATE is the fence: of several claims only the first changes a row. The update and the read are one
     # transaction, so the spec is that of exactly the attempt whose row was claimed.
-    if connection.execute(_CLAIM, {**here, "at": at, "boot": boot_id}).rowcount != 1:
+    if connection.execute(_CLAIM, {**mine, "there": host, "its": instance, "at": at, "boot": boot_id}).rowcount != 1:
         return None
-    row = connection.execute(_CLAIMED, {"of_job": attempt.job, "of_number": attempt.number}).one()
+    row = connection.execute(_CLAIMED, mine).one()
     launch, *job = row
     record = job_row(job, arrays.read(connection, arrays_of([row]))).record
     return record, noun(from_json(launch)["attempt"], Attempt)

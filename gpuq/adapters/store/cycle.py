@@ -57,13 +57,13 @@ _CHANGE_JOB = (
     update(jobs).where(jobs.c.id == bindparam("changed")).values({name: bindparam(name) for name in JOB_STATE})
 )
 _EDIT_JOB = update(jobs).where(jobs.c.id == bindparam("changed")).values(edits=bindparam("edits"))
-_ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
-_START_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
-_STOP_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(stop_reason=bindparam("why"))
-_OPEN_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(opened_memory=bindparam("promised"))
+ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
+_START_ATTEMPT = update(attempts).where(*ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
+_STOP_ATTEMPT = update(attempts).where(*ONE_ATTEMPT).values(stop_reason=bindparam("why"))
+_OPEN_ATTEMPT = update(attempts).where(*ONE_ATTEMPT).values(opened_memory=bindparam("promised"))
 _END_ATTEMPT = (
     update(attempts)
-    .where(*_ONE_ATTEMPT)
+    .where(*ONE_ATTEMPT)
     .values({name: bindparam(name) for name in ("ended_at", "ending", "exit_code", "reason", "measurement", "actual")})
 )
 
@@ -83,11 +83,17 @@ def write(connection: Connection, commit: Commit) -> None:
         except IntegrityError as error:
             names = ", ".join(f"{attempt.job}-{attempt.number}" for attempt in commit.launched)
             raise Conflict(f"Of the attempts {names} one is in the record already, or its job is not.") from error
-    started = [{**_of(attempt), "at": at, "log": clean(log_path)} for attempt, at, log_path in commit.started]
+    started = [{**of_attempt(attempt), "at": at, "log": clean(log_path)} for attempt, at, log_path in commit.started]
     _update(connection, _START_ATTEMPT, started)
-    _update(connection, _STOP_ATTEMPT, [{**_of(attempt), "why": reason.value} for attempt, reason in commit.stopped])
-    _update(connection, _OPEN_ATTEMPT, [{**_of(attempt), "promised": promised} for attempt, promised in commit.opened])
-    _update(connection, _END_ATTEMPT, [{**_of(attempt), **_end_values(end)} for attempt, end in commit.ended])
+    _update(
+        connection, _STOP_ATTEMPT, [{**of_attempt(attempt), "why": reason.value} for attempt, reason in commit.stopped]
+    )
+    _update(
+        connection,
+        _OPEN_ATTEMPT,
+        [{**of_attempt(attempt), "promised": promised} for attempt, promised in commit.opened],
+    )
+    _update(connection, _END_ATTEMPT, [{**of_attempt(attempt), **_end_values(end)} for attempt, end in commit.ended])
     insert_rows(connection, devices, [device_values(device) for device in commit.devices], replace=True)
     spooled = [{"host": host, "boot_id": boot_id, "spooled": seq} for host, (boot_id, seq) in commit.hosts.items()]
     insert_rows(connection, hosts, spooled, replace=True)
@@ -152,8 +158,8 @@ def _update(connection: Connection, statement: Update, values: list[dict[str, An
     raise Failure(f"The record lacks a job or an attempt that was to be changed: {which}.")
 
 
-def _of(attempt: AttemptId) -> dict[str, int]:
-    """The parameters of `_ONE_ATTEMPT`."""
+def of_attempt(attempt: AttemptId) -> dict[str, int]:
+    """The parameters of `ONE_ATTEMPT`."""
     return {"of_job": attempt.job, "of_number": attempt.number}
 
 
