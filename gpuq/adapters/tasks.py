@@ -1,4 +1,4 @@
-"""How tasks of asyncio are ended.
+"""How tasks of asyncio are ended, and how one waits for an event.
 
 `asyncio.wait_for` of Python 3.11 loses a cancellation that comes as its work ends, and redis-py sends each command with it. So a
 task that was cancelled once may run on.
@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 _AGAIN_S = 1.0
+
+
+async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
+    """Return when the event is set, or after this time. It is cleared then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(at_most_s):
+            await event.wait()
+    event.clear()
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from gpuq.adapters.redis.stream import Stream, sent_at
 from gpuq.adapters.store.contract import Request, Store
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.forecast_table import ForecastTable
@@ -194,10 +195,7 @@ class Dispatcher:
                         await self.parts.stream.set_acknowledged(host, message)
             except Unreachable as error:
                 log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSES_EVERY_S):  # wait_for of Python 3.11 can lose a cancellation
-                    await self._loans_changed.wait()
-            self._loans_changed.clear()
+            await wait_for_event(self._loans_changed, _PAUSES_EVERY_S)
 
     def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
         """The attempts that are to stand still by the last commit, by host."""

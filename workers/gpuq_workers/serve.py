@@ -24,7 +24,7 @@ from systemd_watchdog import WatchDog
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
-from gpuq.adapters.tasks import end
+from gpuq.adapters.tasks import end, wait_for_event
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
@@ -146,11 +146,8 @@ class WorkerService:
     async def _deliver(self) -> None:
         # Not in one task with the looks: those must go on where Redis does not answer.
         while True:
-            self._spooled.clear()
             await self._delivery.poll()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_EVERY_S):
-                    await self._spooled.wait()
+            await wait_for_event(self._spooled, _LOOK_EVERY_S)
 
     async def _prune(self) -> None:
         ended = self._residents.ended

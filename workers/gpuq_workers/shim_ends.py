@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from gpuq.adapters.process import Identity
+from gpuq.adapters.tasks import wait_for_event
 
 
 class ShimEnds:
@@ -32,10 +33,7 @@ class ShimEnds:
 
     async def wait(self, at_most_s: float) -> None:
         """Return when one of them has ended since the last call, or after this time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(at_most_s):
-                await self._ended.wait()
-        self._ended.clear()
+        await wait_for_event(self._ended, at_most_s)
 
     def close(self) -> None:
         """Watch none any more."""
