@@ -7,9 +7,10 @@ goes through a pidfd whose start ticks were checked. Standard library only. A pr
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -94,8 +95,11 @@ def descendants(pid: int) -> list[int]:
     return list(tree(pid))[1:]
 
 
-def tree(pid: int) -> dict[int, list[str]]:
-    """The process and all below it, parents before children, zombies included; of each the ids of its threads."""
+def tree(pid: int, read: Callable[[str], bytes] | None = None) -> dict[int, list[str]]:
+    """The process and all below it, parents before children, zombies included; of each the ids of its threads.
+
+    `read` reads a file of /proc, `read_proc` unless given.
+    """
     by_parent: dict[int, list[int]] = {}
     if not kernel_lists_children():
         for other in all_pids():
@@ -106,7 +110,10 @@ def tree(pid: int) -> dict[int, list[str]]:
     while waiting:
         parent = waiting.pop()
         found[parent] = threads(parent)
-        waiting += _children(parent, found[parent]) if kernel_lists_children() else by_parent.get(parent, [])
+        if kernel_lists_children():
+            waiting += _children(parent, found[parent], read or read_proc)
+        else:
+            waiting += by_parent.get(parent, [])
     return found
 
 
@@ -181,17 +188,64 @@ def read_proc(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        content = b""
-        # The kernel gives at most one page of a list at a time.
-        while part := os.read(descriptor, 65536):
-            content += part
-            if len(part) < _HALF_A_PAGE:
-                break
-        return content
+        return _content(descriptor)
     except OSError:
         return b""
     finally:
         os.close(descriptor)
+
+
+def _content(descriptor: int) -> bytes:
+    content = os.pread(descriptor, 65536, 0)
+    # The kernel gives at most one page of a list at a time.
+    part = content
+    while len(part) >= _HALF_A_PAGE:
+        part = os.pread(descriptor, 65536, len(content))
+        content += part
+    return content
+
+
+class ProcFiles:
+    """Reads files of /proc that are read again at each look, and keeps them open: to open one takes longer than to read it.
+
+    An open file belongs to its process, so it never shows a later process with the same pid. At most `most` are kept open, a
+    quarter of the descriptors that this process may have unless given; others are opened at each look.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4 if most is None else most
+        self._open: dict[str, int] = {}
+        self._read: set[str] = set()
+
+    def read(self, path: str) -> bytes:
+        """The content of the file, empty if it is gone."""
+        descriptor = self._open.get(path)
+        try:
+            if descriptor is None:
+                if len(self._open) >= self._most:
+                    return read_proc(path)
+                descriptor = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._read.add(path)
+            return _content(descriptor)
+        except OSError:
+            self._close(path)
+            return b""
+
+    def end_look(self) -> None:
+        """Close the files that were not read since the last call."""
+        for path in self._open.keys() - self._read:
+            self._close(path)
+        self._read = set()
+
+    def close(self) -> None:
+        """Close all."""
+        self._read = set()
+        self.end_look()
+
+    def _close(self, path: str) -> None:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def threads(pid: int) -> list[str]:
@@ -208,8 +262,8 @@ def kernel_lists_children() -> bool:
     return (_PROC / f"self/task/{os.getpid()}/children").exists()
 
 
-def _children(pid: int, of_threads: Iterable[str]) -> list[int]:
-    lists = (read_proc(f"/proc/{pid}/task/{thread}/children") for thread in of_threads)
+def _children(pid: int, of_threads: Iterable[str], read: Callable[[str], bytes]) -> list[int]:
+    lists = [read(f"/proc/{pid}/task/{thread}/children") for thread in of_threads]
     return [int(child) for children in lists for child in children.split()]
 
 

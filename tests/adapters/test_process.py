@@ -157,3 +157,33 @@ def test_a_proc_file_is_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "children").write_bytes(b"1234567 " * 20_000)
     assert len(process.read_proc(str(tmp_path / "children"))) == 160_000
     assert process.read_proc(str(tmp_path / "gone")) == b""
+
+
+def test_a_file_that_is_kept_open_shows_what_is_there_now(sleeper: Identity) -> None:
+    files, status = process.ProcFiles(), f"/proc/{sleeper.pid}/status"
+    assert b"stopped" not in files.read(status)
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED)
+    assert b"stopped" in files.read(status)
+    os.kill(sleeper.pid, signal.SIGKILL)
+    os.waitpid(sleeper.pid, 0)
+    assert files.read(status) == b""
+    assert files.read(f"/proc/{os.getpid()}/stat").startswith(b"%d " % os.getpid())
+    files.close()
+
+
+def test_a_file_that_no_look_reads_any_more_is_closed_and_never_too_many_are_open() -> None:
+    files, before = process.ProcFiles(most=2), _descriptors()
+    for name in ("stat", "status", "statm"):
+        assert files.read(f"/proc/self/{name}")
+    assert _descriptors() == before + 2
+    files.end_look()
+    files.read("/proc/self/stat")
+    files.end_look()
+    assert _descriptors() == before + 1
+    files.close()
+    assert _descriptors() == before
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from gpuq_workers import run_job
 from gpuq_workers.attempts import AttemptFolder
-from gpuq_workers.measuring.progress import read_progress, why_not_counted
+from gpuq_workers.measuring.progress import read_counter, read_progress
 
 from gpuq.adapters import process
 from gpuq.home import Home
@@ -159,4 +159,4 @@ def test_what_cannot_be_counted_says_why(run: Run, environment: str, code: str, 
     done = run(python_of(environment), "-c", code)
     assert done.exit_code == 0, done.log
     assert done.steps is None
-    assert why in why_not_counted(done.counter)
+    assert why in read_counter(done.counter)[1]

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _FOREIGN_MEAN_S = 20.0
 # Below this foreign load, in cores, waiting is not measured. It is half of the limit that applies to means over looks.
 _FOREIGN_FROM = HELD_BACK_LIMIT / 2
+_CGROUPS = Path("/sys/fs/cgroup")
+# What version 1 of cgroups gives as the limit of a group that has none is above this.
+_UNLIMITED = 2**62
 
 
 def open_backend(settings: Settings) -> CpuBackend:
@@ -141,7 +145,6 @@ class CpuBackend:
         """Take readings. Utilisation is None at the first look, which has no earlier counters to compare with."""
         look = _Look(self._clock(), _core_ticks(), self._energy())
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
-        self._trees.end_look()
         here = {device: [r for r in residents if device in r.devices] for device in self._cores}
         used = {device: _memory_of(there, usage, look.ended) for device, there in here.items()}
         foreign_memory = self._foreign_memory(used)
@@ -156,6 +159,7 @@ class CpuBackend:
             readings[device] = Reading(now, both, busy, foreign_memory[device], look.foreign[device])
         for resident in residents:
             usage[resident.attempt] = self._with_foreign(resident, usage[resident.attempt], loads, look)
+        self._trees.end_look()
         self._last = look
         return Snapshot(readings, usage)
 
@@ -169,7 +173,8 @@ class CpuBackend:
         return ()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close the files of /proc that are kept open between looks."""
+        self._trees.close()
 
     def _usage(self, resident: ResidentProcess, look: _Look) -> ResidentUsage:
         tree = self._trees.read(resident.root_pid, look.at)
@@ -188,7 +193,7 @@ class CpuBackend:
         # A tree's time can decrease: the time of a child that ends unreaped is lost.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
         busy = 100 * spent / ((look.at - self._last.at) * cores)
-        return replace(usage, utilization_pct=busy, energy_joules=self._joules(spent, look))
+        return ResidentUsage(usage.memory_bytes, busy, self._joules(spent, look), None, usage.memory_is_estimate)
 
     def _joules(self, spent: float, look: _Look) -> float | None:
         """The part of the processors' energy for `spent` seconds of one core, of all busy core seconds since the last look."""
@@ -325,23 +330,42 @@ def machine_memory() -> MachineMemory:
     return MachineMemory(total, min(total, available))
 
 
+class _Cgroup(NamedTuple):
+    """The files of one memory cgroup, and the name of its reclaimable page cache in `stat`."""
+
+    limit: str
+    used: str
+    stat: str
+    cache: bytes
+
+
 def _cgroup_memory() -> Iterator[tuple[int, int]]:
-    """(limit, use) in bytes of each memory cgroup above us; reclaimable page cache is not counted as used."""
-    for line in read_proc("/proc/self/cgroup").decode().splitlines():
+    """(limit, use) in bytes of each limited memory cgroup above us; reclaimable page cache is not counted as used."""
+    for group in _cgroups(read_proc("/proc/self/cgroup").decode()):
+        limit = read_proc(group.limit).strip()
+        if not limit.isdigit() or int(limit) >= _UNLIMITED:
+            continue
+        used = read_proc(group.used).strip()
+        if used.isdigit():
+            cache = read_proc(group.stat).partition(group.cache)[2].split(None, 1)
+            yield int(limit), max(0, int(used) - (int(cache[0]) if cache else 0))
+
+
+@lru_cache(maxsize=1)
+def _cgroups(memberships: str) -> tuple[_Cgroup, ...]:
+    """The memory cgroups above a process with these lines in /proc/PID/cgroup."""
+    found = []
+    for line in memberships.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            yield from _levels(Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", b"inactive_file "))
+            root, names = _CGROUPS, ("memory.max", "memory.current", b"inactive_file ")
         elif "memory" in controllers.split(","):
+            root = _CGROUPS / "memory"
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file ")
-            yield from _levels(Path("/sys/fs/cgroup/memory"), path, names)
-
-
-def _levels(root: Path, path: str, names: tuple[str, str, bytes]) -> Iterator[tuple[int, int]]:
-    folder = root / path.lstrip("/")
-    for level in (folder, *folder.parents):
-        limit, used = read_proc(str(level / names[0])).strip(), read_proc(str(level / names[1])).strip()
-        if limit.isdigit() and used.isdigit():
-            cache = read_proc(str(level / "memory.stat")).partition(names[2])[2].split(None, 1)
-            yield int(limit), max(0, int(used) - (int(cache[0]) if cache else 0))
-        if level == root:
-            return
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        levels = [level for level in (folder, *folder.parents) if level.is_relative_to(root)]
+        limit, used, cache = names
+        found += [_Cgroup(f"{level}/{limit}", f"{level}/{used}", f"{level}/memory.stat", cache) for level in levels]
+    return tuple(found)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuq.adapters.process import read_proc, tree
+from gpuq.adapters.process import ProcFiles, read_proc, tree
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _EXACT_EVERY_S = 5.0
@@ -53,6 +53,7 @@ class Trees:
 
     def __init__(self, cost_clock: Callable[[], float] = time.perf_counter) -> None:
         self._cost_clock = cost_clock
+        self._files = ProcFiles()
         self._exact: dict[int, _Exact] = {}
         self._delays: dict[int, dict[int, int]] = {}
         # The processes of each tree and their threads, as the last `read` found them.
@@ -61,8 +62,8 @@ class Trees:
 
     def read(self, root: int, at: float) -> TreeUsage | None:
         """The tree of the process `root` at monotonic time `at`; None if the root is gone."""
-        self._found[root] = tree(root)
-        found = [(pid, process) for pid in self._found[root] if (process := _read_process(pid)) is not None]
+        here = self._found[root] = tree(root, self._files.read)
+        found = [(pid, process) for pid in here if (process := _read_process(pid, self._files.read)) is not None]
         if not found or found[0][0] != root:
             return None
         self._seen.add(root)
@@ -86,7 +87,7 @@ class Trees:
             int(thread): int(fields[1])
             for pid, threads in self._found.get(root, {}).items()
             for thread in threads
-            if len(fields := read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()) == 3
+            if len(fields := self._files.read(f"/proc/{pid}/task/{thread}/schedstat").split()) == 3
         }
         before, self._delays[root] = self._delays.get(root), now
         if not before or not now:
@@ -100,10 +101,15 @@ class Trees:
 
     def end_look(self) -> None:
         """Discard the state of trees that were not read since the last call."""
+        self._files.end_look()
         for kept in (self._exact, self._delays, self._found):
             for root in kept.keys() - self._seen:
                 kept.pop(root)
         self._seen = set()
+
+    def close(self) -> None:
+        """Close the files that are kept open between looks."""
+        self._files.close()
 
     def _exact_for(self, root: int, large: dict[_Key, int], at: float) -> _Exact:
         """An exact reading of these processes; a new one if it is due and the cost limit allows it."""
@@ -118,13 +124,13 @@ class Trees:
         return self._exact[root]
 
 
-def _read_process(pid: int) -> tuple[int, int, float] | None:
+def _read_process(pid: int, read: Callable[[str], bytes]) -> tuple[int, int, float] | None:
     """(start ticks, bytes, CPU seconds with reaped children); None if the process is gone."""
-    fields = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:
         return None
     seconds = sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
-    status = read_proc(f"/proc/{pid}/status")
+    status = read(f"/proc/{pid}/status")
     return int(fields[19]), _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:"), seconds
 
 

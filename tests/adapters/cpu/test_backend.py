@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from gpuq.adapters.cpu import backend as cpu
 from gpuq.adapters.cpu.backend import CoreTicks, CpuBackend, MachineMemory
 from gpuq.adapters.cpu.trees import TreeUsage
 from gpuq.adapters.devices import ResidentProcess, ResidentUsage, Snapshot
+from gpuq.adapters.process import read_proc
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
@@ -22,6 +24,7 @@ from gpuq.errors import BadSettings, NotFound
 from gpuq.settings import Devices, Settings, Worker, load
 
 GIB = 2**30
+OWN_CGROUP = "/proc/self/cgroup"
 CORE = min(os.sched_getaffinity(0))
 DEVICE = DeviceId("here/cpu0")
 
@@ -409,7 +412,9 @@ def test_the_tightest_cgroup_is_the_machine(tmp_path, monkeypatch: pytest.Monkey
     assert cpu.machine_memory() == MachineMemory(4 * GIB, GIB)
 
 
-def test_cgroup_levels_are_read_up_to_the_root(tmp_path):
+def test_every_limited_cgroup_above_us_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(cpu, "read_proc", lambda path: b"0::/user/inner\n" if path == OWN_CGROUP else read_proc(path))
     inner = tmp_path / "user" / "inner"
     inner.mkdir(parents=True)
     (inner / "memory.max").write_text("max\n")
@@ -417,5 +422,16 @@ def test_cgroup_levels_are_read_up_to_the_root(tmp_path):
     (inner.parent / "memory.max").write_text("4096\n")
     (inner.parent / "memory.current").write_text("3000\n")
     (inner.parent / "memory.stat").write_text("anon 1\ninactive_file 1000\nactive_file 5\n")
-    names = ("memory.max", "memory.current", b"inactive_file ")
-    assert list(cpu._levels(tmp_path, "/user/inner", names)) == [(4096, 2000)]
+    assert list(cpu._cgroup_memory()) == [(4096, 2000)]
+
+
+def test_a_cgroup_of_version_1_without_a_limit_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "_CGROUPS", tmp_path)
+    lines = b"3:cpu:/\n4:memory:/user\n0::/\n"
+    monkeypatch.setattr(cpu, "read_proc", lambda path: lines if path == OWN_CGROUP else read_proc(path))
+    for level, limit in (("memory", 2**63 - 4096), ("memory/user", 5000)):
+        (tmp_path / level).mkdir()
+        (tmp_path / level / "memory.limit_in_bytes").write_text(f"{limit}\n")
+        (tmp_path / level / "memory.usage_in_bytes").write_text("3000\n")
+        (tmp_path / level / "memory.stat").write_text("cache 7\ntotal_inactive_file 1000\n")
+    assert list(cpu._cgroup_memory()) == [(5000, 2000)]

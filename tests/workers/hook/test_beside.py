@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpuq_workers.measuring.progress import why_not_counted
+from gpuq_workers.measuring.progress import read_counter
 
 from tests.workers.hook.conftest import Run, base_python, library, steps
 
@@ -76,7 +76,7 @@ def test_isolated_python_runs_uncounted_with_a_reason(run: Run, counter: Path, f
     done = run("import sys; print('gpuq_progress' in sys.modules, 'sitecustomize' in sys.modules)", flags=(flag,))
     assert done.stdout.startswith("False")
     assert not counter.exists()
-    assert "no Python with the step counter has started" in why_not_counted(counter)
+    assert "no Python with the step counter has started" in read_counter(counter)[1]
 
 
 def test_python_without_the_hooks_path_runs_uncounted(run: Run, counter: Path):
@@ -87,7 +87,7 @@ def test_python_without_the_hooks_path_runs_uncounted(run: Run, counter: Path):
 def test_a_script_without_a_framework_gets_the_advice_to_call_step(run: Run, counter: Path):
     run("print('no training')")
     assert steps(counter) is None
-    assert why_not_counted(counter).endswith("calls gpuq.step()")
+    assert read_counter(counter)[1].endswith("calls gpuq.step()")
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_an_imported_framework_without_training_has_its_own_reason(
     there = library(tmp_path, module, source)
     assert run(f"import {module}; print('trains')", there).stdout == "trains\n"
     assert steps(counter) is None
-    assert why in why_not_counted(counter)
+    assert why in read_counter(counter)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuq_workers.measuring.foreign import ForeignLoad, foreign_load
+from gpuq_workers.measuring.foreign import ForeignLoad, with_foreign_load_of_gpus
 
 from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.state.device import Reading
@@ -64,9 +64,5 @@ def test_held_back_is_at_most_the_mean_load_even_if_waits_are_counted_late():
     ids=["none", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
 )
 def test_on_a_gpu_a_job_is_held_back_for_as_long_as_others_use_it(readings: list[Reading], expected: float | None):
-    assert foreign_load(UNKNOWN, readings, on_gpu=True) == (expected, expected)
-
-
-def test_on_cores_the_backend_says_both():
-    usage = ResidentUsage(1, 50.0, foreign_load=1.0, held_back=0.1)
-    assert foreign_load(usage, [gpu(90.0)], on_gpu=False) == (1.0, 0.1)
+    usage = with_foreign_load_of_gpus(UNKNOWN, readings)
+    assert (usage.foreign_load, usage.held_back) == (expected, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import msgspec
@@ -68,12 +69,12 @@ class Life:
 
 def test_the_time_lost_to_a_partner_counts_the_whole_time_beside_it() -> None:
     life = Life().go(30, rate=10)
-    assert life.meter.slowed_s() == 0
+    assert life.meter.slowed_s(life.meter.measurement()) == 0
     life.go(3, rate=8, partners=(PARTNER,))
-    assert life.meter.slowed_s() is None, "no window beside it is over yet"
+    assert life.meter.slowed_s(life.meter.measurement()) is None, "no window beside it is over yet"
     life.go(37, rate=8, partners=(PARTNER,)).go(10, rate=10)
     assert life.meter.state.beside_s == 40
-    assert life.meter.slowed_s() == pytest.approx(40 * 0.2, rel=0.05)
+    assert life.meter.slowed_s(life.meter.measurement()) == pytest.approx(40 * 0.2, rel=0.05)
 
 
 def alone(measurement: Measurement) -> Segment:
@@ -408,3 +409,23 @@ def test_steps_in_a_pause_are_a_segment_of_their_own():
     assert life.measured.blink == "2 times"
     again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState))
     assert again.measurement().blink == "2 times", "after a restart of the worker service too"
+
+
+def test_the_peak_at_each_look_is_the_one_that_a_restarted_worker_service_computes():
+    life, differing = Life(), []
+
+    def compare() -> None:
+        restarted = Meter(copy.deepcopy(life.meter.state)).measurement()
+        now = life.measured
+        if (now.peak_utilization_pct, now.utilization_is_bound) != (
+            restarted.peak_utilization_pct,
+            restarted.utilization_is_bound,
+        ):
+            differing.append(life.clock)
+
+    life.go(6, utilization=20)
+    for utilization, partners in ((30, ()), (70, (OTHER,)), (90, ()), (10, ())):
+        life.go(15, rate=5, utilization=utilization, partners=partners, each=compare)
+    # In the first seconds after the first step there is no whole window, and the mean so far is not saved.
+    assert [clock for clock in differing if clock > 113] == []
+    assert life.measured.peak_utilization_pct == pytest.approx(90)

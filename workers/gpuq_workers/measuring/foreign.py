@@ -6,7 +6,7 @@ Foreign load is the work of processes that gpuq did not start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
@@ -22,7 +22,7 @@ class ForeignLoad:
     held_back: float = 0.0
 
     def add(self, load: float | None, held_back: float | None) -> None:
-        """Add one look, as `foreign_load` returns it. If the waiting is unknown, the whole load counts as waiting."""
+        """Add one look, as `ResidentUsage` has it. If the waiting is unknown, the whole load counts as waiting."""
         if load is not None:
             self.load += load
             self.held_back += load if held_back is None else held_back
@@ -50,16 +50,12 @@ class ForeignLoad:
         return (self.mean_load or 0.0) > HELD_BACK_LIMIT
 
 
-def foreign_load(
-    usage: ResidentUsage, readings: Sequence[Reading], *, on_gpu: bool
-) -> tuple[float | None, float | None]:
-    """(foreign load, share of its time for which the attempt was held back) of one look, both as in `ResidentUsage`.
+def with_foreign_load_of_gpus(usage: ResidentUsage, readings: Sequence[Reading]) -> ResidentUsage:
+    """The usage with `foreign_load` and `held_back`, from the readings of the attempt's GPUs.
 
     On a GPU processes take turns or get a part of it each, so the attempt lost at most what the others used. If there are others
     and their use is unknown, that may be everything. Both are None for a GPU that does not show its processes.
     """
-    if not on_gpu:
-        return usage.foreign_load, usage.held_back
     used = [
         100.0
         if reading.foreign_utilization_pct is None and reading.processes_visible
@@ -67,4 +63,6 @@ def foreign_load(
         for reading in readings
     ]
     most = max((percent for percent in used if percent is not None), default=None)
-    return (None, None) if most is None else (most / 100, min(1.0, most / 100))
+    if most is None:
+        return replace(usage, foreign_load=None, held_back=None)
+    return replace(usage, foreign_load=most / 100, held_back=min(1.0, most / 100))

@@ -150,6 +150,8 @@ class Meter:
         self._last: Look | None = None
         self._beside_since: float | None = None
         self._paused = False
+        # The peak utilisation of all windows so far; None when it must be computed again.
+        self._peak: tuple[float | None, bool] | None = None
 
     def look(self, look: Look) -> None:
         """Add one look."""
@@ -239,12 +241,9 @@ class Meter:
             step_processes=state.step_processes,
         )
 
-    def slowed_s(self) -> float | None:
-        """Seconds lost to partners so far; None where it had one and its cost is not measured."""
-        if not self.state.beside_s:
-            return 0.0
-        # Of a whole measurement the peaks take longest, and rates do not need them.
-        return slowed_s(self.state.beside_s, rates(Measurement(segments=tuple(self.state.segments))))
+    def slowed_s(self, measured: Measurement) -> float | None:
+        """Seconds lost to partners so far; None where it had one and its cost is not measured. `measured`: by `measurement`."""
+        return slowed_s(self.state.beside_s, rates(measured)) if self.state.beside_s else 0.0
 
     def level_s(self, least_s: float) -> float | None:
         """For how long the memory has been level (see `level`); None while it is not, or where its peak is only a bound."""
@@ -284,7 +283,7 @@ class Meter:
         # A look may come a little early, and five looks at one a second shall make one window.
         if look.clock - mean.since < 0.9 * self._window_s:
             return
-        self._mean = _Mean(look.clock)
+        self._mean, self._peak = _Mean(look.clock), None
         if mean.count and mean.foreign.is_considerable:
             _count(self.state.disturbed, mean.mean)
             _count(self.state.at_most, mean.most)
@@ -295,11 +294,16 @@ class Meter:
 
     def _peak_utilization(self) -> tuple[float | None, bool]:
         """(peak, whether it is only an upper bound)."""
+        if self._peak is None:
+            self._peak = self._peak_of_windows()
+        return self._peak or self._mean_so_far()
+
+    def _peak_of_windows(self) -> tuple[float | None, bool] | None:
         state = self.state
         quiet = sum(state.alone.values()) + sum(state.shared.values())
         disturbed = sum(state.disturbed.values())
         if not quiet and not disturbed:
-            return self._mean_so_far()
+            return None
         # In order of trust: enough windows without foreign load; windows in which the load took little; else an upper bound.
         own = self._quiet_peak()
         if own is not None and quiet >= _LEAST_QUIET * (quiet + disturbed):
@@ -333,7 +337,7 @@ class Meter:
             state.first_step_at = look.at - (look.clock - progress.first_step_at)
             # Looks before the first step measured imports and loading; the peak is that of the training.
             state.alone, state.shared, state.full_windows, self._mean = {}, {}, 0, None
-            state.disturbed, state.at_most = {}, {}
+            state.disturbed, state.at_most, self._peak = {}, {}, None
         state.steps = progress.steps
         state.step_processes = progress.processes
         # A counter that decreases belongs to a new process: rates across the two would be wrong.

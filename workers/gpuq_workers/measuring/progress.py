@@ -49,9 +49,31 @@ def hook_environment(environ: Mapping[str, str], progress_file: Path) -> dict[st
 
 def read_progress(path: Path) -> Progress | None:
     """The job's progress; None if no step was counted or the file is not the hook's."""
-    raw = _read_regular_file(path)
-    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
-        return None
+    return read_counter(path)[0]
+
+
+def read_counter(path: Path) -> tuple[Progress | None, str | None]:
+    """(the job's progress, or None; why there is none, for the user, with what to do where something can be done)."""
+    try:
+        raw = _read_regular_file(path)
+    except FileNotFoundError:
+        return None, "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    progress = _progress(raw) if _is_of_hook(raw) else None
+    return progress, None if progress is not None else _why_not_counted(raw)
+
+
+def counting_processes(path: Path) -> frozenset[int]:
+    """The pids that have counted a step according to the file, ended processes included."""
+    try:
+        raw = _read_regular_file(path)
+    except FileNotFoundError:
+        return frozenset()
+    if not _is_of_hook(raw):
+        return frozenset()
+    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
+
+
+def _progress(raw: bytes) -> Progress | None:
     # Slots that overlap in time are ranks of one training and count the same steps; slots one after the other are several
     # trainings of one job, whose steps add up.
     slots = sorted((progress for _, progress in _used(raw)), key=lambda slot: slot.first_step_at)
@@ -69,20 +91,8 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(steps, groups[0].first_step_at, groups[-1].last_step_at, most)
 
 
-def counting_processes(path: Path) -> frozenset[int]:
-    """The pids that have counted a step according to the file, ended processes included."""
-    raw = _read_regular_file(path)
-    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
-        return frozenset()
-    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
-
-
-def why_not_counted(path: Path) -> str:
-    """Why `read_progress` returns None, for the user, with what to do where something can be done."""
-    if not os.path.lexists(path):
-        return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
-    raw = _read_regular_file(path)
-    if raw and (len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC)):
+def _why_not_counted(raw: bytes) -> str:
+    if raw and not _is_of_hook(raw):
         return "the file of its step counter was overwritten"
     saw = struct.unpack_from("<I", raw, len(_MAGIC) + 4)[0] if raw else 0
     if saw & _SAW_UNKNOWN_VERSION:
@@ -96,6 +106,10 @@ def why_not_counted(path: Path) -> str:
     return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
 
 
+def _is_of_hook(raw: bytes) -> bool:
+    return len(raw) >= _HEADER_SIZE and raw.startswith(_MAGIC)
+
+
 def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
     """(offset, progress) of each slot whose values are plausible."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
@@ -107,12 +121,14 @@ def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The header and the slots in use; empty if the file does not exist or is not a regular file.
+    """The header and the slots in use; empty if it is not a regular file, or cannot be read. Raises FileNotFoundError.
 
     It is read until two reads agree on the slots' sequence numbers. A job that counts too fast for that may be read torn.
     """
     try:
         descriptor = open_regular(path)
+    except FileNotFoundError:
+        raise
     except OSError:
         return b""
     try:

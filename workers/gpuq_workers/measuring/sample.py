@@ -28,10 +28,10 @@ from gpuq.core.state.events import ResidentReport
 from gpuq.home import open_regular, read_regular, write_private
 from gpuq.settings import Learning
 from gpuq_workers.attempts import AttemptFolder, PauseRecord, UnreadableFile, counter_path
-from gpuq_workers.measuring.foreign import foreign_load
+from gpuq_workers.measuring.foreign import with_foreign_load_of_gpus
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
-from gpuq_workers.measuring.progress import read_progress, why_not_counted
+from gpuq_workers.measuring.progress import Progress, read_counter
 from gpuq_workers.shim.record import VERSION
 
 _SAVE_EVERY_S = 5.0
@@ -83,6 +83,7 @@ class Sample:
 @dataclass(slots=True)
 class _Measured:
     folder: Path
+    counter: Path
     meter: Meter
     saved_at: float
     devices: tuple[DeviceId, ...] = ()
@@ -145,14 +146,13 @@ class Sampler:
         for resident in residents:
             watched = self._watch(resident)
             watched.follow_pause(resident.is_paused)
-            counter = counter_path(resident.folder)
-            look = self._look(now, resident, residents, snapshot, memory, counter)
+            progress, why_not_counted = read_counter(watched.counter)
+            look = self._look(now, resident, residents, snapshot, memory, progress)
             watched.meter.look(look)
             if look.clock - watched.saved_at >= _SAVE_EVERY_S:
                 watched.saved_at = look.clock
                 _write(watched)
-            meter, progress = watched.meter, look.progress
-            idle_s, measured, pauses = watched.idle_s(look), meter.measurement(), resident.pauses
+            meter, measured, pauses = watched.meter, watched.meter.measurement(), resident.pauses
             reports.append(
                 ResidentReport(
                     attempt=resident.attempt,
@@ -162,11 +162,11 @@ class Sampler:
                     rate=meter.rate(),
                     started_at=resident.started_at,
                     blink=meter.state.blink,
-                    not_counted=why_not_counted(counter) if progress is None else None,
+                    not_counted=why_not_counted,
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
-                    idle_s=idle_s,
-                    slowed_s=meter.slowed_s(),
+                    idle_s=watched.idle_s(look),
+                    slowed_s=meter.slowed_s(measured),
                     peak_memory_bytes=None if measured.peak_memory_is_bound else measured.peak_memory_bytes,
                     peak_utilization_pct=measured.peak_utilization_pct,
                     utilization_is_bound=measured.utilization_is_bound,
@@ -212,11 +212,11 @@ class Sampler:
         if watched is None:
             if folder is None:
                 return Measurement()
-            watched = _Measured(folder, self._continued(folder, None), 0.0)
-        counter = counter_path(watched.folder)
-        measurement = watched.meter.finish(read_progress(counter))
+            watched = _Measured(folder, counter_path(folder), self._continued(folder, None), 0.0)
+        progress, why_not_counted = read_counter(watched.counter)
+        measurement = watched.meter.finish(progress)
         _write(watched)
-        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
+        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted)
 
     def close(self) -> None:
         """Save every attempt's state and close the backend."""
@@ -231,19 +231,20 @@ class Sampler:
         residents: Sequence[WatchedResident],
         snapshot: Snapshot,
         memory: Mapping[DeviceId, int],
-        counter: Path,
+        progress: Progress | None,
     ) -> Look:
         usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
         busy = [reading.utilization_pct for reading in readings]
-        load, held_back = foreign_load(usage, readings, on_gpu=any(device in memory for device in resident.devices))
+        if any(device in memory for device in resident.devices):
+            usage = with_foreign_load_of_gpus(usage, readings)
         return Look(
             at=now,
             clock=self._clock(),
-            usage=replace(usage, foreign_load=load, held_back=held_back),
+            usage=usage,
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
-            progress=read_progress(counter),
+            progress=progress,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
 
@@ -257,7 +258,10 @@ class Sampler:
                 order = AttemptFolder(resident.folder, resident.attempt).order()
                 requested = None if order is None else requested_share(order.env)
             meter = self._continued(resident.folder, requested)
-            self._watched[resident.attempt] = _Measured(resident.folder, meter, self._clock(), resident.devices)
+            counter = counter_path(resident.folder)
+            self._watched[resident.attempt] = _Measured(
+                resident.folder, counter, meter, self._clock(), resident.devices
+            )
         return self._watched[resident.attempt]
 
     def _continued(self, folder: Path, requested: float | None) -> Meter:
@@ -286,7 +290,7 @@ def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident])
     """The other residents that share a device with this one and do not stand still."""
     own = set(resident.devices)
     # Most share no device with it, so that is looked at first.
-    beside = (other for other in residents if not own.isdisjoint(other.devices))
+    beside = [other for other in residents if not own.isdisjoint(other.devices)]
     return [other for other in beside if other.attempt != resident.attempt and not other.is_paused]
 
 
