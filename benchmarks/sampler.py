@@ -2,9 +2,9 @@
 interpreter takes to start, in turns.
 
 CPU devices with two residents each (a shim's stand-in and a process under it); and NVIDIA GPUs through the real bindings over
-the tests' stand-in driver, where it and a C compiler are there. It keeps its state in memory, so that a call takes some twenty
-microseconds; a real driver's were measured at 2 to 15. Each backend runs in a process of its own, looks once a second, and
-throws its first looks away.
+the tests' stand-in driver, where it and a C compiler are there. It keeps its state in memory, so that a call takes 4 to 30
+microseconds with the bindings; a real driver's were measured at 2 to 15. Each backend runs in a process of its own, looks once
+a second, and throws its first looks away.
 """
 
 from __future__ import annotations

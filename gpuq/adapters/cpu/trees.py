@@ -129,9 +129,10 @@ def _read_process(pid: int, read: Callable[[str], bytes]) -> tuple[int, int, flo
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:
         return None
-    seconds = sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
+    own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
     status = read(f"/proc/{pid}/status")
-    return int(fields[19]), _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:"), seconds
+    memory = _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:")
+    return int(fields[19]), memory, (own + of_children) / _TICKS_PER_S
 
 
 def _exact_bytes(pid: int) -> int | None:
@@ -145,7 +146,7 @@ def _exact_bytes(pid: int) -> int | None:
 def _kilobytes(text: bytes, name: bytes) -> int:
     """The value of the line `name`, given in kB, in bytes; 0 without such a line, as in a process that is ending."""
     start = text.find(name)
-    return int(text[start + len(name) :].split(None, 1)[0]) * 1024 if start >= 0 else 0
+    return int(text[start + len(name) : text.index(b"kB", start)]) * 1024 if start >= 0 else 0
 
 
 KERNEL_COUNTS_WAITING = len(_own := read_proc("/proc/thread-self/schedstat").split()) == 3 and int(_own[2]) > 0

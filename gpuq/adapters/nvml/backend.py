@@ -34,6 +34,7 @@ from gpuq.adapters.nvml.gpm import Gpm
 from gpuq.adapters.nvml.processes import Processes, computing, in_host_pid_namespace, owners
 from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usage_of
 from gpuq.adapters.nvml.vitals import read_vitals
+from gpuq.adapters.process import ProcFiles
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.device_names import label
@@ -159,6 +160,7 @@ class NvmlBackend:
         self._mps = mps or {}
         self._gpus = {gpu.device.id: gpu for gpu in gpus}
         self._events = Events()
+        self._files = ProcFiles()
         wholes = {address(gpu.whole): gpu.whole for gpu in gpus}
         watched = {name: self._events.register(handle) for name, handle in wholes.items()}
         for gpu in gpus:
@@ -194,8 +196,11 @@ class NvmlBackend:
 
     def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         """Take readings of every GPU that answers."""
-        seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
-        found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
+        seen = {
+            device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now, self._files)) is not None
+        }
+        pids = {pid for look in seen.values() for pid in look.processes or ()}
+        found = owners(pids, residents, self._files.read)
         shares = {}
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
@@ -205,6 +210,7 @@ class NvmlBackend:
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
         }
         usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
+        self._files.end_look()
         return Snapshot(readings, usage)
 
     def memory(self, _: ResidentProcess, /) -> None:
@@ -213,6 +219,7 @@ class NvmlBackend:
     def close(self) -> None:
         """Let go of the driver."""
         self._events.close()
+        self._files.close()
         for gpu in self._gpus.values():
             gpu.gpm.close()
         try:
@@ -224,9 +231,9 @@ class NvmlBackend:
 # --- one GPU -------------------------------------------------------------------------------------------------------
 
 
-def _look(gpu: _Gpu, now: float) -> GpuObservation | None:
+def _look(gpu: _Gpu, now: float, files: ProcFiles) -> GpuObservation | None:
     try:
-        seen, sharing = _see(gpu, now)
+        seen, sharing = _see(gpu, now, files)
     except Failed as error:
         if not gpu.failed:
             name = label(gpu.device)
@@ -243,11 +250,11 @@ def _look(gpu: _Gpu, now: float) -> GpuObservation | None:
     return seen
 
 
-def _see(gpu: _Gpu, now: float) -> tuple[GpuObservation, str | None]:
+def _see(gpu: _Gpu, now: float, files: ProcFiles) -> tuple[GpuObservation, str | None]:
     """(observation, how the processes on it share the GPU). Raises Failed."""
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
-    found = computing(gpu.handle)
+    found = computing(gpu.handle, files.read)
     processes = gpu.processes.memory(found, now)
     activity = gpu.gpm.read(now)
     vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))

@@ -9,7 +9,7 @@ percentage are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,10 @@ class Computing:
         return None if self.processes is None else "time-slicing"
 
 
-def computing(handle: object) -> Computing:
-    """The processes that compute on this GPU now. Raises Failed."""
+def computing(handle: object, read: Callable[[str], bytes] = read_proc) -> Computing:
+    """The processes that compute on this GPU now. `read` reads a file of /proc. Raises Failed."""
     processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
-    programs = {
-        process.pid: read_proc(f"/proc/{process.pid}/cmdline").partition(b"\0")[0] for process in processes or ()
-    }
+    programs = {process.pid: read(f"/proc/{process.pid}/cmdline").partition(b"\0")[0] for process in processes or ()}
     servers = frozenset(pid for pid, program in programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
     return Computing(processes, clients, servers)
 
@@ -120,8 +118,10 @@ class Processes:
         return {pid: share for pid, (_, share) in self._samples.items()}
 
 
-def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping[int, AttemptId | None]:
-    """The attempt of each process, None for one that is below no resident's root.
+def owners(
+    pids: Iterable[int], residents: Sequence[ResidentProcess], read: Callable[[str], bytes]
+) -> Mapping[int, AttemptId | None]:
+    """The attempt of each process, None for one that is below no resident's root. `read` reads a file of /proc.
 
     A process that cannot be read is left out. In a container with its own pid namespace, so is every process that is not below a
     root: its pid may be the host's, and another process here may have the same.
@@ -133,7 +133,7 @@ def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping
     def parent_of(pid: int) -> int | None:
         # Each process is read once, since many have the same ancestors; None for one that is gone.
         if pid not in parents:
-            stat = read_proc(f"/proc/{pid}/stat") if pid > 0 else b""
+            stat = read(f"/proc/{pid}/stat") if pid > 0 else b""
             parents[pid] = int(stat.rpartition(b")")[2].split()[1]) if stat else None
         return parents[pid]
 

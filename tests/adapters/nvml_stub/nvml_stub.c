@@ -63,15 +63,26 @@ static const char *state(void) {
     return text;
 }
 
-static void each_line(visitor visit, void *into) {
+/* Only lines that begin with `prefix` are copied and parsed, since a real driver answers most calls within microseconds. */
+static void each_line(const char *prefix, visitor visit, void *into) {
+    size_t least = strlen(prefix);
     for (const char *at = state(); *at;) {
-        char line[256];
-        size_t length = strcspn(at, "\n"), kept = length < sizeof line ? length : sizeof line - 1;
-        memcpy(line, at, kept);
-        line[kept] = 0;
-        visit(line, into);
+        size_t length = strcspn(at, "\n");
+        if (length >= least && !memcmp(at, prefix, least)) {
+            char line[256];
+            size_t kept = length < sizeof line ? length : sizeof line - 1;
+            memcpy(line, at, kept);
+            line[kept] = 0;
+            visit(line, into);
+        }
         at += length + (at[length] == '\n');
     }
+}
+
+static void each_line_of(long device, visitor visit, void *into) {
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "device %ld ", device);
+    each_line(prefix, visit, into);
 }
 
 struct failure { const char *function; long device; int code; };
@@ -95,7 +106,7 @@ static int ask(const char *function, long device) {
         fprintf(file, "%s %ld\n", function, device);
         fclose(file);
     }
-    each_line(visit_failure, &failure);
+    each_line("fail ", visit_failure, &failure);
     return failure.code;
 }
 
@@ -120,7 +131,7 @@ static int visit_number(const char *line, void *into) {
 static u64 number_of(void *handle, const char *name, u64 otherwise) {
     long device = (long)handle - 1;
     struct number wanted = {device >= SLICE ? device / SLICE - 1 : device, name, otherwise};
-    each_line(visit_number, &wanted);
+    each_line_of(wanted.device, visit_number, &wanted);
     return wanted.value;
 }
 
@@ -154,7 +165,7 @@ int nvmlSystemGetNVMLVersion(char *version, u32 length) {
 
 int nvmlDeviceGetCount_v2(u32 *count) {
     *count = 2;
-    each_line(visit_count, count);
+    each_line("count ", visit_count, count);
     return ask(__func__, -1);
 }
 
@@ -223,7 +234,7 @@ static int visit_process(const char *line, void *into) {
 
 static int list(void *device, const char *mode, u32 *count, process *found) {
     struct processes wanted = {(long)device - 1, mode, 0, found ? *count : 0, found};
-    each_line(visit_process, &wanted);
+    each_line_of(wanted.device, visit_process, &wanted);
     int fits = wanted.count <= wanted.room;
     *count = wanted.count;
     return fits ? OK : ERROR_INSUFFICIENT_SIZE;
@@ -273,7 +284,7 @@ static int visit_sample(const char *line, void *into) {
 int nvmlDeviceGetProcessUtilization(void *device, sample *found, u32 *count, u64 since) {
     ASK(device);
     struct samples wanted = {(long)device - 1, since, 0, found ? *count : 0, found};
-    each_line(visit_sample, &wanted);
+    each_line_of(wanted.device, visit_sample, &wanted);
     *count = wanted.count;
     if (wanted.count == 0) return ERROR_NOT_FOUND;
     return wanted.count <= wanted.room ? OK : ERROR_INSUFFICIENT_SIZE;
@@ -355,7 +366,7 @@ static int visit_counters(const char *line, void *into) {
 
 static int take_counters(long device, counters *into) {
     struct wanted_counters wanted = {device, 0, into};
-    each_line(visit_counters, &wanted);
+    each_line_of(wanted.device, visit_counters, &wanted);
     return wanted.found ? OK : ERROR_NOT_SUPPORTED;
 }
 
@@ -371,7 +382,7 @@ int nvmlGpmQueryDeviceSupport(void *device, u32 *version_and_support) {
     ASK(device);
     if (version_and_support[0] != 1) return ERROR_INVALID_ARGUMENT;
     long wanted = (long)device - 1;
-    each_line(visit_gpm, &wanted);
+    each_line("device ", visit_gpm, &wanted);
     version_and_support[1] = wanted == -1;
     return OK;
 }
@@ -460,7 +471,7 @@ int nvmlEventSetWait_v2(void *set, event *found, u32 milliseconds) {
     int code = ask(__func__, -1);
     (void)milliseconds;
     if (code != OK || set != (void *)1) return code ? code : ERROR_INVALID_ARGUMENT;
-    each_line(visit_event, &wanted);
+    each_line("event ", visit_event, &wanted);
     if (wanted.number == 0) return ERROR_TIMEOUT;
     delivered = wanted.number;
     return listening[(long)found->device - 1] ? OK : ERROR_TIMEOUT;

@@ -69,12 +69,12 @@ class Life:
 
 def test_the_time_lost_to_a_partner_counts_the_whole_time_beside_it() -> None:
     life = Life().go(30, rate=10)
-    assert life.meter.slowed_s(life.meter.measurement()) == 0
+    assert life.meter.slowed_s() == 0
     life.go(3, rate=8, partners=(PARTNER,))
-    assert life.meter.slowed_s(life.meter.measurement()) is None, "no window beside it is over yet"
+    assert life.meter.slowed_s() is None, "no window beside it is over yet"
     life.go(37, rate=8, partners=(PARTNER,)).go(10, rate=10)
     assert life.meter.state.beside_s == 40
-    assert life.meter.slowed_s(life.meter.measurement()) == pytest.approx(40 * 0.2, rel=0.05)
+    assert life.meter.slowed_s() == pytest.approx(40 * 0.2, rel=0.05)
 
 
 def alone(measurement: Measurement) -> Segment:

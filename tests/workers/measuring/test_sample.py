@@ -148,7 +148,7 @@ def test_partners_share_a_device(bench: Bench):
 
 def test_the_saved_measurement_has_mode_0600(bench: Bench):
     one = bench.resident(1, DEVICE)
-    bench.go(3, one)
+    bench.go(14, one)
     assert read_measurement(one.folder) is None
     bench.go(8, one)
     kept = read_measurement(one.folder)

@@ -29,11 +29,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.account import slowed_s
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
-from gpuq.core.measuring.slowdown import rates
+from gpuq.core.measuring.slowdown import Rates, rates
 from gpuq.core.state.attempt import AttemptId
 from gpuq_workers.measuring.foreign import ForeignLoad
 from gpuq_workers.measuring.level import MemoryLevel
@@ -132,6 +133,15 @@ class _Window:
     partners: tuple[AttemptId, ...]
 
 
+class Peaks(NamedTuple):
+    """An attempt's highest memory in bytes and utilisation in percent; a bound says what it needs at most."""
+
+    memory_bytes: int | None
+    memory_is_bound: bool
+    utilization_pct: float | None
+    utilization_is_bound: bool
+
+
 class Meter:
     """Measures one attempt, look by look."""
 
@@ -150,7 +160,8 @@ class Meter:
         self._last: Look | None = None
         self._beside_since: float | None = None
         self._paused = False
-        # The peak utilisation of all windows so far; None when it must be computed again.
+        # Both are kept until a window ends, which is less often than they are asked for.
+        self._rates: dict[tuple[AttemptId, ...] | None, Rates] = {}
         self._peak: tuple[float | None, bool] | None = None
 
     def look(self, look: Look) -> None:
@@ -218,32 +229,44 @@ class Meter:
             self.state.steps = progress.steps
         return self.measurement()
 
-    def measurement(self) -> Measurement:
-        """The measurement up to now."""
+    def peaks(self) -> Peaks:
+        """The peaks up to now."""
         state = self.state
         utilization, utilization_is_bound = self._peak_utilization()
         memory = state.peak_memory_bytes or state.estimated_memory_bytes
         only_estimated = memory is not None and state.peak_memory_bytes is None
+        memory_is_bound = only_estimated or is_bound(state.peak_memory_bytes, state.pool_bytes)
+        return Peaks(memory, memory_is_bound, utilization, utilization_is_bound)
+
+    def measurement(self) -> Measurement:
+        """The measurement up to now."""
+        state, peaks = self.state, self.peaks()
         return Measurement(
-            peak_utilization_pct=utilization,
-            peak_memory_bytes=memory,
+            peak_utilization_pct=peaks.utilization_pct,
+            peak_memory_bytes=peaks.memory_bytes,
             steps=state.steps,
             first_step_at=state.first_step_at,
             segments=tuple(state.segments),
             partners=tuple(sorted(state.partners)),
             energy_joules=state.energy_joules,
             idle_joules=state.idle_joules,
-            peak_memory_is_bound=only_estimated or is_bound(state.peak_memory_bytes, state.pool_bytes),
+            peak_memory_is_bound=peaks.memory_is_bound,
             blink=state.blink,
             foreign_load=state.foreign.mean_load,
             held_back=state.foreign.mean_held_back,
-            utilization_is_bound=utilization_is_bound,
+            utilization_is_bound=peaks.utilization_is_bound,
             step_processes=state.step_processes,
         )
 
-    def slowed_s(self, measured: Measurement) -> float | None:
-        """Seconds lost to partners so far; None where it had one and its cost is not measured. `measured`: by `measurement`."""
-        return slowed_s(self.state.beside_s, rates(measured)) if self.state.beside_s else 0.0
+    def rates(self, beside: tuple[AttemptId, ...] | None = None) -> Rates:
+        """The progress up to now, alone and beside partners; `beside` as in `slowdown.rates`."""
+        if beside not in self._rates:
+            self._rates[beside] = rates(Measurement(segments=tuple(self.state.segments)), beside)
+        return self._rates[beside]
+
+    def slowed_s(self) -> float | None:
+        """Seconds lost to partners so far; None where it had one and its cost is not measured."""
+        return slowed_s(self.state.beside_s, self.rates()) if self.state.beside_s else 0.0
 
     def level_s(self, least_s: float) -> float | None:
         """For how long the memory has been level (see `level`); None while it is not, or where its peak is only a bound."""
@@ -371,6 +394,7 @@ class Meter:
         self._window_foreign = ForeignLoad()
 
     def _add(self, new: Segment) -> None:
+        self._rates = {}
         segments = self.state.segments
         for index, old in enumerate(segments):
             if (old.partners, old.blink, old.foreign) == (new.partners, new.blink, new.foreign):

@@ -20,7 +20,6 @@ import msgspec
 
 from gpuq.adapters.devices import Backend, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement
-from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
@@ -34,7 +33,7 @@ from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import Progress, read_counter
 from gpuq_workers.shim.record import VERSION
 
-_SAVE_EVERY_S = 5.0
+_SAVE_EVERY_S = 15.0
 USED_FROM_PCT = 1.0
 """A driver counts in whole percent, so a device that is used at all shows one."""
 # 200 segments and six histograms of 1,000 bins.
@@ -152,7 +151,7 @@ class Sampler:
             if look.clock - watched.saved_at >= _SAVE_EVERY_S:
                 watched.saved_at = look.clock
                 _write(watched)
-            meter, measured, pauses = watched.meter, watched.meter.measurement(), resident.pauses
+            meter, peaks, pauses = watched.meter, watched.meter.peaks(), resident.pauses
             reports.append(
                 ResidentReport(
                     attempt=resident.attempt,
@@ -166,14 +165,14 @@ class Sampler:
                     step_processes=None if progress is None else progress.processes,
                     energy_joules=meter.state.energy_joules,
                     idle_s=watched.idle_s(look),
-                    slowed_s=meter.slowed_s(measured),
-                    peak_memory_bytes=None if measured.peak_memory_is_bound else measured.peak_memory_bytes,
-                    peak_utilization_pct=measured.peak_utilization_pct,
-                    utilization_is_bound=measured.utilization_is_bound,
+                    slowed_s=meter.slowed_s(),
+                    peak_memory_bytes=None if peaks.memory_is_bound else peaks.memory_bytes,
+                    peak_utilization_pct=peaks.utilization_pct,
+                    utilization_is_bound=peaks.utilization_is_bound,
                     level_s=meter.level_s(self._level_after_s) if self._level_after_s else None,
                     paused_s=0.0 if pauses is None else pauses.paused_s(time.monotonic()),
                     not_pausable=None if pauses is None else pauses.why_not,
-                    rates=rates(measured, look.partners) if look.partners else None,
+                    rates=meter.rates(look.partners) if look.partners else None,
                     blinks=meter.blinks(),
                 )
             )
