@@ -172,7 +172,7 @@ def _swept(name: str) -> list[Row]:
         raise BadInput(
             f"--sweep {name}: {error.message}", fix=_SWEEP_FIX if error.fix == BadInput.fix else error.fix
         ) from error
-    except (ValueError, csv.Error) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise BadInput(f"--sweep {name}: {error}.", fix=_SWEEP_FIX) from error
     if not rows:
         raise BadInput(f"--sweep {name} has no rows.", fix=_SWEEP_FIX)

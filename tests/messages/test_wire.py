@@ -57,10 +57,26 @@ def test_messages_survive_the_way(message):
     assert wire.decode(wire.encode(message)) == message
 
 
-@pytest.mark.parametrize("raw", [b"", b"{}", b'{"type": "other"}', b"\xff", b"[1]"])
+def nested(message: bytes) -> bytes:
+    """The message with a value in it that is nested more deeply than JSON can be read."""
+    return message.replace(b"{}", b'{"a":' * 20_000 + b"1" + b"}" * 20_000)
+
+
+NOT_MESSAGES = [b"", b"{}", b'{"type": "other"}', b"\xff", b"[1]", nested(wire.encode(HostReport("a", 0, {})))]
+
+
+@pytest.mark.parametrize("raw", NOT_MESSAGES, ids=lambda raw: repr(raw[:20]))
 def test_what_is_no_message_is_a_value_error(raw):
     with pytest.raises(ValueError, match="not a message"):
         wire.decode(raw)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b'"\xff"', b'{"host":"\xff"}', nested(b'{"host":"a","more":{}}')], ids=lambda raw: repr(raw[:20])
+)
+def test_what_is_no_acknowledgement_and_no_mark_is_not_genuine(raw: bytes) -> None:
+    assert wire.genuine(raw, wire.Acknowledgement, "a", "key") is None
+    assert wire.HostKeys("key").genuine_mark(raw) is None
 
 
 def test_an_acknowledgement_is_genuine_only_for_its_host_and_with_its_key():

@@ -180,7 +180,7 @@ async def read(request: web.Request, body: Any) -> Any:
     """The body of this type. Raises BadRequest."""
     try:
         return msgspec.json.decode(await request.read() or b"null", type=body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body cannot be read: {error}.") from None
 
 

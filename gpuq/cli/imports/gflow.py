@@ -28,7 +28,7 @@ def waiting(file: Path | None, environ: Mapping[str, str]) -> list[ImportedJob]:
         user = environ.get("USER") or environ.get("LOGNAME")
         mine = [job for job in jobs if job["state"] in {"Queued", "Hold"} and job.get("submitted_by") in {user, None}]
         return [_job(job, environ) for job in sorted(mine, key=lambda job: int(job["id"]))]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             "this is no list of gflow's jobs.", fix="curl http://localhost:59000/jobs prints one."
         ) from error

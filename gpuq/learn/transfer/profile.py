@@ -64,7 +64,7 @@ def from_json(text: bytes, *, name: str = "the profile") -> OpProfile:
     """The profile that `to_json` wrote. Raises BadInput."""
     try:
         return msgspec.json.decode(text, type=OpProfile)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{name} is no op profile: {error}.", fix="`gpuq profile --out FILE` writes one.") from error
 
 
