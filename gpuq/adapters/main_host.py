@@ -178,7 +178,7 @@ class RemoteClaims(Claims):
         if answer["renew"] or is_old(self._home, time.time()):
             try:
                 self.renew(host)
-            except GpuqError as error:  # the present certificate counts on, and the next call tries again
+            except (GpuqError, OSError) as error:  # the present certificate counts on, and the next call tries again
                 log.warning("the certificate was not renewed: %s", error, extra={"action": "renew"})
         return noun(answer["lease"], NameLease)
 

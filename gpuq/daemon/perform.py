@@ -49,9 +49,13 @@ class Performer:
         for (attempt_id, verb), attempt in wanted.items():
             again_s = self._launch_again_s if verb is Verb.LAUNCH else _STOP_AGAIN_S
             sent_at = self._sent_at.get((attempt_id, verb))
+            host = state.hosts.get(attempt.host)
+            instance = None if host is None else host.instance
+            # A credential names the instance, which a dispatcher that has just started does not know before the host's report;
+            # without one, the host would end the job as one that it must not start.
+            if verb is Verb.LAUNCH and instance is None and self._credentials is not None:
+                continue
             if sent_at is None or now - sent_at >= again_s:
-                host = state.hosts.get(attempt.host)
-                instance = None if host is None else host.instance
                 due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance, epoch))
         return due
 

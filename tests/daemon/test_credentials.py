@@ -9,11 +9,18 @@ import pytest
 
 from gpuq import keys
 from gpuq.adapters.store.memory import MemoryStore
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import DeviceId, Host, HostId
+from gpuq.core.state.job import JobId, KindId
+from gpuq.core.state.state import State
 from gpuq.daemon.credentials import Credentials
+from gpuq.daemon.perform import Performer
 from gpuq.messages import launch, wire
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.submission import Submission, command_of
 from tests.support.broker import KEY, NOW
+from tests.support.nouns import GIB, a_job
+from tests.support.orders import MemoryOrderSender
 
 SUBMITTED = Submission(command=("python", "train.py"), cwd="/home/ann", env={"B": "2", "A": "1"}, stdin="x")
 
@@ -46,6 +53,23 @@ def test_a_launch_names_the_user_of_the_record() -> None:
 )
 def test_who_is_not_known_gets_no_credential(order_changes: dict[str, Any], record_changes: dict[str, Any]) -> None:
     assert signed(order(**order_changes), **record_changes).credential is None
+
+
+def test_a_launch_that_needs_a_credential_waits_for_the_report_of_its_host() -> None:
+    """After a restart the dispatcher knows the attempt but not yet the host's instance, without which it can sign nothing."""
+    gpu = (DeviceId("gpu0"),)
+    attempt = Attempt(
+        AttemptId(JobId(1), 1), KindId("kind"), HostId("alpha"), gpu, (GIB,), shares=False, launched_at=NOW
+    )
+    state = State(jobs={JobId(1): a_job()}, attempts={attempt.id: attempt})
+    sender = MemoryOrderSender()
+    credentials = Credentials(MemoryStore(), KEY, lambda: NOW)
+    with_credentials = Performer(sender, wire.HostKeys("key"), 60.0, credentials)
+    assert with_credentials.due(state, 1, 1, NOW) == []
+    assert len(Performer(sender, wire.HostKeys("key"), 60.0).due(state, 1, 1, NOW)) == 1
+
+    state.hosts[HostId("alpha")] = Host(HostId("alpha"), "boot", NOW, instance="home")
+    assert [(due.verb, due.instance) for due in with_credentials.due(state, 1, 1, NOW)] == [(wire.Verb.LAUNCH, "home")]
 
 
 def test_the_credential_arrives_with_the_order() -> None:

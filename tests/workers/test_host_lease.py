@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from gpuq_workers.host_lease import HostLease, instance_of
 
 from gpuq.adapters.store.contract import LEASE_S, Store
 from gpuq.adapters.store.memory import MemoryStore
-from gpuq.errors import Conflict, Unreachable
+from gpuq.errors import Conflict, Failure, Unreachable
 from gpuq.home import Home
 
 
@@ -85,28 +85,32 @@ async def test_a_reinstalled_host_takes_over(store: MemoryStore, time: Time) -> 
 
 
 async def test_a_service_that_lost_its_name_ends(store: MemoryStore, time: Time) -> None:
-    original, stop = a_lease(store, "original"), asyncio.Event()
+    original = a_lease(store, "original")
     await original.take()
     time.now += LEASE_S + 1  # it stood still
     await a_lease(store, "clone").take()
     with pytest.raises(Conflict):
-        await original.keep(stop)
-    assert stop.is_set()
+        await original.keep()
 
 
-async def test_a_service_keeps_its_name_through_an_outage_of_the_record(
-    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [Unreachable("The database does not answer."), Failure("HTTP 500"), OSError(errno.ENOSPC, "No space left")],
+    ids=["no answer", "an error of the server", "a full disk"],
+)
+async def test_a_service_keeps_its_name_although_renewals_fail(
+    error: Exception, store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lease, began = a_lease(store, "original"), time.now
+    await lease.take()
     lease_host, calls = store.lease_host, iter(range(1000))
 
     def failing(host: str, instance: str) -> object:
         if next(calls) % 3:
-            raise Unreachable("The database does not answer.")
+            raise error
         return lease_host(host, instance)
 
     monkeypatch.setattr(store, "lease_host", failing)
-    lease, began = a_lease(store, "original"), time.now
-    await lease.take()
 
     def check() -> None:
         if time.now - began > 300:
@@ -114,5 +118,5 @@ async def test_a_service_keeps_its_name_through_an_outage_of_the_record(
 
     time.meanwhile = check
     with pytest.raises(TimeoutError):
-        await lease.keep(asyncio.Event())
+        await lease.keep()
     assert lease_host("node1", "clone").instance == "original"

@@ -14,7 +14,7 @@ from contextlib import closing
 
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import LEASE_S, Claims, NameLease
-from gpuq.errors import Conflict, Unreachable
+from gpuq.errors import Conflict, GpuqError, Unreachable
 from gpuq.home import Home, instance_id
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class HostLease:
         """Wait until the lease is ours. Raises Conflict as soon as another instance renews it, because that one is alive."""
         seen: NameLease | None = None
         while True:
-            lease = await self._renew()
+            lease = await self._renew(Unreachable)
             if lease is not None and lease.instance == self._instance:
                 return
             if lease is not None:
@@ -52,20 +52,19 @@ class HostLease:
                 seen = lease
             await asyncio.sleep(_TRY_EVERY_S)
 
-    async def keep(self, stop: asyncio.Event) -> None:
-        """Renew the lease until cancelled. If another instance has it, set `stop` and raise Conflict."""
+    async def keep(self) -> None:
+        """Renew the lease until cancelled, whatever error the main host answers. Raises Conflict if another instance has it."""
         while True:
             await asyncio.sleep(_RENEW_EVERY_S)
-            lease = await self._renew()
+            lease = await self._renew(GpuqError, OSError)
             if lease is not None and lease.instance != self._instance:
-                stop.set()
                 raise self._conflict()
 
-    async def _renew(self) -> NameLease | None:
-        """The lease after an attempt to renew it; None while the record does not answer."""
+    async def _renew(self, *passing: type[Exception]) -> NameLease | None:
+        """The lease after an attempt to renew it; None if that failed with one of these errors."""
         try:
             return await asyncio.to_thread(self._lease)
-        except Unreachable as error:
+        except passing as error:
             log.warning("the lease of the host name could not be renewed: %s", error, extra={"action": "lease"})
             return None
 

@@ -203,7 +203,8 @@ async def serve(service: WorkerService, lease: HostLease) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    keeping = asyncio.create_task(lease.keep(stop))
+    keeping = asyncio.create_task(lease.keep())
+    keeping.add_done_callback(lambda _: stop.set())  # without the lease, another instance may take the name
     try:
         await service.run(stop)
     finally:
