@@ -232,9 +232,13 @@ class Pools:
         ending = [pilot for pilot in pilots if not pilot.ended_by_us]
         for place, there in _by_place(ending).items():
             grantor = self._grantor(place)
-            (grantor.take_back if if_waiting else grantor.cancel)([pilot.slurm_job for pilot in there])
-        for pilot in ending:
-            self._folders.save(replace(pilot, ended_by_us=True))
+            try:
+                (grantor.take_back if if_waiting else grantor.cancel)([pilot.slurm_job for pilot in there])
+            except GpuqError as error:  # a cluster that does not answer; the other places have their turn
+                log.warning("%d pilots were not ended: %s", len(there), error)
+                continue
+            for pilot in there:
+                self._folders.save(replace(pilot, ended_by_us=True))
 
     def _grantor(self, place: tuple[str, ...] | None) -> Any:
         """Who granted the pilots of this place (`Pilot.where`)."""
@@ -290,22 +294,33 @@ class Pools:
         asked = [pilot for pilot in silent if pilot.gone_since is None]
         if asked and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in asked):
             self._asked_at = now
-            there: dict[int, SlurmJob] = {}
             for place, pilots_there in _by_place(asked).items():
-                there |= self._grantor(place).jobs({pilot.slurm_job for pilot in pilots_there})
-            for pilot in asked:
-                if pilot.slurm_job not in there:
-                    gone.append(self._folders.save(replace(pilot, gone_since=now)))
-                elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
-                    self._folders.save(replace(pilot, slurm_says=says))
-                    if _NOTHING_LEFT.fullmatch(says):
-                        self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
+                try:
+                    gone += self._looked_up(place, pilots_there)
+                except GpuqError as error:
+                    log.warning("what became of %d pilots is not known: %s", len(pilots_there), error)
         for pilot in gone:
-            self._bury(pilot, hosts.get(pilot.name))
-        buried = {pilot.name for pilot in gone}
-        return [pilot for pilot in pilots if pilot.name not in buried]
+            try:
+                self._remove_ended(pilot, hosts.get(pilot.name))
+            except GpuqError as error:
+                log.warning("pilot %s has ended, but is not removed yet: %s", pilot.name, error)
+        ended = {pilot.name for pilot in gone}
+        return [pilot for pilot in pilots if pilot.name not in ended]
 
-    def _bury(self, pilot: Pilot, host: dict[str, Any] | None) -> None:
+    def _looked_up(self, place: tuple[str, ...] | None, pilots: Sequence[Pilot]) -> list[Pilot]:
+        """Those of the pilots of one place that have ended there. Raises GpuqError."""
+        there: dict[int, SlurmJob] = self._grantor(place).jobs({pilot.slurm_job for pilot in pilots})
+        gone = []
+        for pilot in pilots:
+            if pilot.slurm_job not in there:
+                gone.append(self._folders.save(replace(pilot, gone_since=self.clock())))
+            elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
+                self._folders.save(replace(pilot, slurm_says=says))
+                if _NOTHING_LEFT.fullmatch(says):
+                    self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
+        return gone
+
+    def _remove_ended(self, pilot: Pilot, host: dict[str, Any] | None) -> None:
         """Its Slurm job has ended: end what gpuq still takes for running there, and remove its host and folder."""
         now, gone_since = self.clock(), pilot.gone_since or self.clock()
         try:
@@ -360,8 +375,17 @@ class Pools:
         log.warning("pool %s: %s %s", name, problem, fix)
 
     def _waiting(self) -> list[Demand]:
-        page = self.client.get("/api/v1/jobs", state="pending", owner="all", order="oldest", limit=_PAGE)
-        return [part for job in page["jobs"] if _waits_for_devices(job["verdict"]) for part in _demands(job)]
+        """What the oldest waiting jobs need, until there are more than any pool could serve."""
+        found: list[Demand] = []
+        after = None
+        while len(found) < _PAGE:
+            where = {"state": "pending", "owner": "all", "order": "oldest"}
+            page = self.client.get("/api/v1/jobs", limit=_PAGE, after=after, **where)
+            found += [part for job in page["jobs"] if _waits_for_devices(job["verdict"]) for part in _demands(job)]
+            after = page["next"]
+            if after is None:
+                break
+        return found
 
 
 def _waits_for_devices(verdict: Mapping[str, Any] | None) -> bool:

@@ -62,6 +62,7 @@ class FakeApi:
         self.hosts: dict[str, dict[str, Any]] = {}
         self.invited: list[str] = []
         self.waiting = 0
+        self.dependent = 0
         self.away = False
         self.rule: str | None = None
         self.numbers: dict[str, float] = {}
@@ -70,7 +71,7 @@ class FakeApi:
         self.forecast: dict[str, Any] = {}
         self.resident: dict[str, Any] = {"forecast": None, "started_at": None, "promised_bytes": 80}
 
-    def get(self, path: str, **_: object) -> Any:
+    def get(self, path: str, after: int | None = None, limit: int = 0, **_: object) -> Any:
         if self.away:
             raise Unreachable("The dispatcher does not say which hosts there are.")
         if path == "/api/v1/hosts":
@@ -87,6 +88,7 @@ class FakeApi:
                 for n in range(host["devices"])
             ]
         assert path == "/api/v1/jobs"
+        dependent = [{"id": number, "verdict": {"rule": "Dependency"}} for number in range(self.dependent)]
         verdict = None if self.rule is None else {"rule": self.rule, "numbers": self.numbers}
         job = {
             "share": "auto",
@@ -96,7 +98,10 @@ class FakeApi:
             "preemptible": False,
             "forecast": self.forecast,
         }
-        return {"jobs": [{**job, "id": number, "verdict": verdict} for number in range(self.waiting)]}
+        waiting = [{**job, "id": self.dependent + number, "verdict": verdict} for number in range(self.waiting)]
+        begin = after or 0
+        page = (dependent + waiting)[begin : begin + limit]
+        return {"jobs": page, "next": begin + limit if len(page) == limit else None}
 
     def post(self, path: str, body: dict[str, str] | None = None) -> Any:
         *_, name, verb = path.split("/")
@@ -404,6 +409,19 @@ class FakePods(FakeSlurm):
     def __init__(self) -> None:
         super().__init__()
         self.manifests: list[dict[str, Any]] = []
+        self.away = False
+
+    def jobs(self, ids: set[int]) -> dict[int, SlurmJob]:
+        self._reach()
+        return super().jobs(ids)
+
+    def cancel(self, ids: list[int]) -> None:
+        self._reach()
+        super().cancel(ids)
+
+    def _reach(self) -> None:
+        if self.away:
+            raise Unreachable("The cluster does not answer.")
 
     def submit(self, manifest: dict[str, Any]) -> None:  # type: ignore[override]
         self.manifests.append(manifest)
@@ -440,6 +458,28 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
     assert sorted(there.cancelled) == sorted(2 * numbers(there.manifests))
 
 
+def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) -> None:
+    """Its pool was removed, so its pilots are to be ended, which cannot be done; and one of Slurm's has ended meanwhile."""
+    pods = FakePods()
+    site.pools.pods = lambda _: pods
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    site.api.waiting = 1
+    site.look()
+    pool.remove(site.home, "pods")
+    pool.add(site.home, Pool(name="slurm", most=1))
+    pods.away = True
+    site.look()
+    assert site.slurm.submitted == 1
+    site.slurm.there.clear()
+    site.stay(120)
+    assert site.slurm.submitted == 2, "the end of the first one was noticed"
+
+    pods.away = False
+    site.stay(120)
+    assert pods.there == {}
+
+
 def numbers(manifests: list[dict[str, Any]]) -> list[int]:
     return [int(manifest["metadata"]["labels"]["gpuq.pilot"]) for manifest in manifests]
 
@@ -451,6 +491,12 @@ def test_jobs_that_wait_for_no_device_request_none(site: Site) -> None:
     site.api.rule = "NoDevices"
     site.look()
     assert site.slurm.submitted == 3
+
+
+def test_a_job_behind_a_thousand_that_wait_for_others_requests_a_pilot(site: Site) -> None:
+    site.api.dependent, site.api.waiting = 2500, 1
+    site.look()
+    assert site.slurm.submitted == 1
 
 
 def test_a_job_for_which_the_hosts_of_now_have_too_few_devices_requests_a_pilot(site: Site) -> None:
@@ -492,7 +538,7 @@ def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at
     assert site.slurm.submitted == 3
 
 
-def test_a_pilot_that_is_gone_has_no_room_and_is_buried_without_asking_slurm_again(site: Site) -> None:
+def test_a_pilot_that_is_gone_has_no_room_and_is_removed_without_asking_slurm_again(site: Site) -> None:
     dead = site.requested()
     site.api.join(dead)
     site.look(after_s=3)
