@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpuq_workers.shim import terminal as of_shim
+from gpuq_workers.shim.log import BoundedLog
 
 from gpuq.cli import terminal
 from gpuq.cli.terminal import ATTACH, OFFSETS, RECENT, SIZE, framed, frames
@@ -22,9 +25,7 @@ class Client:
     def __init__(self, attempt: Attempt) -> None:
         wait_for((attempt.folder / "started.json").exists, what="started.json")
         self.socket = socket.socket(socket.AF_UNIX)
-        folder = os.open(attempt.folder, os.O_PATH)
-        self.socket.connect(f"/proc/self/fd/{folder}/terminal")
-        os.close(folder)
+        connect(self.socket, attempt.folder)
         self.socket.settimeout(60)
         self.received, self.output, self.offsets, self.refused = bytearray(), b"", [], b""
 
@@ -61,6 +62,13 @@ class Client:
         while self.read():
             pass
         return self.output
+
+
+def connect(client: socket.socket, folder: Path) -> None:
+    """Connect to the terminal in this folder, whose path may be longer than the address of a socket."""
+    descriptor = os.open(folder, os.O_PATH)
+    client.connect(f"/proc/self/fd/{descriptor}/terminal")
+    os.close(descriptor)
 
 
 @contextmanager
@@ -135,6 +143,46 @@ def test_a_client_that_does_not_read_misses_output_and_the_job_does_not_wait(att
     assert len(client.output) < 1_000_000, "not all that was printed meanwhile is kept for it"
     assert len(client.offsets) > 1, "it is sent the offset at which it goes on"
     assert attempt.log().count(b"x") == 3_000_000
+
+
+def test_a_client_that_hangs_up_while_the_job_reads_nothing_takes_no_time_and_loses_nothing(tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    os.set_blocking(master, False)
+    poller = select.poll()
+    ours = of_shim.Terminal(str(tmp_path), {}, BoundedLog(str(tmp_path), 1 << 20), poller, master)
+
+    def serve() -> list[tuple[int, int]]:
+        ready = poller.poll(0)
+        for descriptor, events in ready:
+            ours.serve(descriptor, events)
+        return ready
+
+    with socket.socket(socket.AF_UNIX) as client:
+        connect(client, tmp_path)
+        client.sendall(framed(b"A", ATTACH.pack(0, 24, 80)))
+        client.setblocking(False)
+        typed = 0
+        with suppress(BlockingIOError):
+            while True:
+                client.sendall(framed(b"D", b"x" * 1000))
+                typed += 1000
+                while serve():
+                    pass
+    serve()
+    assert typed > 65_536
+    assert serve() == [], "the shim waits"
+
+    read = 0
+    while read < typed:
+        read += len(os.read(slave, 65_536))
+        serve()
+    while serve():
+        pass
+    assert ours._clients == {}
+    ours.close()
+    os.close(master)
+    os.close(slave)
 
 
 def test_without_clients_output_is_kept_and_the_job_ends(attempt: Attempt) -> None:

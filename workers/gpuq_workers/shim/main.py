@@ -164,14 +164,14 @@ class Shim:
         poller.register(self._wakeup, select.POLLIN)
         while self._exit_code is None or not self._childless:
             pause = _ENDING_POLL_S if self._ending else _IDLE_POLL_S
-            for descriptor, _ in poller.poll(pause * 1000):
+            for descriptor, events in poller.poll(pause * 1000):
                 if descriptor == self._wakeup:
                     os.read(self._wakeup, 4096)
                 elif descriptor == self._output:
                     if not self._pump():
                         poller.unregister(self._output)
                 elif self._terminal is not None:
-                    self._terminal.serve(descriptor)
+                    self._terminal.serve(descriptor, events)
             self._reap()
             self._look()
         # The pipe may still hold output of processes that have just ended; it holds at most child.PIPE_BYTES.

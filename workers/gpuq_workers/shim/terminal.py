@@ -67,14 +67,15 @@ class Terminal:
         self._listener = _listen(folder)
         poller.register(self._listener, select.POLLIN)
 
-    def serve(self, descriptor: int) -> None:
-        """Do what can be done on this descriptor without waiting."""
+    def serve(self, descriptor: int, events: int) -> None:
+        """Do what can be done without waiting on this descriptor, of which `poll` reported these events."""
         if descriptor == self._listener.fileno():
             self._accept()
         elif descriptor == self._input:
             self._type()
         elif descriptor in self._clients:
             client = self._clients[descriptor]
+            client.hung_up = client.hung_up or bool(events & (select.POLLHUP | select.POLLERR))
             try:
                 self._receive(client)
                 if descriptor in self._clients:
@@ -179,7 +180,7 @@ class Terminal:
 
     def _send(self, client: _Client) -> bool:
         """Send what the client's socket takes of the output; whether something is left."""
-        while client.unsent or client.next_frame(self._log):
+        while not client.hung_up and (client.unsent or client.next_frame(self._log)):
             try:
                 del client.unsent[: client.connection.send(client.unsent)]
             except BlockingIOError:
@@ -189,7 +190,12 @@ class Terminal:
 
     def _watch(self, client: _Client) -> None:
         reads = select.POLLIN if len(self._typed) < _MOST_TYPED else 0
-        self._poller.modify(client.connection, reads | (select.POLLOUT if client.unsent else 0))
+        if client.hung_up and not reads:
+            # What it sent is read when there is room. Until then, `poll` would report it without end: POLLHUP cannot be left out.
+            with suppress(KeyError):
+                self._poller.unregister(client.connection)
+            return
+        self._poller.register(client.connection, reads | (select.POLLOUT if client.unsent else 0))
 
     def _refuse(self, client: _Client, why: str) -> None:
         with suppress(OSError):
@@ -198,7 +204,8 @@ class Terminal:
 
     def _drop(self, client: _Client) -> None:
         if self._clients.pop(client.connection.fileno(), None) is not None:
-            self._poller.unregister(client.connection)
+            with suppress(KeyError):
+                self._poller.unregister(client.connection)
             client.connection.close()
 
     def _serve_ssh(self, client: _Client, key: bytes) -> None:
@@ -223,6 +230,7 @@ class _Client:
         self.received, self.unsent = bytearray(), bytearray()
         self.offset: int | None = None
         self.before = 0
+        self.hung_up = False
 
     def frame(self) -> tuple[bytes, bytes] | None:
         """The next frame that has come in whole."""
