@@ -5,7 +5,8 @@ what the one before said of the same devices and residents. So a report is recor
 the next one leaves out a device or resident that it names. A replay leads to the same state all the same, which
 tests/daemon/test_journal.py checks; but times are those of the wall clock, and where that was set, the times of the state differ.
 
-A dispatcher begins by recording its whole state (`Restored`), so a replay can start there and older entries can be deleted.
+A dispatcher begins by recording its whole state (`Restored`), and does so again now and then, so a replay can start there and
+older entries can be deleted.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ from gpuq.core.state.verdict import Verdict
 from gpuq.messages.codec import from_plain, noun, plain, to_plain
 
 RESTORED = "Restored"
+KEPT_ENTRIES = 200_000
+"""The journal's latest entries, which stay; older ones are removed."""
+_STATE_EVERY = KEPT_ENTRIES // 2
 
 
 class Journal:
@@ -72,10 +76,18 @@ class Journal:
         self.seq = last_seq
         self._entries: list[Entry] = []
         self._held_back: dict[str, tuple[float, HostReported]] = {}
+        self._state_at_seq = last_seq
 
     def begin(self, state: State, now: float) -> None:
-        """Record the state that this dispatcher starts from."""
+        """Record the whole state, so that a replay can start here."""
+        self.flush()
         self._add(RESTORED, snapshot(state), now)
+        self._state_at_seq = self.seq
+
+    def begin_again_if_due(self, state: State, now: float) -> None:
+        """Record the whole state if the last one is so old that it is about to be removed."""
+        if self.seq - self._state_at_seq >= _STATE_EVERY:
+            self.begin(state, now)
 
     def note(self, item: Event | Action, now: float) -> None:
         """Record one item that changed the state."""

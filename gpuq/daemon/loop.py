@@ -47,7 +47,7 @@ from gpuq.daemon.accounts import with_rates_of_kinds
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, events_of_silent_host, requested_events
 from gpuq.daemon.job_leases import JobLeases
-from gpuq.daemon.journal import Journal
+from gpuq.daemon.journal import KEPT_ENTRIES, Journal
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.lost import LostCommits
@@ -76,6 +76,8 @@ _VIEW_EVERY_S = 0.5
 _PAUSES_EVERY_S = 0.2
 _VIEW_LIVES_S = 15
 _READ_AT_ONCE = 1000
+# The journal is shortened after so many new entries, so that each removal is over in a moment.
+_PRUNE_EVERY = 5000
 # A record that was restored from a backup is this many epochs behind its hosts at most.
 _FURTHEST_EPOCH = 1_000_000
 # A pass over a long queue may take a while; reports alone do not make it run more than this share of the time.
@@ -132,6 +134,7 @@ class Dispatcher:
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._committed: dict[str, int] = dict(inbox.taken)
         self._recorded_seq = journal.seq
+        self._pruned_at_seq = journal.seq // _PRUNE_EVERY * _PRUNE_EVERY
         self._listening_since = parts.clock()
         # How far the clock of the Redis server is ahead of ours: a message's age follows from its id.
         self._server_ahead_s: float | None = None
@@ -372,6 +375,7 @@ class Dispatcher:
 
     async def _commit(self, cycle: Cycle) -> None:
         commit = self.recorder.take(self._wall_offset)
+        self.journal.begin_again_if_due(self.state, cycle.now + self._wall_offset)
         commit.entries = self.journal.take()
         commit.handled = [request.id for request in cycle.handled]
         commit.hosts = {
@@ -384,6 +388,10 @@ class Dispatcher:
         if changes or self.parts.lease.is_due():
             await self._until_it_works(partial(self.parts.lease.commit, commit))
             self._committed.update(self.inbox.taken)
+        if self.journal.seq >= self._pruned_at_seq + _PRUNE_EVERY:
+            self._pruned_at_seq = self.journal.seq
+            before = self.journal.seq - KEPT_ENTRIES
+            await self._until_it_works(partial(self.parts.lease.prune_journal, before))
 
     async def _after_commit(self, cycle: Cycle) -> None:
         epoch = self.parts.lease.epoch

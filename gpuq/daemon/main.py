@@ -48,8 +48,6 @@ from gpuq.settings import Settings, load
 
 log = logging.getLogger(__name__)
 
-# Older entries of the journal are removed at each start, so that the record does not grow without bound.
-_KEEP_JOURNAL_ENTRIES = 200_000
 # Well below WatchdogSec of the systemd unit.
 _PING_S = 2.0
 
@@ -127,7 +125,6 @@ def _assemble(
     clock = SteadyClock()
     learner.catch_up(clock())
     last_seq = store.last_seq()
-    lease.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store, clock(), learner.register)
     key = order_key(settings.home, settings.worker.host, store)
     record_key(lease, settings.worker.host, key)

@@ -7,7 +7,9 @@ within a second.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import islice
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, Service, Store
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
@@ -35,9 +37,11 @@ from gpuq.messages.job_record import QueuedRecord
 _ROWS_AT_ONCE = 500
 # What was used ten half-lives ago counts a thousandth.
 _HALF_LIVES_READ = 10
-# The search for reservations ends at the state that the last dispatcher began with (`Restored`), or after so many entries. One
-# that is older is lost, and made again in the first pass if its job is still overdue.
-_JOURNAL_ROWS_READ, _JOURNAL_ROWS_AT_ONCE = 20_000, 2000
+# The journal is searched back to the state that was recorded last (`Restored`), in steps of so many entries.
+_JOURNAL_ROWS_AT_ONCE = 5000
+# The search for reservations ends after so many entries about them, too. One that is older is lost, and made again in the first
+# pass if its job is still overdue.
+_ABOUT_RESERVATIONS_READ = 20_000
 # The entries that make a reservation or end one.
 _ABOUT_RESERVATIONS = frozenset(
     {"Reserve", "EndReservation", "Launch", "CancelRequested", "HoldRequested", "JobEdited"}
@@ -156,21 +160,20 @@ def _reservations(
 ) -> dict[JobId, Reservation]:
     """The reservations of jobs that are still waiting, each as the newest entry about it has it."""
     found: dict[JobId, Reservation | None] = {}
-    for entry in _latest_entries(store):
+    for entry in islice(_latest_entries(store, _ABOUT_RESERVATIONS), _ABOUT_RESERVATIONS_READ):
         if entry.name == RESTORED:
             for reservation in noun(entry.body.get("reservations", []), list[Reservation]):
                 found.setdefault(reservation.job, reservation)
             break
-        if entry.name in _ABOUT_RESERVATIONS:
-            match from_plain(entry.name, entry.body):
-                case Reserve(reservation=reservation):
-                    found.setdefault(reservation.job, reservation)
-                case Launch(attempt=attempt):
-                    found.setdefault(attempt.id.job, None)
-                case JobEdited(job=job, edit=edit) if not edit.only_labels:
-                    found.setdefault(job, None)
-                case EndReservation(job=job) | CancelRequested(job=job) | HoldRequested(job=job):
-                    found.setdefault(job, None)
+        match from_plain(entry.name, entry.body):
+            case Reserve(reservation=reservation):
+                found.setdefault(reservation.job, reservation)
+            case Launch(attempt=attempt):
+                found.setdefault(attempt.id.job, None)
+            case JobEdited(job=job, edit=edit) if not edit.only_labels:
+                found.setdefault(job, None)
+            case EndReservation(job=job) | CancelRequested(job=job) | HoldRequested(job=job):
+                found.setdefault(job, None)
     return {
         job: reservation
         for job, reservation in found.items()
@@ -184,21 +187,19 @@ def _reservations(
 def _unpausable(store: Store) -> dict[KindId, float]:
     """The kinds that are not paused any more, and since when."""
     found: dict[KindId, float] = {}
-    for entry in _latest_entries(store):
+    for entry in _latest_entries(store, {"LeaveUnpaused"}):
         if entry.name == RESTORED:
             found.update(noun(entry.body.get("unpausable", {}), dict[KindId, float]))
             break
-        if entry.name == "LeaveUnpaused":
-            found[KindId(entry.body["kind"])] = entry.at
+        found[KindId(entry.body["kind"])] = entry.at
     return found
 
 
-def _latest_entries(store: Store) -> Iterator[Entry]:
-    """The newest entries of the journal, the newest first."""
-    last = store.last_seq()
-    for newest in range(last, max(0, last - _JOURNAL_ROWS_READ), -_JOURNAL_ROWS_AT_ONCE):
+def _latest_entries(store: Store, names: AbstractSet[str]) -> Iterator[Entry]:
+    """The entries of these names and the recorded states, the newest first."""
+    for newest in range(store.last_seq(), 0, -_JOURNAL_ROWS_AT_ONCE):
         after = max(0, newest - _JOURNAL_ROWS_AT_ONCE)
-        entries = store.journal(after=after, limit=_JOURNAL_ROWS_AT_ONCE)
+        entries = store.journal(after=after, limit=_JOURNAL_ROWS_AT_ONCE, names={*names, RESTORED})
         yield from (entry for entry in reversed(entries) if entry.seq <= newest)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpuq.adapters.store.contract import Commit, Entry
 from gpuq.core.state.actions import (
     EndReservation,
     Launch,
@@ -18,6 +21,7 @@ from gpuq.core.state.events import CancelRequested, Submitted
 from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
+from gpuq.daemon import journal, loop
 from gpuq.daemon.journal import from_snapshot, jobs_of, replay, snapshot
 from gpuq.daemon.restore import restore
 from gpuq.messages.codec import from_plain, to_plain
@@ -97,6 +101,35 @@ async def test_a_reservation_that_ended_is_not_restored(harness: Harness) -> Non
     expected = harness.dispatcher.state.reservations
     assert restore(harness.store, harness.now).reservations == expected
     assert harness.states()[first] == "RUNNING"
+
+
+async def test_the_journal_of_a_dispatcher_that_runs_on_is_shortened_and_can_still_be_replayed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_STATE_EVERY", 20)
+    monkeypatch.setattr(loop, "KEPT_ENTRIES", 40)
+    monkeypatch.setattr(loop, "_PRUNE_EVERY", 10)
+    world = World(harness.store, a_device("gpu0"))
+    for number in range(60):
+        harness.submit(f"{number}.py")
+        await harness.live(world, 1)
+        assert len(harness.journal()) <= 40 + 10 + 20
+    assert harness.journal()[0].seq > 100
+    replayed, state = replay(harness.journal()), harness.dispatcher.state
+    assert (replayed.jobs, replayed.verdicts) == (state.jobs, state.verdicts)
+    assert replayed.attempts.keys() == state.attempts.keys()
+
+
+async def test_kinds_that_are_not_paused_are_known_after_any_number_of_entries(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"))
+    harness.submit()
+    await harness.live(world, 2)
+    harness.dispatcher._apply(LeaveUnpaused(KindId("train.py")), harness.now)
+    await harness.live(world, 1)
+    first = harness.store.last_seq() + 1
+    later = [Entry(seq=seq, at=0.0, name="Woke", body={}) for seq in range(first, first + 30_000)]
+    harness.lease.commit(Commit(entries=later))
+    assert restore(harness.store, harness.now).unpausable.keys() == {KindId("train.py")}
 
 
 def test_pauses_go_through_the_journal() -> None:

@@ -7,7 +7,7 @@ bytes, and what is unknown is None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
@@ -496,8 +496,17 @@ class Store(Claims, Protocol):
         """Every device ever reported, by host and id; or without those of hosts that were forgotten."""
         ...
 
-    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
+    def journal(
+        self,
+        *,
+        after: int,
+        limit: int,
+        job: JobId | None = None,
+        only_jobs: bool = False,
+        names: Collection[str] | None = None,
+    ) -> list[Entry]:
+        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job. `names`: only those called so; not
+        together with `job`."""
         ...
 
     def add_token(self, token: Token) -> None:

@@ -8,7 +8,7 @@ whose runs include it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -62,11 +62,15 @@ def last_seq(connection: Connection) -> int:
     return connection.execute(_LAST).scalar() or 0
 
 
-def read(connection: Connection, *, after: int, limit: int, only_jobs: bool) -> list[Entry]:
+def read(
+    connection: Connection, *, after: int, limit: int, only_jobs: bool, names: Collection[str] | None
+) -> list[Entry]:
     """Entries with seq > after, in order."""
     query = select(*_COLUMNS)
     if only_jobs:
         query = query.where(journal.c.first_job.is_not(None))
+    if names is not None:
+        query = query.where(journal.c.name.in_(names))
     return [_entry(row) for row in connection.execute(_page(query, after, limit))]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Unpack
 
@@ -225,12 +225,23 @@ class MemoryStore(Store):
             found = (device for id_, device in self.device_rows.items() if id_ not in hidden)
             return sorted(found, key=lambda device: (device.host, device.id))
 
-    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
+    def journal(
+        self,
+        *,
+        after: int,
+        limit: int,
+        job: JobId | None = None,
+        only_jobs: bool = False,
+        names: Collection[str] | None = None,
+    ) -> list[Entry]:
         with self._lock:
             found = (
                 entry
                 for entry in self.entries
-                if entry.seq > after and (entry.jobs or not only_jobs) and (job is None or job in entry.jobs)
+                if entry.seq > after
+                and (entry.jobs or not only_jobs)
+                and (job is None or job in entry.jobs)
+                and (names is None or entry.name in names)
             )
             return list(islice(found, limit))
 

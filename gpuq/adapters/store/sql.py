@@ -7,7 +7,7 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Unpack
 
@@ -260,10 +260,18 @@ class SqlStore(Store):
             query = query.where(devices.c.forgotten.is_(None))
         return [device_row(row._mapping) for row in self._rows(query)]
 
-    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
+    def journal(
+        self,
+        *,
+        after: int,
+        limit: int,
+        job: JobId | None = None,
+        only_jobs: bool = False,
+        names: Collection[str] | None = None,
+    ) -> list[Entry]:
         with self._database.reading() as connection:
             if job is None:
-                return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
+                return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs, names=names)
             return journal.read_job(connection, job, after=after, limit=limit) if _is_id(job) else []
 
     def add_token(self, token: Token) -> None:

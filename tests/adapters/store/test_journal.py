@@ -48,6 +48,16 @@ def test_only_jobs_leaves_out_entries_without_jobs(store: Store) -> None:
     assert seqs(store.journal(after=2, limit=10, only_jobs=True)) == [4]
 
 
+def test_entries_are_found_by_their_names(store: Store) -> None:
+    names = ("Launch", "Stop", "Launch", "Hold", "Stop")
+    entries = [Entry(seq=seq, at=0.0, name=name, body={}, jobs=(7,)) for seq, name in enumerate(names, 1)]
+    store.commit(Commit(entries=entries))
+    assert seqs(store.journal(after=0, limit=10, names={"Stop", "Hold"})) == [2, 4, 5]
+    assert seqs(store.journal(after=2, limit=1, names={"Stop", "Hold"})) == [4]
+    assert store.journal(after=0, limit=10, names={"Other"}) == []
+    assert seqs(store.journal(after=0, limit=10)) == [1, 2, 3, 4, 5]
+
+
 def test_a_job_is_found_alone_and_among_others(store: Store) -> None:
     spoken_of = [(1,), (1, 2, 3), (), (2,), (1, 3), (3, 9), (5, 1, 2), (2, 20)]
     store.commit(Commit(entries=[an_entry(seq, *jobs) for seq, jobs in enumerate(spoken_of, 1)]))
