@@ -16,6 +16,7 @@ SHARED_SOCKET = Path("/run/gpuq/api.sock")
 """Where a gpuq that several users share has its Unix socket, if the administrator chose the usual place."""
 LARGEST_FILE_BYTES = 64 * 1024
 """The most that is read of a small file which other programs may have written."""
+_SHORTEST_SECRET = 16
 
 
 class Home:
@@ -231,22 +232,28 @@ def _unusable(folder: Path, why: str) -> BadSettings:
 def private_secret(path: Path) -> str:
     """The secret in `path`: 256 random bits as text in a file of mode 0600, created at the first call.
 
-    The file appears atomically, so several processes may call this at once and all get the same secret.
+    The file appears atomically, so several processes may call this at once and all get the same secret. Raises BadSettings if
+    the file holds less.
     """
     import contextlib
     import secrets
 
     if not path.exists():
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        draft.unlink()
-    return path.read_text().strip()
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink()
+    secret = path.read_text().strip()
+    if len(secret) < _SHORTEST_SECRET:  # a disk has lost it, or an editor
+        raise BadSettings(f"{path} holds no usable secret.", fix=f"Remove {path}; the next start makes a new one.")
+    return secret
 
 
 def host_key(master: str, host: str) -> str:

@@ -135,3 +135,20 @@ def test_the_holder_of_a_lease_is_not_waited_for(tmp_path):
                 read_regular(path)
     finally:
         signal.signal(signal.SIGIO, before)
+
+
+def test_a_secret_survives_a_crash_at_its_making_and_an_empty_one_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "key"
+
+    def crash(_: int) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as during:
+        during.setattr(os, "fsync", crash)
+        with pytest.raises(OSError, match="no room"):
+            private_secret(path)
+    assert list(tmp_path.iterdir()) == []
+    assert len(private_secret(path)) > 32
+    path.write_text("\n")
+    with pytest.raises(BadSettings, match="holds no usable secret"):
+        private_secret(path)

@@ -27,6 +27,8 @@ _PR_SET_PDEATHSIG = 1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 5.0, 10.0
 _LOOK_AT_LOG_EVERY_S = 10.0
 _CRASHES_KEPT = 20
+EXIT_NOT_STARTED = 126
+"""The `code` of a child that could not be started, as in a shell."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +85,21 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
     while not stop.is_set():
         started = time.monotonic()
         log_began = spec.log.stat().st_size if spec.log.exists() else 0
-        child = await start(spec)
-        _write_status(spec, time.time(), crashes, crash)
-        await _ended_or_stopped(child, stop, spec.log)
-        if stop.is_set():
-            await end(child, spec)
-            break
+        try:
+            child = await start(spec)
+        except OSError as error:  # no more processes are allowed, no memory, a full disk: it may pass
+            code, how, said, fix = EXIT_NOT_STARTED, "it could not be started", str(error), None
+        else:
+            _write_status(spec, time.time(), crashes, crash)
+            await _ended_or_stopped(child, stop, spec.log)
+            if stop.is_set():
+                await end(child, spec)
+                break
+            assert child.returncode is not None
+            code, how = child.returncode, _how(child.returncode)
+            said, fix = last_words(spec.log, log_began)
         in_a_row = 1 if time.monotonic() - started > _HEALTHY_AFTER_S else in_a_row + 1
-        code = child.returncode
-        assert code is not None
-        said, fix = last_words(spec.log, log_began)
-        crash = Crash(spec.name, code, _how(code), in_a_row, said, fix, str(spec.log))
+        crash = Crash(spec.name, code, how, in_a_row, said, fix, str(spec.log))
         crashes.append(time.time())
         _write_status(spec, None, crashes, crash)
         crashed(crash)

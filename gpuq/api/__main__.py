@@ -23,7 +23,6 @@ from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
-from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.api.sockets import inherited_tcp
@@ -66,7 +65,7 @@ async def _run(settings: Settings, tcp: socket.socket | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     if tcp is not None and settings.api.port not in (0, tcp.getsockname()[1]):
         _log.warning("port %d under [api] has no effect: gpuq-api.socket names it", settings.api.port)
-    token = read_token(settings.home.token_file)
+    token = private_secret(settings.home.token_file)
     store = open_store(settings.database_url)
     stream = RedisStream(settings.effective_redis_url)
     key_of = partial(host_key, private_secret(settings.home.order_key_file))

@@ -18,12 +18,10 @@ import pwd
 import re
 import socket
 import struct
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -32,8 +30,7 @@ from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
-from gpuq.errors import Failure, NotPermitted
-from gpuq.home import private_secret
+from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 
 PROBES: Final = frozenset({"/livez", "/readyz"})
@@ -129,16 +126,6 @@ def is_exchange(request: web.Request) -> bool:
     return request.method == "GET" and request.rel_url.raw_path == "/" and "token" in request.rel_url.query
 
 
-def read_token(path: Path) -> str:
-    """The token, created at the first call. Waits up to a second while the file is empty: another process may write it."""
-    for _ in range(50):
-        token = private_secret(path)
-        if len(token) >= 16:
-            return token
-        time.sleep(0.02)
-    raise Failure(f"{path} holds no usable token.", fix=f"Remove {path}; the next start makes a new one.")
-
-
 def token_matches(given: str, token: str) -> bool:
     """Compare with the token, in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
@@ -182,13 +169,17 @@ def role_of(user: str, uid: int, settings: Api) -> Role:
     return Role.OPERATOR if user in settings.operators else Role.USER
 
 
-@cache
 def user_name(uid: int) -> str:
     """The name of a user; its number as text if it has none."""
     try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
+        return _known_name(uid)
+    except KeyError:  # not kept: a directory of users that does not answer looks the same
         return str(uid)
+
+
+@cache
+def _known_name(uid: int) -> str:
+    return pwd.getpwuid(uid).pw_name
 
 
 # --- TCP -----------------------------------------------------------------------------------------------------------

@@ -52,24 +52,26 @@ class KeptResults:
         # What is much older says nothing of today: as if there were none.
         if not 0 <= age_s <= _OUTDATED * for_s:
             await asyncio.wait({self._making[key]}, timeout=FIRST_WITHIN_S)
-            found = self._take_finished(key)
+            self._take_finished(key)
+            newest = self._results.get(key)  # another call that waited for the same may have taken it
+            return newest if newest is not found else None
         return found
 
     def stop(self) -> None:
         """Begin no more calculations."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _take_finished(self, key: Hashable) -> Kept[Any] | None:
+    def _take_finished(self, key: Hashable) -> None:
+        """Keep the result that was made under `key`. Raises what its calculation raised."""
         making = self._making.get(key)
         if making is None or not making.done():
-            return None
+            return
         del self._making[key]
         value, took_s = making.result()
-        self._results[key] = kept = Kept(value, self._clock(), took_s)
+        self._results[key] = Kept(value, self._clock(), took_s)
         self._results.move_to_end(key)
         while len(self._results) > _MOST:
             self._results.popitem(last=False)
-        return kept
 
 
 def _timed(make: Callable[[], T]) -> tuple[T, float]:

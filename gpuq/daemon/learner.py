@@ -6,7 +6,7 @@ too.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,6 +41,8 @@ class Learner:
         self._served = RecordPredictor(store, shelf, settings, limits)
         self._alone: dict[tuple[KindId, str], deque[Rate]] = {}
         self._features: dict[str, Mapping[str, Any]] = {}
+        self._signatures: dict[JobId, str] = {}
+        self._jobs_with: Counter[str] = Counter()
         self.kinds: dict[JobId, KindId] = {}
         self._archived: deque[JobId] = deque()
         self._running: dict[AttemptId, OngoingAttempt] = {}
@@ -58,15 +60,26 @@ class Learner:
 
     def register(self, job: JobId, record: JobRecord | QueuedRecord) -> None:
         """Make a job's features known; needed before the first question about it."""
+        self._forget(job)  # as it was before an edit
         self.kinds[job] = KindId(record.kind)
+        self._signatures[job] = record.signature
+        self._jobs_with[record.signature] += 1
         self._features[record.signature] = record.features
         self._served.predictor.register(record.signature, record.features, record.kind)
 
     def archive(self, job: JobId) -> None:
-        """Note that a job has left the state. Of such jobs the kinds of the latest are kept."""
+        """Note that a job has left the state. Of such jobs the kinds and features of the latest are kept."""
         self._archived.append(job)
         if len(self._archived) > _ARCHIVED_KEPT:
-            self.kinds.pop(self._archived.popleft(), None)
+            self._forget(self._archived.popleft())
+
+    def _forget(self, job: JobId) -> None:
+        self.kinds.pop(job, None)
+        signature = self._signatures.pop(job, None)
+        if signature is not None:
+            self._jobs_with[signature] -= 1
+            if not self._jobs_with[signature]:
+                del self._jobs_with[signature], self._features[signature]
 
     def features_of(self, signature: str) -> Mapping[str, Any]:
         """The features of the jobs with this signature; empty if none was registered."""

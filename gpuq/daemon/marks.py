@@ -61,17 +61,19 @@ class DeviceMarks:
         self._before[report.host] = seen
         opened = self._open[report.host]
         written = []
+        for what, one in list(opened.items()):
+            if at - one.mark.until_at > _JOINED_S:
+                del opened[what]
+                if not one.is_written:
+                    written.append(one.mark)
         for what, count in _new(seen, before, state):
             mark = self._mark(opened, what, count, at)
             if mark is not None:
                 written.append(mark)
-        for what, one in list(opened.items()):
-            is_over = at - one.mark.until_at > _JOINED_S
-            if not one.is_written and (is_over or at - one.written_at >= _WRITTEN_EVERY_S):
+        for one in opened.values():
+            if not one.is_written and at - one.written_at >= _WRITTEN_EVERY_S:
                 one.is_written, one.written_at = True, at
                 written.append(one.mark)
-            if is_over:
-                del opened[what]
         return written
 
     def forget(self, host: HostId) -> None:
@@ -83,7 +85,7 @@ class DeviceMarks:
         """Open a mark, and return it; or add to the one that is open."""
         device, kind, detail = what
         one = opened.get(what)
-        if one is not None and at - one.mark.until_at <= _JOINED_S and kind is not MarkKind.BLINK:
+        if one is not None and kind is not MarkKind.BLINK:
             one.mark = _set(one.mark, until_at=at, count=min(_MOST_TIMES, one.mark.count + count))
             one.is_written = False
             return None

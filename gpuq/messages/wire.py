@@ -30,7 +30,7 @@ TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"
 LARGEST_MESSAGE_BYTES = 2**20
-# What decoding raises for bytes from Redis, where anybody may write: no JSON, of another type, no UTF-8, or nested too deeply.
+# What decoding raises for bytes from Redis that are no JSON, of another type, no UTF-8, or nested too deeply.
 _NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
 _NUMBERS_END = 2**53

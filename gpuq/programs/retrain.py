@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,14 +154,21 @@ def _publish(
     shelf: Shelf, store: Store, model: Model, values: dict[str, Any], files: dict[str, bytes], now: float
 ) -> str:
     """Put the model on the shelf and send a request to the dispatcher: both, or neither."""
-    before = shelf.current()
-    version = shelf.publish(model, values, files)
-    try:
+    with _served_before_if_it_fails(shelf):
+        version = shelf.publish(model, values, files)
         _notify_dispatcher(store, version, now)
+    return version
+
+
+@contextmanager
+def _served_before_if_it_fails(shelf: Shelf) -> Iterator[None]:
+    """Serve the present version again if the request to the dispatcher fails: else it would serve another one than the API."""
+    before = shelf.current()
+    try:
+        yield
     except BaseException:
         shelf.serve(before)
         raise
-    return version
 
 
 def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
@@ -174,8 +182,9 @@ def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
         return _result(previous, "a training is under way")
     with os.fdopen(lock):
         previous = shelf.current()
-        version = shelf.rollback()
-        _notify_dispatcher(store, version, now)
+        with _served_before_if_it_fails(shelf):
+            version = shelf.rollback()
+            _notify_dispatcher(store, version, now)
         result = _result(previous, f"rolled back from {previous} to {version or 'no model'}")
         return {**result, "published": True, "version": version}
 

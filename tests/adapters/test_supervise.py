@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +67,24 @@ def _runs_after_two(status: Path) -> bool:
         return False
     found = json.loads(status.read_text())
     return len(found["crashes"]) == 2 and found["started_at"] is not None
+
+
+async def test_a_child_that_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the user has as many processes as he may have."""
+    real, failures = asyncio.create_subprocess_exec, iter([BlockingIOError(errno.EAGAIN, "no process is left")])
+
+    async def create(*words: str, **options: Any) -> asyncio.subprocess.Process:
+        for failure in failures:
+            raise failure
+        return await real(*words, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    started, stop, crashes = tmp_path / "started", asyncio.Event(), list[Crash]()
+    spec = ChildSpec("worker", ["sh", "-c", f"touch {started}; exec sleep 600"], tmp_path / "worker.log")
+    supervision = asyncio.create_task(supervise(spec, stop, crashes.append))
+    async with asyncio.timeout(WITHIN_S):
+        while not started.exists():
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+    assert [(crash.how, "no process is left" in crash.said) for crash in crashes] == [("it could not be started", True)]

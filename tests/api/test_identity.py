@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
-from pathlib import Path
 
 import aiohttp
 import pytest
 
 from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
-from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches, read_token
-from gpuq.errors import Failure, NotPermitted
+from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches
+from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 from tests.api.conftest import TOKEN, Endpoint
 
@@ -247,17 +247,6 @@ def test_origins() -> None:
     assert not origin_matches("file://", "localhost:80")
 
 
-def test_an_empty_token_file_is_never_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity.time, "sleep", lambda _: None)
-    (tmp_path / "token").write_text("\n")
-    with pytest.raises(Failure):
-        read_token(tmp_path / "token")
-    made = read_token(tmp_path / "fresh")
-    assert len(made) >= 40
-    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o600
-    assert read_token(tmp_path / "fresh") == made
-
-
 async def test_the_token_is_in_no_answer(endpoint: Endpoint) -> None:
     for path in (
         "/",
@@ -302,3 +291,16 @@ async def test_the_pages_key_manages_and_neither_runs_nor_lets_in(endpoint: Endp
             assert await status_of(f"/api/v1/{path}", **{identity.PAGE_KEY: key}) in (404, 422, 503), path
     async with endpoint.tcp.post("/api/v1/jobs/hold", json={}, headers={identity.PAGE_KEY: key}) as answer:
         assert answer.status == 401, "the key without the cookie is nothing"
+
+
+def test_a_user_whose_name_could_not_be_found_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = pwd.getpwuid(os.getuid())
+
+    def missing(_: int) -> pwd.struct_passwd:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", missing)
+    assert identity.user_name(54_321) == "54321"
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: found)
+    assert identity.user_name(54_321) == found.pw_name
+    identity._known_name.cache_clear()

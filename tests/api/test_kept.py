@@ -61,3 +61,10 @@ async def test_a_result_of_yesterday_is_as_none_and_a_failure_is_raised() -> Non
     with pytest.raises(LookupError):
         await kept.get("week", fails, for_s=60)
     kept.stop()
+
+
+async def test_all_who_wait_for_a_first_result_get_it() -> None:
+    kept = KeptResults()
+    found = await asyncio.gather(*(kept.get("week", lambda: 1, for_s=60) for _ in range(3)))
+    assert [None if one is None else one.value for one in found] == [1, 1, 1]
+    kept.stop()

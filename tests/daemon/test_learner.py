@@ -94,13 +94,14 @@ async def test_what_is_kept_of_jobs_that_have_ended_is_bounded(
     monkeypatch.setattr("gpuq.daemon.learner._ARCHIVED_KEPT", 2)
     world = World(harness.store, a_device())
     learner = harness.dispatcher.parts.learner
-    for _ in range(5):
-        job = harness.submit()
+    for number in range(5):
+        job = harness.submit(f"{number}.py")
         await harness.live(world, 3)
         harness.now += 100
         world.end(AttemptId(job, 1), measurement=measured(10), at=harness.now)
         await harness.live(world, 3)
     assert list(learner.kinds) == [job - 1, job]
+    assert len(learner._features) == 2
     assert [number for number, _ in learner._served._seen] == [job - 1, job], "those of the last two minutes"
 
 

@@ -95,3 +95,12 @@ async def test_the_record_has_what_a_host_reported_with_its_time(harness: Harnes
         ("blink", str(job), now, now, 1),
     ], "each pause is a mark of its own"
     assert len(harness.store.device_marks(since=now - 2.5, until=now - 1)) == 1
+
+
+def test_the_end_of_a_mark_is_written_though_the_host_was_silent_and_the_same_begins_again(marks: DeviceMarks) -> None:
+    state, found = State(), []
+    for second in (*range(50), 200):
+        found += marks.note(a_report(throttling=("power_cap",)), state, float(second))
+    last = {mark.from_at: seen(mark) for mark in found}
+    assert last[0.0] == ("lowered clocks", "power_cap", 0.0, 49.0, 1)
+    assert last.keys() == {0.0, 200.0}

@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.errors import Conflict
+from gpuq.errors import Conflict, Unreachable
 from gpuq.home import Home
 from gpuq.learn.serving.shelf import Shelf
 from gpuq.learn.training import nightly
@@ -178,6 +178,19 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
     assert store.requests == [("model", None, {"version": None})]
     with pytest.raises(Conflict):
         retrain.roll_back(settings, store, NOW)
+
+
+def test_a_rollback_of_which_the_dispatcher_hears_nothing_changes_nothing(settings: Settings):
+    """Else the API would show the forecasts of another model than the one that admits jobs."""
+    train(settings, world())
+
+    class Away(FewRows):
+        def add_request(self, *_: object, **__: object) -> None:
+            raise Unreachable("The database does not answer.")
+
+    with pytest.raises(Unreachable):
+        retrain.roll_back(settings, cast(Any, Away([])), NOW)
+    assert Shelf(settings.home.models).current() == "v0001"
 
 
 def test_the_command_trains_from_a_real_record(settings: Settings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import socket
 import threading
 from pathlib import Path
@@ -108,3 +109,17 @@ def test_a_request_is_answered_and_one_that_makes_no_sense_ends_the_connection(a
                 receive(to, [raw])
         else:
             assert [file.name for file in receive(to, [raw])[0]] == names
+
+
+def test_what_is_removed_while_it_is_listed_is_left_out(
+    attempt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.stat
+
+    def stat(name: object, **options: object) -> os.stat_result:
+        if name == "src":
+            shutil.rmtree(attempt / FOLDER / "src", ignore_errors=True)
+        return real(name, **options)  # type: ignore[arg-type,call-overload]
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert fetched(attempt, tmp_path / "to")[0] == ["out/best.pt", "out/loss.csv"]

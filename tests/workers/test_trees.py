@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -124,3 +125,20 @@ def test_where_it_cannot_listen_the_service_goes_on_and_says_so(
 ) -> None:
     with trees.serving(home, str(tmp_path / "none/trees.sock")):
         assert "jobs get no files of --sync" in caplog.text
+
+
+def test_a_lack_of_descriptors_does_not_end_the_service(
+    home: Home, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failures = socket.socket.accept, iter([OSError(errno.EMFILE, "Too many open files")])
+
+    def accept(self: socket.socket) -> tuple[socket.socket, object]:
+        for failure in failures:
+            raise failure
+        return real(self)
+
+    monkeypatch.setattr(trees, "_AGAIN_AFTER_S", 0.0)
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    with trees.serving(home, place):
+        submit(home, 7, ME, sent_by(home, ME))
+        assert TEXT in answer(place, {"job": 7, "attempt": 1})

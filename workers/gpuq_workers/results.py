@@ -79,7 +79,10 @@ def _sent(attempt: Path) -> Mapping[str, tuple[int, str]]:
 
 def _is_seen(name: str, folder: int) -> bool:
     """Whether it is a folder whose files are looked at: no link, and readable where it belongs to another user."""
-    is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    try:
+        is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:  # a job that runs has removed it
+        return False
     return not is_link and os.access(name, os.R_OK | os.X_OK, dir_fd=folder)
 
 

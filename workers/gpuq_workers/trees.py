@@ -6,12 +6,14 @@ The worker service listens at `TREES_SOCKET`, where every user of the host can a
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import pwd
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +33,8 @@ _AT_ONCE = 16
 _counting = threading.Lock()
 _ASKS_WITHIN_S = 10.0
 _STALLED_S = 120.0
+# After an error, such as that this process has no descriptor left.
+_AGAIN_AFTER_S = 0.5
 _LONGEST_REQUEST = 200
 _PEER = struct.Struct("3i")
 log = logging.getLogger("gpuq.trees")
@@ -64,8 +68,12 @@ def _serve(home: Home, listener: socket.socket) -> None:
     while True:
         try:
             connection, _ = listener.accept()
-        except OSError:
-            return
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # it was shut down
+                return
+            log.warning("nothing is sent for --sync for now: %s", error, extra={"action": "tree"})
+            time.sleep(_AGAIN_AFTER_S)
+            continue
         _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         if busy[uid] >= _AT_ONCE:
             connection.close()

@@ -112,7 +112,7 @@ async def explain(request: web.Request) -> web.Response:
         context = context_of(request)
         row, _ = await find(context, request.match_info["id"])
         names = await device_names(context, (await context.live.read()).view)
-        excluded = views.excluded(constraints_of(row.record.submission), context.devices(), names)
+        excluded = views.excluded(constraints_of(row.record.submission), await context.read(context.devices), names)
     return reply(
         Explanation(
             id=view.id,

@@ -383,3 +383,13 @@ def test_a_pause_stops_both_meters_and_adds_the_segment_to_one(bench: Bench):
     assert [segment.steps for segment in measured.segments if segment.blink] == [30]
     assert not other.segments
     assert (measured.blink, other.blink) == ("once", None)
+
+
+def test_an_attempt_that_has_ended_is_not_watched_again(bench: Bench):
+    """A sample may have waited behind its end with the list of residents of before."""
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.go(3, one, two)
+    bench.sampler.finish(one.attempt)
+    assert [report.attempt for report in bench.go(1, one, two).residents] == [two.attempt]
+    bench.sampler.sample_memory([one])
+    assert bench.sampler._watched.keys() == {two.attempt}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ USED_FROM_PCT = 1.0
 """A driver counts in whole percent, so a device that is used at all shows one."""
 # 200 segments and six histograms of 1,000 bins.
 _LARGEST_SAVED_BYTES = 2**20
+_FINISHED_KEPT = 64
 _log = logging.getLogger(__name__)
 
 
@@ -128,6 +130,7 @@ class Sampler:
         self._window_s = window_s
         self._level_after_s = level_after_s
         self._watched: dict[AttemptId, _Measured] = {}
+        self._finished: deque[AttemptId] = deque(maxlen=_FINISHED_KEPT)
 
     def devices(self) -> tuple[Device, ...]:
         """The devices of this host."""
@@ -135,6 +138,7 @@ class Sampler:
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""
+        residents = self._unfinished(residents)
         for resident in residents:
             self._watch(resident)
         self._note_faults(now)
@@ -180,7 +184,7 @@ class Sampler:
 
     def sample_memory(self, residents: Sequence[WatchedResident]) -> None:
         """Add the memory of these residents to their peaks, where the backend reads it between two samples."""
-        for resident in residents:
+        for resident in self._unfinished(residents):
             usage = self._backend.memory(resident)
             if usage is not None:
                 self._watch(resident).meter.add_memory(usage)
@@ -207,6 +211,7 @@ class Sampler:
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         """The measurement of an attempt that has ended. `folder` is used if this process never sampled it."""
         self._note_faults(time.time())  # the error that ended it may have been reported since the last look
+        self._finished.append(attempt)
         watched = self._watched.pop(attempt, None)
         if watched is None:
             if folder is None:
@@ -246,6 +251,10 @@ class Sampler:
             progress=progress,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
+
+    def _unfinished(self, residents: Sequence[WatchedResident]) -> Sequence[WatchedResident]:
+        """Without those whose end was reported after this list was made: a call may have waited while a driver did not answer."""
+        return [resident for resident in residents if resident.attempt not in self._finished]
 
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Measured]:
         return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
