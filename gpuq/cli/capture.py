@@ -88,7 +88,8 @@ def command(
             _check_executable(path, first)
             words = [str(path), *words[1:]]
     full = (_program(words[0], environ, cwd), *words[1:])
-    return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
+    stdin = read() if piped.reads_program(full) else None
+    return Command(full, _script_of(words, cwd, stdin), stdin)
 
 
 def in_image(
@@ -201,30 +202,14 @@ def script_sha256(script: Path) -> str | None:
 
 def hints(command: Command, folder: Path) -> dict[str, object] | None:
     """What can be read of the job in its script and its command's arguments; None if there is nothing to read."""
-    found = _python_script(command, folder)
-    if found is None and not any(word.endswith(_CONFIGS) for word in command.words):
+    script = command.script if command.script is not None and command.script.suffix == ".py" else None
+    if script is None and not any(word.endswith(_CONFIGS) for word in command.words):
         return None
     from gpuq.script.hints import hints as read
+    from gpuq.script.program import program
 
-    script, arguments = (None, command.words[1:]) if found is None else found
-    return read(script, arguments, folder)
-
-
-def _python_script(command: Command, folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """(the Python script that the command runs, also through a launcher, the words after it); None without one."""
-    words = command.words
-    for i, word in enumerate(words):
-        if word == "-c":
-            return None
-        if word == "-m" and i + 1 < len(words):
-            module = folder.joinpath(*words[i + 1].split("."))
-            found = next((p for p in (module.with_suffix(".py"), module / "__main__.py") if p.is_file()), None)
-            # `python -m torch.distributed.run train.py`: a launcher is not the user's own.
-            if found is not None:
-                return found, words[i + 2 :]
-        elif word.endswith(".py") and (folder / word).is_file():
-            return absolute(word, folder), words[i + 1 :]
-    return None
+    found = program(command.words, str(folder), stdin=command.stdin)
+    return read(script, found.arguments, Path(found.cwd))
 
 
 @cache
@@ -312,18 +297,20 @@ def _check_executable(path: Path, typed: str) -> None:
         )
 
 
-def _script_of(words: Sequence[str], cwd: Path) -> Path | None:
-    """The script in a command like `python -u train.py`, which identifies the kind of work; None without one."""
-    if not Path(words[0]).name.startswith("python"):
-        path = absolute(words[0], cwd)
-        return path if "/" in words[0] and path.is_file() else None
-    for word in words[1:]:
-        if word.endswith(".py"):
-            path = absolute(word, cwd)
-            return path if path.is_file() else None
-        if word in {"-m", "-c"} or not word.startswith("-"):
-            return None
-    return None
+def _script_of(words: Sequence[str], cwd: Path, stdin: str | None = None) -> Path | None:
+    """The file that identifies the kind of work: the script or program that the command runs, also through launchers, or the
+    module of Python that it names, where that is in the folder."""
+    from gpuq.script.program import ProgramKind, program
+
+    found = program(words, str(cwd), stdin=stdin)
+    if found.kind is ProgramKind.SCRIPT:
+        candidates = [Path(found.name)]
+    elif found.kind is ProgramKind.MODULE:
+        module = Path(found.cwd).joinpath(*found.name.split("."))
+        candidates = [module.with_suffix(".py"), module / "__main__.py"]
+    else:
+        return None
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _nearest(folder: Path, name: str) -> str:

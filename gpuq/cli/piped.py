@@ -19,7 +19,8 @@ _FILE = "/dev/stdin"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 # Options whose value is the next word.
-_WITH_VALUE = frozenset({"-W", "-X", "-o", "-O", "+o", "+O", "--rcfile", "--init-file", "--check-hash-based-pycs"})
+_OF_PYTHON = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+_OF_SHELLS = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
 _INFORMATION = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
 
 
@@ -44,7 +45,7 @@ def reads_program(command: Sequence[str]) -> bool:
             return False
         if is_shell and _has_letter(word, "s"):
             return True
-        if word in _WITH_VALUE:
+        if word in (_OF_SHELLS if is_shell else _OF_PYTHON):
             next(words, None)
     return True
 

@@ -50,6 +50,8 @@ _REPORTS = (
     "log|logs|logger|logging|print|printing|report|reporting|save|saving|eval|evaluate|evaluation|val|valid|validation|test|"
     "checkpoint|checkpointing|ckpt|summary|display|plot|vis|visualize|snapshot|sync|wandb|tensorboard|tb|dump|profile"
 )
+# Alone, these say what is done instead of a training: another work.
+_INSTEAD = "eval|evaluate|evaluation|val|valid|validation|test"
 _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
@@ -60,13 +62,15 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         Meaning.OUTPUT,
         "|".join(
             (
-                r"seed|random-state",
+                r"seed|random-state|(?:^|-)(?:rng|timestamp|time-stamp|date)(?:-|$)",
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
-                f"^(?:{_REPORTS}|{_OUTPUT})$(?<!^checkpoint)(?<!^ckpt)(?<!^checkpointing)",
+                f"^(?!(?:{_INSTEAD}|checkpoint|checkpointing|ckpt)$)(?:{_REPORTS}|{_OUTPUT})$",
+                r"^(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)-(?:out|output)$",
+                r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
                 r"^(?:model|checkpoint|ckpt)-?dir$",
-                f"^(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
+                f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any(
                     "outf|outdir|logdir|wandb|tensorboard|mlflow|neptune|tag|tags|note|notes|comment|track|capture-video"
                 ),
@@ -87,9 +91,14 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 _any(
                     "smoothing|warmup|cooldown|temperature|temp|tol|tolerance|patience|threshold|thresh|nesterov|tau|anneal"
                 ),
-                _any("verbose|verbosity|quiet|silent|debug|progress|tqdm|color|message|group"),
-                _any("project|entity|port|host|addr|address|url|user|version|email|label"),
-                _any("local-?rank|deterministic|benchmark|dry-?run|overwrite|force"),
+                _any("verbose|verbosity|quiet|silent|progress|tqdm|color|message|group"),
+                _any("project|entity|port|host|addr|address|url|user|version|email|label|rdzv"),
+                _any(
+                    "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device|deterministic|benchmark|overwrite|force"
+                ),
+                # Which part of equal parts: a fold has as many rows as another.
+                r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|number))?$",
+                r"^(?:task|array|shard|split)-(?:id|idx|index)$",
                 r"^(?:v|q|no-(?:cuda|accel|progress|log|save))$",
             )
         ),
@@ -123,6 +132,12 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
+        # Before the width, for which `base` and `hidden` stand too.
+        Meaning.CHOICE,
+        r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg)"
+        r"(?:-(?:name|type|id|path|or-path|file|variant|class|tag|config))*$",
+    ),
+    (
         Meaning.COUNT,
         r"vocab|(?:^|-)(?:n|num|number|max|total)-?(?:of-)?(?:sample|row|col|feature|example|user|item|node|point|image|word|token|"
         r"record|entit|relation|cluster|tree|estimator|expert|head|class|worker|env|actor|thread|neg|component|bin|topic|file|shard|"
@@ -146,8 +161,11 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         _any(
             "model|models|arch|architecture|backbone|encoder|decoder|network|net|variant|preset|config|cfg|conf|config-name|conf-name",
             "config-file|experiment|recipe|task|tasks|dataset|datasets|data|data-?set|corpus|lang|language|env|env-id|environment|"
-            "game|split|subset|domain|mode|stage|size|model-size|pretrained|checkpoint|weights|init-from|base-model|tokenizer|command",
-        ),
+            "game|split|subset|domain|mode|stage|size|model-size|pretrained|checkpoint|weights|init-from|tokenizer|command",
+            # A run to try the code out is no run of the training.
+            "debug|dry-?run|fast-dev-run|smoke|smoke-test|sanity-check|tiny",
+        )
+        + f"|^(?:{_INSTEAD})(?:-only)?$|^(?:train|training|input|inputs|corpus)(?:-(?:file|files|path|dir|folder|data|set))?$",
     ),
 )
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})

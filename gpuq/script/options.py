@@ -20,6 +20,9 @@ _LONG = re.compile(r"^--?([A-Za-z][\w.-]*)(?:=(.*))?$", re.DOTALL)
 _SHORT = re.compile(r"^-([A-Za-z])(\d[\d.]*)$")
 _ASSIGNED = re.compile(r"^\+{0,2}~?([A-Za-z_][\w./@-]*)=(.*)$", re.DOTALL)
 
+# `experiment=small` chooses a configuration of Hydra, where `--experiment small` only names the run.
+_GROUPS = {"experiment": "experiment-config", "exp": "exp-config"}
+
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "batch": (
         *("batch-size", "bs", "b", "batch", "batchsize", "train-batch-size", "per-device-train-batch-size"),
@@ -91,5 +94,8 @@ def _split(word: str) -> tuple[str | None, str | None]:
     short = _SHORT.match(word)
     if short:
         return short[1], short[2]
-    found = _LONG.match(word) or _ASSIGNED.match(word)
-    return (found[1], found[2]) if found else (None, word)
+    if found := _LONG.match(word):
+        return found[1], found[2]
+    if found := _ASSIGNED.match(word):
+        return _GROUPS.get(found[1], found[1]), found[2]
+    return None, word

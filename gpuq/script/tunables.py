@@ -29,16 +29,23 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
 _SIDES = re.compile(r"\d{1,5}(?:[x,]\d{1,5}){1,3}")
 _LIST = re.compile(r"[\[(]?\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*,?\s*[\])]?")
+_DATA = re.compile(r"(?:^|/)(?:data|datasets?|corpus|corpora)/", re.IGNORECASE)
 _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg|py|conf|gin)$", re.IGNORECASE)
 _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
+# Parts of a path to data that say nothing of which data they are, and names that are made anew for each run.
+_COMMON_PARTS = re.compile(
+    r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
+)
+_MADE_ANEW = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
 _NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.OUTPUT, Meaning.HARMLESS})
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 # Variables of the shell, of libraries and of gpuq are no settings of the job.
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
     r"|^(LC_|CONDA|XDG_|KERAS_|TF_|JAX_|XLA_|PYTORCH_|TORCH_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|HF_|WANDB_|GPUQ_"
-    r"|TRANSFORMERS_|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_)"
+    r"|TRANSFORMERS_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
+    r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL|LOCAL_RANK|RANK)"
 )
 
 
@@ -79,6 +86,7 @@ def effective_settings(
     declared = [option for one in reversed(surveys) for option in one.options]
     aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
     _take_files(found, files)
+    has_read_files = bool(found.given)
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
             found.give(variable, text)
@@ -90,15 +98,18 @@ def effective_settings(
             text = word or ""
             # Paths are ignored, except a configuration file that could not be read.
             if _CONFIG.search(text):
-                if not found.given:
+                if not has_read_files:
                     found.give("config", text)
             elif not _PATH.search(text) or NUMBER.match(text):
                 found.give(f"argument-{place}", text)
+            # Of other paths only those that say that they are data: most are where results go.
+            elif _DATA.search(text):
+                found.give(f"data-{place}", text)
         elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))
             found.give(name[3:] if off else name, not off)
-        elif not (_CONFIG.search(word) and found.given):
+        elif not (_CONFIG.search(word) and has_read_files):
             found.give(name, word)
     for name, raw in _defaults(surveys, values):
         found.default(name, raw)
@@ -137,11 +148,24 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
     if _PATH.search(text):
         # A folder is irrelevant; the last part of the path may name the model or configuration.
         last = text.rstrip("/").rpartition("/")[2]
-        telling = about is Meaning.CHOICE and _NAMED_BY_PATH.search(name) and last
-        return None if not telling else last if _WORD.fullmatch(last) else _digest(last)
+        if about is Meaning.CHOICE and not _NAMED_BY_PATH.search(name):
+            return data_of(text)
+        return None if about is not Meaning.CHOICE or not last else last if _WORD.fullmatch(last) else _digest(last)
     if _WORD.fullmatch(text):
         return text
     return _digest(text) if text else None
+
+
+def data_of(path: str) -> str | None:
+    """What a path to data calls them: `cifar` of `/data/cifar/train.csv`. None where no part says it, or for a name that another
+    run may have otherwise, as `/scratch/81642/data`."""
+    for part in reversed(path.rstrip("/").split("/")):
+        plainly = part.partition(".")[0]
+        if plainly and not _COMMON_PARTS.fullmatch(plainly):
+            if _MADE_ANEW.search(plainly) or part.startswith("$"):
+                return None
+            return plainly if _WORD.fullmatch(plainly) else _digest(plainly)
+    return None
 
 
 def _number(value: float) -> float | None:

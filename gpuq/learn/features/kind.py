@@ -15,8 +15,8 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
@@ -28,6 +28,7 @@ from gpuq.messages.job_record import JobRecord, TaskVariant
 from gpuq.messages.submission import ArrayTasks, Hints, Submission, in_work_tree
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
+from gpuq.script.program import SCRIPT, Program, ProgramKind, absolute, program
 from gpuq.script.tunables import EffectiveSettings, effective_settings
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -36,11 +37,6 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 LONGEST_KIND = 400
 MOST_TOKENS = 128
 
-_RUNNER = re.compile(
-    r"^(python[\d.]*|pypy[\d.]*|ipython[\d.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun|bash|sh|dash|zsh|env|nice"
-    r"|nohup|uv|poetry|pipenv|conda|micromamba|pdm|hatch|Rscript|julia|node)$"
-)
-_SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|jl|js)$")
 # Names that very many scripts give their model say nothing about it.
 _COMMON_NAMES = frozenset(
     {"net", "model", "build", "build_model", "create_model", "get_model", "make_model", "mymodel"}
@@ -126,8 +122,8 @@ class _SweptArguments:
     def __init__(self, submission: Submission, wanted: ArrayTasks) -> None:
         self._submission, self._wanted = submission, wanted
         self._in_words = not wanted.params.keys().isdisjoint(placeholders(submission.command))
-        arguments = len(_target(submission)[1])
-        self._first_argument = len(submission.command) - arguments
+        first = _program(submission).first
+        self._first_argument = len(submission.command) if first is None else first
         self._pairs = [
             pair for pair in pairs(submission.command[self._first_argument :]) if placeholders(map(str, pair))
         ]
@@ -179,11 +175,11 @@ def _changes(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def _template(submission: Submission) -> _Template:
-    target, rest = _target(submission)
+    found = _program(submission)
     options: dict[str, str | None] = {}
     positional: list[str] = []
     sizes: dict[str, str] = {}
-    for argument in parse(rest):
+    for argument in parse(_arguments(found)):
         if argument.name is None:
             shape = argument.shown or ""
             # Several values of one shape in a row become one: the number of files makes no other kind.
@@ -195,48 +191,27 @@ def _template(submission: Submission) -> _Template:
             options[argument.name] = argument.shown
         if argument.setting is not None and argument.value is not None:
             sizes[argument.setting] = argument.value
-    return _Template(target, options, tuple(positional), sizes)
+    return _Template(_shown(found), options, tuple(positional), sizes)
 
 
-def _target(submission: Submission) -> tuple[str, Sequence[str]]:
-    """(what runs: script path, module, or the command's head; the arguments it gets)."""
-    command = submission.command
-    if submission.script is not None:
-        script = _absolute(submission.script, submission.cwd)
-        places = (i for i, word in enumerate(command) if _absolute(word, submission.cwd) == script)
-        return _readable(script), command[next(places, 0) + 1 :]
-    if not command:
-        return "", ()
-    if submission.stdin is not None:
-        # A script on standard input has no name: its digest stands for it, so that another script is another kind.
-        digest = hashlib.sha256(submission.stdin.encode("utf-8", "replace")).hexdigest()
-        place = next((i for i, word in enumerate(command) if word in ("-", "-s", "/dev/stdin")), len(command) - 1)
-        return f"- {digest[:8]}", command[place + 1 :]
-    head = posixpath.basename(command[0]) or command[0]
-    if _RUNNER.match(head):
-        found = _run_by_interpreter(command, submission.cwd)
-        if found is not None:
-            return found
-    shown = _plain(head) if "/" not in command[0] else _readable(_absolute(command[0], submission.cwd))
-    return shown, command[1:]
+def _program(submission: Submission) -> Program:
+    found = program(submission.command, submission.cwd, stdin=submission.stdin)
+    if submission.script is None:
+        return found
+    # What the client found: it sees the files, so it knows of a module whose it is.
+    return replace(found, kind=ProgramKind.SCRIPT, name=absolute(submission.script, submission.cwd))
 
 
-def _run_by_interpreter(command: Sequence[str], cwd: str) -> tuple[str, Sequence[str]] | None:
-    """The script, module or code that an interpreter or launcher was asked to run; None if none is found."""
-    for i, word in enumerate(command[1:], start=1):
-        if _SCRIPT.search(word) and not word.startswith("-"):
-            return _readable(_absolute(word, cwd)), command[i + 1 :]
-        if word == "-m" and i + 1 < len(command):
-            return f"-m {_plain(command[i + 1])}", command[i + 2 :]
-        if word == "-c" and i + 1 < len(command):
-            # Code on the command line has no name: its digest stands for it, so that other code is another kind.
-            digest = hashlib.sha256(command[i + 1].encode("utf-8", "replace")).hexdigest()
-            return f"-c {digest[:8]}", command[i + 2 :]
-    return None
+def _shown(found: Program) -> str:
+    if found.kind is ProgramKind.CODE:
+        return found.name
+    name = f"-m {_plain(found.name)}" if found.kind is ProgramKind.MODULE else _readable(found.name)
+    return f"{name} {_readable(found.of)}" if found.of else name
 
 
-def _absolute(path: str, cwd: str) -> str:
-    return posixpath.normpath(posixpath.join(cwd, path))
+def _arguments(found: Program) -> list[str]:
+    """The program's arguments, after those of its launchers that change the work."""
+    return [*(f"--{name}={value}" for name, value in found.launched), *found.arguments]
 
 
 def _readable(path: str) -> str:
@@ -298,10 +273,13 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
 
 def _effective(submission: Submission, hints: Hints) -> EffectiveSettings:
     """The settings by which this job is compared with others. Where the script was read, the job's variables add to it."""
+    runs = _program(submission)
+    env = {**submission.env, **runs.env}
     if not hints.values:
-        return effective_settings(_target(submission)[1], submission.env)
+        return effective_settings(_arguments(runs), env)
     found = EffectiveSettings(dict(hints.values), set(hints.given))
-    for name, text in effective_settings((), submission.env).values.items():
+    of_launchers = effective_settings(_arguments(replace(runs, arguments=())), env).values
+    for name, text in of_launchers.items():
         if name not in found.given:
             found.give(name, text)
     return found
@@ -321,7 +299,7 @@ def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator
     if submission.project is not None:
         yield f"project:{_plain(submission.project)}"
     folder, _, name = template.target.rpartition("/")
-    yield from (f"script:{word}" for word in _words(_SCRIPT.sub("", name)))
+    yield from (f"script:{word}" for word in _words(SCRIPT.sub("", name)))
     yield from (f"folder:{word}" for word in _words(posixpath.basename(folder)))
     yield from (f"option:{name}" for name in template.options)
     yield from (f"word:{word.lower()}" for word in template.positional if not word.startswith("<"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 
 import msgspec
 import pytest
@@ -80,7 +81,8 @@ def test_known_sizes_stay_and_other_values_are_masked(words: tuple[str, ...], sh
     ("command", "shown"),
     [
         (("/venv/bin/python3.11", "-u", "train.py"), "~/vision/train.py"),
-        (("torchrun", "--nproc_per_node=2", "train.py"), "~/vision/train.py"),
+        (("torchrun", "--standalone", "train.py"), "~/vision/train.py"),
+        (("torchrun", "--nproc_per_node=2", "train.py"), "~/vision/train.py --nproc-per-node=*"),
         (("env", "A=b", "python", "/srv/train.py"), "/srv/train.py"),
         (("./train.py",), "~/vision/train.py"),
         (("python", "-m", "vision.train"), "-m vision.train"),
@@ -121,6 +123,61 @@ def test_on_several_devices_it_is_another_kind():
     assert len(kind_of("python", "t.py", gpus=2, kind="k" * LONGEST_KIND)) <= LONGEST_KIND
 
 
+def known_by(command: str) -> str:
+    return describe(Submission(command=tuple(shlex.split(command)), cwd="/home/alice/vision"), "alice")[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("bash -lc 'cd A && python small.py'", "bash -lc 'cd B && python big.py'"),
+        ("python -um small", "python -um big"),
+        ("timeout 3600 python small.py", "timeout 3600 python large.py"),
+        ("srun python small.py", "srun python large.py"),
+        ("python -m torch.distributed.run small.py", "python -m torch.distributed.run large.py"),
+        ("docker run image python small.py", "docker run image python large.py"),
+        ("gpurun ./small.sh", "gpurun ./large.sh"),
+        ("python t.py --debug", "python t.py"),
+        ("python t.py --eval", "python t.py"),
+        ("python t.py experiment=mnist_small", "python t.py experiment=llm_huge"),
+        ("python t.py --base_model org/llama-7b-hf", "python t.py --base_model org/llama-70b-hf"),
+        ("python t.py data/cifar", "python t.py data/imagenet"),
+        ("python t.py --train-file /x/squad/train.json", "python t.py --train-file /x/wikitext/train.json"),
+        ("env BATCH_SIZE=8 python t.py", "env BATCH_SIZE=512 python t.py"),
+        ("bash -c 'BATCH_SIZE=8 python t.py'", "bash -c 'export BATCH_SIZE=512; python t.py'"),
+        ("torchrun --nproc_per_node 2 t.py", "torchrun --nproc_per_node 8 t.py"),
+        ("accelerate launch t.py", "accelerate launch --mixed_precision fp16 t.py"),
+    ],
+)
+def test_other_work_has_another_signature(one: str, other: str) -> None:
+    assert known_by(one) != known_by(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("python t.py --seed 1", "python t.py --seed 2"),
+        ("python t.py --rng 3407", "python t.py --rng 1"),
+        ("python t.py --gpu-id 1", "python t.py --gpu-id 0"),
+        ("python t.py --weights-out a.pt", "python t.py --weights-out b.pt"),
+        ("python t.py --experiment run7", "python t.py --experiment run8"),
+        ("python t.py --data-dir /scratch/81642/data", "python t.py --data-dir /scratch/7/data"),
+        ("bash -c 'python t.py --seed 1'", "bash -c 'python t.py --seed 2'"),
+        ("bash -c 'python t.py'", "timeout 3600 nice python -u t.py"),
+        ("python t.py out/1", "python t.py out/2"),
+        ("torchrun --rdzv_port 1 t.py", "torchrun --rdzv_port 2 t.py"),
+    ],
+)
+def test_the_same_work_has_the_same_signature(one: str, other: str) -> None:
+    assert known_by(one) == known_by(other)
+
+
+def test_a_module_or_target_of_another_folder_is_another_kind() -> None:
+    assert kind_of("make", "train", cwd="/home/alice/a") != kind_of("make", "train", cwd="/home/alice/b")
+    found = kind_of("python", "-m", "src.train", cwd="/home/alice/a", script="/home/alice/a/src/train.py")
+    assert found == "alice:~/a/src/train.py"
+
+
 def test_a_changed_script_keeps_the_kind_and_changes_the_signature():
     one, two = (describe(Submission(command=("python", "t.py"), cwd="/x", script_sha256=c * 64), "alice") for c in "ab")
     assert one[0] == two[0]
@@ -130,7 +187,7 @@ def test_a_changed_script_keeps_the_kind_and_changes_the_signature():
 def test_masked_values_change_neither_signature_nor_features():
     one, two = (
         describe(Submission(command=("python", "t.py", "--lr", lr, "--data", data), cwd="/x"), "alice")
-        for lr, data in (("0.1", "/a/b"), ("0.2", "/c"))
+        for lr, data in (("0.1", "/a/cifar"), ("0.2", "/c/cifar/train"))
     )
     assert one == two
     assert "/a/b" not in repr(one)

@@ -1,0 +1,147 @@
+"""What a command runs behind launchers, interpreters and simple shell code."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq.script.program import Program, ProgramKind, program
+
+HERE = "/home/ada/work"
+
+
+def of(line: str, stdin: str | None = None) -> Program:
+    return program(shlex.split(line), HERE, stdin=stdin)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python train.py --lr 1",
+        "/venv/bin/python3.11 -u -W ignore -X dev train.py --lr 1",
+        "python -O train.py --lr 1",
+        "python -m cProfile -o out.prof train.py --lr 1",
+        "python -m torch.distributed.run --nproc_per_node 2 train.py --lr 1",
+        "python -m accelerate.commands.launch train.py --lr 1",
+        "python -m debugpy --listen 5678 --wait-for-client train.py --lr 1",
+        "torchrun --standalone --nproc_per_node=2 train.py --lr 1",
+        "accelerate launch --num_processes 2 train.py --lr 1",
+        "timeout 3600 python train.py --lr 1",
+        "timeout -k 10 1h nice -n 10 nohup python train.py --lr 1",
+        "env A=1 python train.py --lr 1",
+        "/usr/bin/env -S 'python -u train.py' --lr 1",
+        "srun -n 4 --gres=gpu:1 -p gpu python train.py --lr 1",
+        "taskset -c 0-3 numactl -m 0 python train.py --lr 1",
+        "/usr/bin/time -v stdbuf -oL python train.py --lr 1",
+        "conda run --no-capture-output -n vision python train.py --lr 1",
+        "uv run train.py --lr 1",
+        "apptainer exec --nv image.sif python train.py --lr 1",
+        "docker run --gpus all -v /data:/data --rm image python /home/ada/work/train.py --lr 1",
+        "xvfb-run -a python train.py --lr 1",
+        "systemd-run --user --scope python train.py --lr 1",
+        "bash -c 'python train.py --lr 1'",
+        "bash -lc 'cd /home/ada/work && python train.py --lr 1'",
+        "bash -ec 'source ~/venv/bin/activate; exec python train.py --lr 1 > log.txt 2>&1'",
+        "sh -c 'set -e\nmkdir -p out\npython train.py \\\n  --lr 1 2>&1 | tee out/log'",
+        "bash -lc 'module load cuda && conda activate vision && srun python train.py --lr 1'",
+        "timeout 60 bash -c 'python train.py --lr 1'",
+    ],
+)
+def test_the_script_is_found(line: str) -> None:
+    found = of(line)
+    assert (found.kind, found.name, found.arguments) == (ProgramKind.SCRIPT, f"{HERE}/train.py", ("--lr", "1"))
+    words = shlex.split(line)
+    assert found.first is None or tuple(words[found.first :]) == found.arguments
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "name", "arguments"),
+    [
+        ("python -m src.train --lr 1", ProgramKind.MODULE, "src.train", ("--lr", "1")),
+        ("python -um src.train", ProgramKind.MODULE, "src.train", ()),
+        ("torchrun --nproc_per_node 2 -m src.train", ProgramKind.MODULE, "src.train", ()),
+        ("accelerate launch --module src.train", ProgramKind.MODULE, "src.train", ()),
+        ("numactl -m 0 ./simulate 3", ProgramKind.SCRIPT, f"{HERE}/simulate", ("3",)),
+        ("srun -n 4 -p gpu ./simulate 3", ProgramKind.SCRIPT, f"{HERE}/simulate", ("3",)),
+        ("timeout 3600 simulate data/x", ProgramKind.COMMAND, "simulate", ("data/x",)),
+        ("env A=1 simulate 3", ProgramKind.COMMAND, "simulate", ("3",)),
+        ("julia --project=. -t 4 train.jl", ProgramKind.SCRIPT, f"{HERE}/train.jl", ()),
+        ("python -c 'print(1)' x", ProgramKind.CODE, "-c d287bb7f", ("x",)),
+        ("sleep 3", ProgramKind.COMMAND, "sleep", ("3",)),
+        ("python", ProgramKind.COMMAND, "python", ()),
+        ("timeout", ProgramKind.COMMAND, "timeout", ()),
+    ],
+)
+def test_what_else_a_command_runs(line: str, kind: ProgramKind, name: str, arguments: tuple[str, ...]) -> None:
+    found = of(line)
+    assert (found.kind, found.name, found.arguments) == (kind, name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "path"),
+    [
+        ("make train LR=1", "make", HERE),
+        ("make -C ../other train", "make", "/home/ada/other"),
+        ("papermill in.ipynb out.ipynb", "papermill", f"{HERE}/in.ipynb"),
+        ("gpurun python small.py", "gpurun", f"{HERE}/small.py"),
+    ],
+)
+def test_a_command_that_does_what_a_file_says_is_told_apart_by_its_path(line: str, name: str, path: str) -> None:
+    assert (of(line).name, of(line).of) == (name, path)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for i in 1 2; do python train.py; done",
+        "python prepare.py && python train.py",
+        "python train.py $ARGS",
+        "python train.py & wait",
+        "python train.py || true",
+        "cat list | xargs python train.py",
+        "python train.py 'a\nb'",
+        "(cd a; python train.py)",
+        "cd a",
+    ],
+)
+def test_other_shell_code_is_known_by_its_digest(code: str) -> None:
+    found = program(("bash", "-c", code), HERE)
+    other = program(("bash", "-c", f"{code} "), HERE)
+    assert found.kind is ProgramKind.CODE
+    assert found.name != other.name
+
+
+def test_what_a_command_sets_and_where_it_runs_counts() -> None:
+    found = of("env BATCH_SIZE=8 bash -c 'cd a; export MODEL=big; LR=1 python train.py'")
+    assert found.env == {"BATCH_SIZE": "8", "MODEL": "big", "LR": "1"}
+    assert (found.cwd, found.name) == (f"{HERE}/a", f"{HERE}/a/train.py")
+
+
+def test_options_of_launchers_that_change_the_work_are_kept() -> None:
+    found = of("torchrun --nproc_per_node 8 --rdzv_port 7 train.py")
+    assert found.launched == (("nproc-per-node", "8"),)
+    assert of("accelerate launch --mixed_precision=fp16 train.py").launched == (("mixed-precision", "fp16"),)
+
+
+def test_a_script_on_standard_input() -> None:
+    assert of("python - --lr 1", stdin="print(1)").name == "- d287bb7f"
+    submitted = of("bash -s", stdin="#!/bin/bash\n#SBATCH -n 1\ncd a\npython train.py --seed 1\n")
+    assert (submitted.name, submitted.arguments) == (f"{HERE}/a/train.py", ("--seed", "1"))
+    assert of("bash", stdin="python a.py\npython b.py\n").kind is ProgramKind.CODE
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["python", "-m", "-c", "bash", "-lc", "env", "A=1", "srun", "timeout", "5", "x.py", "-S", "a b", "--", "'", ""]
+    ),
+    max_size=9,
+)
+
+
+@given(WORDS)
+def test_no_command_is_too_odd(words: list[str]) -> None:
+    found = program(words, HERE)
+    assert found.first is None or found.arguments == tuple(words[found.first :])
