@@ -1,4 +1,4 @@
-"""The configuration files that a command names, as flat settings.
+"""The configuration files that a command or its script names, as flat settings.
 
 Reads JSON, TOML and INI, and of YAML the lines `key: value`, of which training configurations consist: a YAML parser would be
 a dependency of every `gpuq submit`.
@@ -16,9 +16,9 @@ from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import text
 
 LARGEST_BYTES = 64 * 1024
-MOST_FILES = 4
+MOST_FILES = 12
+SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
 _MOST_ENTRIES = 2000
-_SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
 _LINE = re.compile(r"^(\s*)(?:- )?([A-Za-z_][\w.-]*)\s*:\s*(.*?)\s*(?:#.*)?$")
 _ITEM = re.compile(r"^\s*-\s+([^:#]+?)\s*(?:#.*)?$")
 _NOT_TRAINING = re.compile(
@@ -28,13 +28,13 @@ _NOT_TRAINING = re.compile(
 Entry = tuple[tuple[str, ...], Any]
 
 
-def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
-    """Setting -> value of all files that the words name; a later file overrides an earlier one.
+def configured(files: Sequence[Path]) -> dict[str, Any]:
+    """Setting -> value of all these files; a later file overrides an earlier one.
 
     A key counts by its last part; of several with the same last part the first that is not about validation.
     """
     found: dict[str, Any] = {}
-    for entries in _files(words, cwd):
+    for entries in map(read_entries, files):
         own: dict[str, Any] = {}
         for keys, value in entries:
             if isinstance(value, list) or _NOT_TRAINING.search(".".join(keys)):
@@ -46,18 +46,21 @@ def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
     return found
 
 
-def entries(words: Sequence[str], cwd: Path) -> list[Entry]:
-    """(keys from the outermost on, value) of all files that the words name; a later file overrides an earlier one."""
-    return list({keys: value for found in _files(words, cwd) for keys, value in found}.items())
+def entries(files: Sequence[Path]) -> list[Entry]:
+    """(keys from the outermost on, value) of all these files; a later file overrides an earlier one."""
+    return list({keys: value for found in map(read_entries, files) for keys, value in found}.items())
 
 
-def _files(words: Sequence[str], cwd: Path) -> Iterator[list[Entry]]:
+def named_files(words: Sequence[str], cwd: Path) -> list[Path]:
+    """The files that the words name."""
     values = [value for _, value in pairs(words) if value is not None]
-    named = [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in _SUFFIXES]
-    for path in list(dict.fromkeys(named))[:MOST_FILES]:
-        body = text(path, LARGEST_BYTES)
-        if body is not None:
-            yield list(islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES))
+    return [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in SUFFIXES]
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """(keys from the outermost on, value) of one file; none where it cannot be read."""
+    body = text(path, LARGEST_BYTES)
+    return [] if body is None else list(islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES))
 
 
 def _entries(suffix: str, body: bytes) -> Iterable[Entry]:
@@ -118,5 +121,6 @@ def _yaml(source: str) -> Iterator[Entry]:
         if value:
             plain = value[1:-1] if value[0] in "'\"" and value[-1] == value[0] else value
             yield (*(name for _, name in above), key), parsed(plain)
-        above.append((depth, key))
+        else:
+            above.append((depth, key))
     yield from listed.items()

@@ -11,10 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.configs import configured, entries
+from gpuq.script.configs import MOST_FILES, configured, entries, named_files
 from gpuq.script.frameworks import framework
 from gpuq.script.network import network
 from gpuq.script.options import pairs
+from gpuq.script.own_configs import own_configs
 from gpuq.script.settings import settings
 from gpuq.script.source import trees
 from gpuq.script.survey import Survey, survey
@@ -31,12 +32,15 @@ def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
 
 
 def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
-    surveys, in_files = _surveys(script, cwd) if script else (), configured(words, cwd)
+    surveys = _surveys(script, cwd) if script else ()
+    files = [*(own_configs(surveys, script, words, cwd) if script else ()), *named_files(words, cwd)]
+    files = list(dict.fromkeys(files))[:MOST_FILES]
+    in_files = configured(files)
     if not surveys and not in_files:
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(words, {}, entries(words, cwd), surveys, values)
+    ours = effective_settings(words, {}, entries(files), surveys, values)
     found = {
         "framework": framework(surveys),
         **network(surveys, values),
@@ -45,6 +49,14 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
         "given": sorted(ours.given),
     }
     return {name: value for name, value in found.items() if value} or None
+
+
+def variables(script: Path, cwd: Path) -> frozenset[str]:
+    """The variables of the environment that the script reads, as far as their names are written out in it. Never raises."""
+    try:
+        return frozenset(name for one in _surveys(script, cwd) for name in one.variables)
+    except Exception:  # noqa: BLE001 - as above
+        return frozenset()
 
 
 @lru_cache(maxsize=16)

@@ -55,6 +55,8 @@ class Survey:
     """(name, value) of keywords, entries of dictionaries, assignments and parameters, in the order of the source."""
     bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Class -> the dotted names of its bases."""
+    variables: set[str] = field(default_factory=set)
+    """Names of the variables of the environment that it reads."""
     definitions: set[str] = field(default_factory=set)
     """Names of classes, and of functions that are no methods."""
 
@@ -162,6 +164,8 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         found.named += [(name, value, place.guards) for name, value in keyed if name]
     elif isinstance(node, ast.Call):
         _note_call(found, node, place)
+    elif isinstance(node, ast.Subscript) and dotted(node.value, found.aliases) == "os.environ" and text_of(node.slice):
+        found.variables.add(text_of(node.slice) or "")
 
 
 def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
@@ -205,6 +209,8 @@ def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _P
 def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
     call = Call(dotted(node.func, found.aliases), node, place.guards, place.scopes)
     found.calls.append(call)
+    if call.name in ("os.getenv", "os.environ.get") and (name := text_of(argument(node, 0, "key"))):
+        found.variables.add(name)
     option = _option(call)
     if option is not None:
         found.options.append(option)

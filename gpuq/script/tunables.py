@@ -33,11 +33,11 @@ _DATA = re.compile(r"(?:^|/)(?:data|datasets?|corpus|corpora)/", re.IGNORECASE)
 _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg|py|conf|gin)$", re.IGNORECASE)
 _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
-# Parts of a path to data that say nothing of which data they are, and names that are made anew for each run.
+# Parts of a path to data that say nothing of which data they are, and names that differ from run to run.
 _COMMON_PARTS = re.compile(
     r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
 )
-_MADE_ANEW = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
+_PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
 _NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.OUTPUT, Meaning.HARMLESS})
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 # Variables of the shell, of libraries and of gpuq are no settings of the job.
@@ -162,7 +162,7 @@ def data_of(path: str) -> str | None:
     for part in reversed(path.rstrip("/").split("/")):
         plainly = part.partition(".")[0]
         if plainly and not _COMMON_PARTS.fullmatch(plainly):
-            if _MADE_ANEW.search(plainly) or part.startswith("$"):
+            if _PER_RUN.search(plainly) or part.startswith("$"):
                 return None
             return plainly if _WORD.fullmatch(plainly) else _digest(plainly)
     return None

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.messages.submission import Hints
-from gpuq.script.hints import hints
+from gpuq.script.hints import hints, variables
 from gpuq.script.source import LARGEST_BYTES
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -308,3 +308,73 @@ def test_the_reader_is_standard_library_only():
         "site",
         "_virtualenv",
     } | {name for name in done.stdout.split() if name.startswith("_")}
+
+
+def in_folder(folder: Path, script: str, files: dict[str, str], *words: str) -> dict[str, Any]:
+    """The values that `train.py` runs with in a folder that has these files beside it."""
+    for name, text in {"train.py": script, **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    found = hints(folder / "train.py", words, folder)
+    assert found is not None
+    return dict(found["values"])
+
+
+HYDRA = """
+import hydra
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg):
+    build(cfg.model.hidden)
+"""
+
+
+def test_the_configuration_of_hydra_counts_with_the_groups_that_the_command_chooses(tmp_path: Path) -> None:
+    files = {
+        "conf/config.yaml": "defaults:\n  - model: small\n  - _self_\nbatch_size: 32\n",
+        "conf/model/small.yaml": "hidden: 64\n",
+        "conf/model/big.yaml": "hidden: 4096\n",
+        "conf/experiment/long.yaml": "batch_size: 512\n",
+    }
+    plain = in_folder(tmp_path, HYDRA, files)
+    assert (plain["hidden"], plain["batch-size"], plain["model"]) == (64, 32, "small")
+    big = in_folder(tmp_path, HYDRA, files, "model=big")
+    assert (big["hidden"], big["model"]) == (4096, "big")
+    assert in_folder(tmp_path, HYDRA, files, "experiment=long")["batch-size"] == 512
+    assert in_folder(tmp_path, HYDRA, files, "experiment=long", "batch_size=8")["batch-size"] == 8
+    edited = {**files, "conf/config.yaml": files["conf/config.yaml"].replace("32", "256")}
+    assert in_folder(tmp_path, HYDRA, edited)["batch-size"] == 256
+
+
+def test_a_file_that_the_script_opens_counts_and_one_that_it_writes_does_not(tmp_path: Path) -> None:
+    script = """
+import json
+params = json.load(open("params.json"))
+json.dump({"hidden": 3}, open("train_result.json", "w"))
+previous = json.load(open("train_result.json"))
+"""
+    files = {"params.json": '{"hidden": 512}', "train_result.json": '{"epochs": 7}'}
+    values = in_folder(tmp_path, script, files)
+    assert values["hidden"] == 512
+    assert "epochs" not in values
+
+
+def test_the_default_of_an_option_names_a_file_unless_the_command_names_another(tmp_path: Path) -> None:
+    script = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("-c", "--config", default="configs/base.yaml")
+"""
+    files = {"configs/base.yaml": "hidden: 64\n", "configs/big.yaml": "hidden: 4096\nbatch_size: 2\n"}
+    assert in_folder(tmp_path, script, files)["hidden"] == 64
+    assert in_folder(tmp_path, script, files, "--config", "configs/big.yaml")["hidden"] == 4096
+    assert in_folder(tmp_path, script, files, "-c", "configs/big.yaml")["hidden"] == 4096
+
+
+def test_the_variables_that_a_script_reads(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nfrom os import environ, getenv\n"
+        "a = os.environ['BATCH_SIZE']\nb = environ.get('MODEL', 'x')\nc = getenv('SEED')\nos.environ[a] = b\nd = {}['NONE']\n"
+    )
+    assert variables(script, tmp_path) == {"BATCH_SIZE", "MODEL", "SEED"}
+    assert variables(tmp_path / "missing.py", tmp_path) == frozenset()

@@ -89,7 +89,7 @@ def test_what_else_a_command_runs(line: str, kind: ProgramKind, name: str, argum
         ("gpurun python small.py", "gpurun", f"{HERE}/small.py"),
     ],
 )
-def test_a_command_that_does_what_a_file_says_is_told_apart_by_its_path(line: str, name: str, path: str) -> None:
+def test_a_command_that_does_what_a_file_says_differs_by_its_path(line: str, name: str, path: str) -> None:
     assert (of(line).name, of(line).of) == (name, path)
 
 

@@ -179,9 +179,10 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
     completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
     lasted = None if started is None else _positive(ended - started)
     asked = job.record.submission
-    # An attempt that had saved its work before goes on from there, and one with more devices than it needs is faster: neither
-    # takes as long as the job takes from its beginning.
-    from_beginning = not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
+    # A later attempt of a job that may start again may go on from what an earlier one saved, and one with more devices than it
+    # needs is faster: neither takes as long as the job takes from its beginning.
+    starts_again = asked.preemptible or bool(asked.retry) or asked.requeue_on_node_fail
+    from_beginning = not (starts_again and attempt.number > 1) and len(attempt.devices) <= asked.gpus
     alone_rate, shared_rate = _positive(actual.alone_rate), _positive(actual.shared_rate)
     progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.disturbed_rate)))
     utilization = _percent(actual.peak_utilization_pct)

@@ -112,6 +112,9 @@ def test_resumed_or_larger_gang_attempts_have_no_duration():
     assert duration(attempt=2) == 60.0, "without checkpoints, the second attempt ran from the start"
     assert duration(preemptible=True) == 60.0
     assert duration(attempt=2, preemptible=True) is None
+    assert duration(attempt=2, retry=("exit=75:2",)) is None, "such a job goes on from what it saved"
+    assert duration(retry=("exit=75:2",)) == 60.0
+    assert duration(attempt=2, requeue_on_node_fail=True) is None
     assert duration(devices=2, gpus=2) == 60.0
     assert duration(devices=1, gpus=1, most_gpus=4) == 60.0
     assert duration(devices=3, gpus=1, most_gpus=4) is None
