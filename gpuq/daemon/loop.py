@@ -366,7 +366,7 @@ class Dispatcher:
         try:
             return decide(state, forecasts, self._cache, limits, policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
-            self.parts.policy.default_failed(error, now)
+            self.parts.policy.pass_failed(error, now)
             # The actions of the failed pass are lost, and the cache counts on their being applied.
             self._cache = PassCache()
             return decide(state, forecasts, self._cache, limits, propose_nothing, now)

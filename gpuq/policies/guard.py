@@ -93,11 +93,14 @@ class Guarded:
             exc_info=error,
         )
 
-    def default_failed(self, error: Exception, at: float) -> None:
-        """Record that a pass failed in which the default proposed. Logged once per reason, not at every pass."""
-        fault = GuardFault(
-            f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"[:_LONGEST_REASON], at
-        )
+    def pass_failed(self, error: Exception, at: float) -> None:
+        """Record that a pass failed outside of the policy's own code, and let the default propose from now on: such an error may
+        come of what this policy proposes. Logged once per reason, not at every pass."""
+        reason = f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"
+        if self.fault is None and self._policy is not self._default:
+            self.replace(reason, at, error)
+            return
+        fault = GuardFault(reason[:_LONGEST_REASON], at)
         if self.fault is None or self.fault.reason != fault.reason:
             self.fault = fault
             log.error("%s. Please report this.", fault.reason, extra={"action": "pass_failed"}, exc_info=error)

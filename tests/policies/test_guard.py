@@ -192,6 +192,16 @@ def test_default_finishes_the_pass_of_the_fault() -> None:
     assert started(one_pass(a_queue(), guarded(at_once))) == [1, 2, 3]
 
 
+def test_a_pass_that_fails_outside_of_the_policy_is_logged_as_its_replacement(caplog: pytest.LogCaptureFixture) -> None:
+    policy = guarded(first_only)
+    for _ in range(2):
+        policy.pass_failed(KeyError("gpu0"), 7.0)
+    assert policy.serving == registry.DEFAULT
+    (record,) = caplog.records
+    assert "the policy `theirs` is replaced" in record.message
+    assert "a pass failed" in record.message
+
+
 def test_proposals_for_jobs_that_no_longer_wait_are_skipped() -> None:
     """And a job or device that the policy changed counts as the state has it."""
 
