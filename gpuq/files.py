@@ -143,7 +143,7 @@ class Receiver:
             line, newline, after = bytes(rest).partition(b"\n")
             self._line += line
             if len(self._line) > _LONGEST_LINE or self._ended:
-                raise BadStream("the stream of files holds what is none")
+                raise BadStream("the stream of files has a line that neither begins a file nor ends the stream")
             if not newline:
                 return
             rest = memoryview(after)
@@ -177,7 +177,7 @@ class Receiver:
                 self._file, self._left = self._begin(SentFile(name, size, executable)), size
                 self._close_full()
             case _:
-                raise BadStream("the stream of files holds what is none")
+                raise BadStream("the stream of files has a line that neither begins a file nor ends the stream")
 
     def _close_full(self) -> None:
         if self._file is not None and not self._left:

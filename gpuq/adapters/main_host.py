@@ -28,7 +28,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.errors import BadSettings, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home, write_private
 from gpuq.messages import wire
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class RemoteClaims(Claims):
         claimed = self._link.call("/claim", body)
         if claimed is None:
             return None
-        return noun(claimed["record"], JobRecord), noun(claimed["attempt"], Attempt)
+        return decoded(claimed["record"], JobRecord), decoded(claimed["attempt"], Attempt)
 
     def lease_host(self, host: str, instance: str) -> NameLease:
         """See `Claims`."""
@@ -180,7 +180,7 @@ class RemoteClaims(Claims):
                 self.renew(host)
             except (GpuqError, OSError) as error:  # the present certificate counts on, and the next call tries again
                 log.warning("the certificate was not renewed: %s", error, extra={"action": "renew"})
-        return noun(answer["lease"], NameLease)
+        return decoded(answer["lease"], NameLease)
 
     def renew(self, host: str) -> None:
         """Replace the key and the certificate. The former one ends when the new one is used first."""

@@ -45,7 +45,7 @@ from gpuq.core.state.quota import Account, Quota
 from gpuq.core.state.sender import HostEvent
 from gpuq.core.state.state import State
 from gpuq.messages import reported
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord, QueuedRecord, queued_task, to_core
 from gpuq.messages.wire import (
     Acknowledgement,
@@ -261,17 +261,17 @@ def _events_of(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> li
         case "release" if job is not None:
             return [ReleaseRequested(job, by)]
         case "edit" if job is not None:
-            return [JobEdited(job, noun(request.body["edit"], JobEdit), by)]
+            return [JobEdited(job, decoded(request.body["edit"], JobEdit), by)]
         case "drain":
             return [HostDrained(HostId(request.body["host"]), by, request.body["why"])]
         case "resume":
             return [HostResumed(HostId(request.body["host"]), by)]
         case "quota":
-            return [QuotaSet(noun(request.body["quota"], Quota), by)]
+            return [QuotaSet(decoded(request.body["quota"], Quota), by)]
         case "remove_quota":
-            return [QuotaRemoved(noun(request.body["account"], Account), by)]
+            return [QuotaRemoved(decoded(request.body["account"], Account), by)]
         case "book":
-            return [BookingMade(noun(request.body["booking"], Booking))]
+            return [BookingMade(decoded(request.body["booking"], Booking))]
         case "cancel_booking":
             return [BookingCancelled(request.body["booking"], by)]
         case "model":
@@ -292,7 +292,7 @@ def events_of_silent_host(request: Request, state: State, silent_since: float, a
     name = HostId(request.body["host"])
     host = state.hosts.get(name)
     if host is not None and host.last_seen >= silent_since:
-        log.error("host %s is to be taken as %s, but it reports", name, request.verb, extra={"action": "drop_request"})
+        log.error("`%s` of host %s was ignored: the host reports", request.verb, name, extra={"action": "drop_request"})
         return []
     if request.verb == "forget":
         return [HostForgotten(name, request.by)]

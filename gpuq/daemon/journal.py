@@ -61,7 +61,7 @@ from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
-from gpuq.messages.codec import from_plain, noun, plain, to_plain
+from gpuq.messages.codec import decoded, from_plain, plain, to_plain
 
 RESTORED = "Restored"
 KEPT_ENTRIES = 200_000
@@ -150,22 +150,22 @@ def snapshot(state: State) -> dict[str, Any]:
 def from_snapshot(body: dict[str, Any]) -> State:
     """The state that `snapshot` returned as JSON types."""
     return State(
-        jobs={job.id: job for job in noun(body["jobs"], list[Job])},
-        attempts={attempt.id: attempt for attempt in noun(body["attempts"], list[Attempt])},
-        devices={device.id: device for device in noun(body["devices"], list[Device])},
-        hosts={host.id: host for host in noun(body["hosts"], list[Host])},
-        readings=dict(noun(body["readings"], list[tuple[DeviceId, Reading]])),
-        verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
+        jobs={job.id: job for job in decoded(body["jobs"], list[Job])},
+        attempts={attempt.id: attempt for attempt in decoded(body["attempts"], list[Attempt])},
+        devices={device.id: device for device in decoded(body["devices"], list[Device])},
+        hosts={host.id: host for host in decoded(body["hosts"], list[Host])},
+        readings=dict(decoded(body["readings"], list[tuple[DeviceId, Reading]])),
+        verdicts=dict(decoded(body["verdicts"], list[tuple[JobId, Verdict]])),
         # Journals of earlier versions have none of these.
-        drained=noun(body.get("drained", {}), dict[HostId, str]),
-        usage=noun(body.get("usage", {}), dict[str, Usage]),
-        quotas={quota.account: quota for quota in noun(body.get("quotas", []), list[Quota])},
-        served=from_flat(noun(body.get("served", []), list[tuple[QuotaScope, str, int, float]])),
-        reservations={r.job: r for r in noun(body.get("reservations", []), list[Reservation])},
-        bookings={booking.id: booking for booking in noun(body.get("bookings", []), list[Booking])},
+        drained=decoded(body.get("drained", {}), dict[HostId, str]),
+        usage=decoded(body.get("usage", {}), dict[str, Usage]),
+        quotas={quota.account: quota for quota in decoded(body.get("quotas", []), list[Quota])},
+        served=from_flat(decoded(body.get("served", []), list[tuple[QuotaScope, str, int, float]])),
+        reservations={r.job: r for r in decoded(body.get("reservations", []), list[Reservation])},
+        bookings={booking.id: booking for booking in decoded(body.get("bookings", []), list[Booking])},
         first_attempt=body.get("first_attempt", 1),
-        gang_ends=dict(noun(body.get("gang_ends", []), list[tuple[JobId, Step]])),
-        unpausable=noun(body.get("unpausable", {}), dict[KindId, float]),
+        gang_ends=dict(decoded(body.get("gang_ends", []), list[tuple[JobId, Step]])),
+        unpausable=decoded(body.get("unpausable", {}), dict[KindId, float]),
     )
 
 

@@ -24,7 +24,7 @@ from gpuq.core.state.state import State
 from gpuq.learn.history.outcome import AttemptSide, OngoingAttempt, Outcome
 from gpuq.learn.serving.record import RecordPredictor
 from gpuq.learn.serving.shelf import Shelf
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord, QueuedRecord
 from gpuq.settings import Learning
 
@@ -132,7 +132,7 @@ class Learner:
         self._served.load_model()
 
     def _note_alone(self, attempt: AttemptSide, outcome: Outcome) -> None:
-        measured = rates(noun(attempt.measurement, Measurement)) if attempt.measurement else None
+        measured = rates(decoded(attempt.measurement, Measurement)) if attempt.measurement else None
         alone = (measured.alone or measured.blinked) if measured else None
         if alone is not None:
             key = (KindId(outcome.kind), outcome.device_type)

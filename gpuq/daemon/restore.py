@@ -30,7 +30,7 @@ from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.inbox import ended_among
 from gpuq.daemon.journal import RESTORED
-from gpuq.messages.codec import from_plain, noun
+from gpuq.messages.codec import decoded, from_plain
 from gpuq.messages.job_record import QueuedRecord
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
@@ -58,7 +58,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         for row in rows:
             jobs[row.id] = job_from_row(row)
             if row.verdict and row.state is JobState.PENDING:
-                verdicts[row.id] = noun(row.verdict, Verdict)
+                verdicts[row.id] = decoded(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)
     _resolve_dependencies(store, jobs)
@@ -100,7 +100,7 @@ def _pauses(rows: Iterable[AttemptRow], live: Iterable[Attempt]) -> dict[Attempt
     runs = {attempt.id for attempt in live if attempt.stopping is None}
     found: dict[AttemptId, AttemptId] = {}
     for row in rows:
-        launch = noun(row.launch, Launch)
+        launch = decoded(row.launch, Launch)
         if launch.attempt.id in runs and launch.attempt.id not in found:
             found.update(dict.fromkeys(runs.intersection(launch.pauses) - set(found.values()), launch.attempt.id))
     return found
@@ -126,7 +126,7 @@ def _gang_ends(
 
 def _end_of(row: AttemptRow) -> Exited:
     id_, at = AttemptId(row.job, row.number), row.ended_at or 0.0
-    measured = Measurement() if row.measurement is None else noun(row.measurement, Measurement)
+    measured = Measurement() if row.measurement is None else decoded(row.measurement, Measurement)
     return Exited(id_, at, Ending(row.ending or Ending.LOST), row.exit_code, row.reason or "", measured)
 
 
@@ -162,7 +162,7 @@ def _reservations(
     found: dict[JobId, Reservation | None] = {}
     for entry in islice(_latest_entries(store, _ABOUT_RESERVATIONS), _ABOUT_RESERVATIONS_READ):
         if entry.name == RESTORED:
-            for reservation in noun(entry.body.get("reservations", []), list[Reservation]):
+            for reservation in decoded(entry.body.get("reservations", []), list[Reservation]):
                 found.setdefault(reservation.job, reservation)
             break
         match from_plain(entry.name, entry.body):
@@ -189,7 +189,7 @@ def _unpausable(store: Store) -> dict[KindId, float]:
     found: dict[KindId, float] = {}
     for entry in _latest_entries(store, {"LeaveUnpaused"}):
         if entry.name == RESTORED:
-            found.update(noun(entry.body.get("unpausable", {}), dict[KindId, float]))
+            found.update(decoded(entry.body.get("unpausable", {}), dict[KindId, float]))
             break
         found[KindId(entry.body["kind"])] = entry.at
     return found

@@ -103,7 +103,9 @@ class StartEstimates:
             # A cache of its own: the passes and the estimator do not share conclusions.
             self._estimate(SchedulingContext(state, forecasts, PassCache(), limits, now))
         except Exception:
-            log.exception("expected starts", extra={"action": "starts"})
+            log.exception(
+                "starts could not be estimated; none are shown until the next try", extra={"action": "starts"}
+            )
             self.jobs, self.newcomer, self.order = {}, None, []
         self._next_at = now + max(_EVERY_S, (self._clock() - started) / _SHARE)
         if now >= self._save_at:

@@ -29,7 +29,7 @@ def to_plain(item: Event | Action) -> tuple[str, Any]:
 def from_plain(name: str, body: Any) -> Event | Action:
     """The item of that name and body. Raises ValueError with the place of the fault."""
     if name not in _CLASSES:
-        raise ValueError(f"unknown noun {name!r}")
+        raise ValueError(f"no event or action is called {name!r}")
     try:
         item: Event | Action = msgspec.convert(body, _CLASSES[name], strict=False)
     except msgspec.ValidationError as error:
@@ -37,12 +37,12 @@ def from_plain(name: str, body: Any) -> Event | Action:
     return item
 
 
-def plain(noun: Any) -> Any:
-    """Any frozen core type in JSON types."""
-    return msgspec.to_builtins(noun)
+def plain(value: Any) -> Any:
+    """A value of any frozen core type in JSON types."""
+    return msgspec.to_builtins(value)
 
 
-def noun(body: Any, cls: type[T]) -> T:
+def decoded(body: Any, cls: type[T]) -> T:
     """The value of class `cls` from JSON types. Raises ValueError with the place of the fault."""
     try:
         return msgspec.convert(body, cls, strict=False)

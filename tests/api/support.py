@@ -19,7 +19,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord, QueuedRecord
 from gpuq.messages.live import LiveView
 from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
@@ -130,7 +130,7 @@ class SmallModels:
                 {"beside": kind, "newcomer": 1.04, "newcomer_upper": 1.1, "resident": 1.3, "resident_upper": 1.4}
                 for kind in beside
             ]
-            believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
+            believed = decoded({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
             judged = {"memory_under_share": 0.03, "scored": 240}
             found.append(ExplainedForecast(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
         return found

@@ -171,7 +171,7 @@ async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harnes
         "fail": harness.submit(after=(f"fail:{first}-{second}", f"any:{second}")),
         "later": harness.submit(begin_at=harness.now + 500),
         "in turn": harness.submit(name="a", singleton=True),
-        "doomed": harness.submit(after=(f"fail:{first}",), hold=True),
+        "never_satisfied": harness.submit(after=(f"fail:{first}",), hold=True),
         "started": harness.submit(after=(f"start:{first}-{second}", f"any:{second}")),
     }
     await harness.live(world, 6)
@@ -180,8 +180,8 @@ async def test_jobs_go_on_waiting_for_what_they_waited_for_over_a_restart(harnes
     await harness.live(world, 6)
     before = harness.dispatcher.state
     assert before.jobs[after["ok"]].state is JobState.RUNNING
-    assert harness.states()[after["doomed"]] == "CANCELLED"
-    assert harness.store.jobs(ids=[after["doomed"]])[0].reason == (
+    assert harness.states()[after["never_satisfied"]] == "CANCELLED"
+    assert harness.store.jobs(ids=[after["never_satisfied"]])[0].reason == (
         f"it waited for fail:{first}, which can never hold any more"
     )
     harness.start()

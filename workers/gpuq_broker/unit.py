@@ -86,7 +86,7 @@ def properties(
     if order.cores:
         found.append(("AllowedCPUs", ("ay", _mask(order.cores))))
     if command.time_limit_s is not None:
-        # The shim ends the job at its limit; this ends a job that has killed its shim's sense of time.
+        # The shim ends the job at its limit; this ends a job that has stopped or killed its shim.
         found.append(("RuntimeMaxUSec", ("t", _usec(command.time_limit_s + order.grace_s + _MARGIN_S))))
     return found
 

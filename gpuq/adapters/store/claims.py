@@ -12,7 +12,7 @@ from gpuq.adapters.store.rows import JOB_COLUMNS, arrays_of, from_json, job_row
 from gpuq.adapters.store.schema import attempts, host_leases, job_records, jobs
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.job import JobState
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord
 
 # Made once: to make these takes a third of a claim, which every start waits for.
@@ -68,7 +68,7 @@ def claim(  # noqa: PLR0913 - a claim says who makes it, where and when
     row = connection.execute(_CLAIMED, mine).one()
     launch, *job = row
     record = job_row(job, arrays.read(connection, arrays_of([row]))).record
-    return record, noun(from_json(launch)["attempt"], Attempt)
+    return record, decoded(from_json(launch)["attempt"], Attempt)
 
 
 def revoke(connection: Connection, attempt: AttemptId, at: float) -> Claim | None:

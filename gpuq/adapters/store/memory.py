@@ -52,7 +52,7 @@ from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, accounts
 from gpuq.errors import Conflict, Failure, NotFound
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord, edited, task_record, to_core
 from gpuq.messages.outcome import outcome_from_json
 
@@ -425,7 +425,7 @@ class MemoryStore(Store):
                 return None
             claimed = msgspec.structs.replace(row, claimed_at=at, boot_id=boot_id, instance=instance)
             self.attempt_rows[attempt] = claimed
-            return job.record, noun(row.launch["attempt"], Attempt)
+            return job.record, decoded(row.launch["attempt"], Attempt)
 
     def lease_host(self, host: str, instance: str) -> NameLease:
         with self._lock:
@@ -540,7 +540,7 @@ class MemoryStore(Store):
             plain, reason = _through_json(change.verdict), clean(change.reason)
             self.job_rows[change.job.id] = _job_row(change.job, record, plain, reason)
         for job, edit in commit.edited:
-            record = edited(self.job_rows[job].record, noun(_through_json(edit), JobEdit))
+            record = edited(self.job_rows[job].record, decoded(_through_json(edit), JobEdit))
             self.job_rows[job] = msgspec.structs.replace(self.job_rows[job], record=record)
         # After the changes: a job that the same commit took out of the queue gets no verdict.
         for jobs, verdict in commit.held:

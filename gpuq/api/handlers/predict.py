@@ -29,7 +29,7 @@ from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.errors import Conflict, NeverFits, NotFound
-from gpuq.messages.codec import noun, plain
+from gpuq.messages.codec import decoded, plain
 from gpuq.messages.job_record import JobRecord, constraints_of, to_core
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 
@@ -256,7 +256,7 @@ def _occupied_now(
         if len(launches) != len(ids):
             continue  # an attempt has just ended
         residents = [
-            _as_now(noun(launch, Attempt), resident)
+            _as_now(decoded(launch, Attempt), resident)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
         names: dict[int, str | None] = {

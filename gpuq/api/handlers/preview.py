@@ -32,7 +32,7 @@ from gpuq.core.state.events import JobEdited
 from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import WAITING, Job, JobId
 from gpuq.core.state.state import State
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import QueuedRecord
 from gpuq.messages.live import LiveView
 from gpuq.policies.estimates.estimator import estimator_of
@@ -110,7 +110,7 @@ def _state(store: Store, live: LiveView | None, now: float, records: dict[JobId,
 def _forecasts(context: ApiContext, records: Mapping[JobId, QueuedRecord]) -> ForecastTable:
     """For each job its forecast alone, the same on every type of device."""
     forecasts = {} if context.models is None else context.models.forecasts(records.values())
-    found = {name: noun(one, Forecast) for name, one in forecasts.items()}
+    found = {name: decoded(one, Forecast) for name, one in forecasts.items()}
     return ForecastTable(lambda asked: {question: found.get(question.signature, UNKNOWN) for question in asked})
 
 

@@ -13,7 +13,7 @@ from gpuq.core.state.verdict import Rule, Verdict
 
 def ended_waits(state: State, now: float) -> Iterator[Abandon | EndWait]:
     """The ends of waits that are due: in vain where a dependency can never hold, else so that passes look at the job."""
-    for job in state.index.doomed:
+    for job in state.index.never_satisfied:
         kept = " ".join(str(dependency) for dependency in state.jobs[job].after)
         yield Abandon(job, f"it waited for {kept}, which can never hold any more")
     due = tuple(job for _, job in takewhile(lambda delay: delay[0] <= now, state.index.delays))
@@ -32,7 +32,7 @@ def new_reasons(state: State, now: float) -> Iterator[SetPendingReason]:
         for dependency in index.dependencies_on(ended)
         for job in index.dependents[dependency]
     }
-    for job in sorted(index.needs_verdict.keys() - index.waiting.keys() - index.doomed.keys() - changing):
+    for job in sorted(index.needs_verdict.keys() - index.waiting.keys() - index.never_satisfied.keys() - changing):
         verdict = _reason(state, state.jobs[job], now)
         if verdict is not None:
             fresh.setdefault(verdict, []).append(job)

@@ -68,8 +68,8 @@ class Index:
 
     Dictionaries stand for ordered sets. `waiting`: pending jobs that are eligible; only these are in groups. `delays` has the
     others that wait for nothing but a moment, the earliest first, with that moment or 0. `dependents`: which jobs wait for what
-    of others; `dependencies_on_many`: those of them that are on several jobs. `doomed`: jobs with a dependency that can never
-    hold. `named`: the jobs of an owner and a name, in the order of ids. `needs_verdict`: pending jobs without a verdict.
+    of others; `dependencies_on_many`: those of them that are on several jobs. `never_satisfied`: jobs with a dependency that can
+    never hold. `named`: the jobs of an owner and a name, in the order of ids. `needs_verdict`: pending jobs without a verdict.
     `cancelling`: jobs with a live attempt whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the
     longest silent first. `running_of` has the number of devices of each live attempt of an account. Of arrays with a limit
     `limited_groups` has the groups, and `active_tasks` the tasks that have devices.
@@ -83,7 +83,7 @@ class Index:
     delays: list[tuple[float, JobId]] = field(default_factory=list)
     dependents: dict[Dependency, dict[JobId, None]] = field(default_factory=dict)
     dependencies_on_many: dict[Dependency, None] = field(default_factory=dict)
-    doomed: dict[JobId, None] = field(default_factory=dict)
+    never_satisfied: dict[JobId, None] = field(default_factory=dict)
     named: dict[tuple[str, str], dict[JobId, None]] = field(default_factory=dict)
     needs_verdict: dict[JobId, None] = field(default_factory=dict)
     ended: dict[JobId, None] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class Index:
                 self.dependencies_on_many[dependency] = None
 
     def _leave_dependents(self, job: Job) -> None:
-        self.doomed.pop(job.id, None)
+        self.never_satisfied.pop(job.id, None)
         for dependency in job.after:
             del self.dependents[dependency][job.id]
             if not self.dependents[dependency]:

@@ -62,7 +62,7 @@ class State:
         for job in self.jobs.values():
             self.index.job_changed(None, job)
         for job in self.jobs.values():
-            _note_if_doomed(self, job)
+            _note_if_never_satisfied(self, job)
         for job_id in self.verdicts:
             self.index.verdict_set(job_id)
         for attempt in sorted(self.attempts.values(), key=last_heartbeat):
@@ -93,13 +93,13 @@ def put_job(state: State, job: Job) -> None:
     """Add or replace a job. For the modules that change a state."""
     state.index.job_changed(state.jobs.get(job.id), job)
     state.jobs[job.id] = job
-    _note_if_doomed(state, job)
+    _note_if_never_satisfied(state, job)
 
 
-def _note_if_doomed(state: State, job: Job) -> None:
+def _note_if_never_satisfied(state: State, job: Job) -> None:
     """A dependency on jobs that are all archived would have been dropped if it held."""
     if job.after and job.state in WAITING and any(not is_open(state, dependency) for dependency in job.after):
-        state.index.doomed[job.id] = None
+        state.index.never_satisfied[job.id] = None
 
 
 def is_open(state: State, dependency: Dependency) -> bool:

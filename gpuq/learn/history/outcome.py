@@ -20,7 +20,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.events import ResidentNumbers
 from gpuq.core.state.forecast import Forecast
 from gpuq.learn.history.job_features import JobFeatures
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.outcome import AttemptOutcome
 
@@ -244,7 +244,7 @@ def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
     attempt = launch.get("attempt")
     stored = attempt.get("forecast") if isinstance(attempt, Mapping) else None
     try:
-        return None if stored is None else noun(stored, Forecast)
+        return None if stored is None else decoded(stored, Forecast)
     except ValueError:
         return None
 

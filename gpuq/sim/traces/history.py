@@ -17,7 +17,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.learn.history.history import History, place_of
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from gpuq.settings import load
 from gpuq.sim.scenario_builder import RESTART_S, Scenario, ScenarioOptions, build_scenario, timed_trace
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
@@ -128,7 +128,7 @@ def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
 
     Time beside partners is divided by the slowdown measured in this attempt, else by the one measured of the pair of kinds.
     """
-    measurement = noun(run.attempt.measurement, Measurement) if run.attempt.measurement else Measurement()
+    measurement = decoded(run.attempt.measurement, Measurement) if run.attempt.measurement else Measurement()
     seconds = sum(segment.seconds for segment in measurement.segments)
     if not run.outcome.shared or seconds <= 0:
         return run.ran_s, not run.outcome.shared

@@ -16,7 +16,7 @@ from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobState
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from tests.adapters.store.samples import a_change, a_record, an_attempt, an_end, an_entry, launched
 
 
@@ -26,7 +26,7 @@ def test_a_claim_returns_the_launch_spec(store: Store) -> None:
     assert claimed is not None
     record, launched_attempt = claimed
     assert record == a_record()
-    assert launched_attempt == noun(an_attempt(attempt.job).launch, Launch).attempt
+    assert launched_attempt == decoded(an_attempt(attempt.job).launch, Launch).attempt
     (row,) = store.attempts(attempt.job)
     assert (row.claimed_at, row.instance, row.boot_id) == (215.0, "home", "boot-1")
 

@@ -11,7 +11,7 @@ from gpuq.adapters.store.contract import Commit
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, attempt, forecast, submission
 
@@ -23,7 +23,7 @@ def handle_at_once(endpoint: Endpoint, started_before: JobId | None = None) -> N
         assert verb == "edit"
         if started_before is not None:
             endpoint.store.set_state(started_before, JobState.RUNNING)
-        edit = noun(body["edit"], JobEdit)
+        edit = decoded(body["edit"], JobEdit)
         endpoint.store.commit(Commit(edited=[(job, edit) for job in jobs if job != started_before]))
 
     endpoint.store.add_requests = add_requests  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from gpuq.adapters.store.contract import Commit
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 from tests.api.conftest import TOKEN, Endpoint
 from tests.api.support import afternoon, record, row
 from tests.support.browser import Browser
@@ -37,7 +37,7 @@ def carry_out(endpoint: Endpoint) -> None:
 
     def add_requests(verb: str, jobs: Sequence[JobId], by: str, at: float, body: Mapping[str, Any]) -> None:
         if verb == "edit":
-            edit = noun(body["edit"], JobEdit)
+            edit = decoded(body["edit"], JobEdit)
             endpoint.store.commit(Commit(edited=[(job, edit) for job in jobs]))
         for job in jobs if verb in after else ():
             endpoint.store.set_state(job, after[verb])

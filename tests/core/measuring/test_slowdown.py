@@ -11,7 +11,7 @@ from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import Basis, Rate, packing_saving, rates, slowdown, slowdowns, student_quantile
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
-from gpuq.messages.codec import noun
+from gpuq.messages.codec import decoded
 
 PARTNER = AttemptId(JobId(2), 1)
 OTHER = AttemptId(JobId(3), 1)
@@ -184,5 +184,5 @@ def test_measurements_from_before_there_were_blinks_are_read():
             {"partners": [[2, 1]], "seconds": 5.0, "steps": 5, "windows": 1, "rate_sum": 1, "rate_square_sum": 1}
         ]
     }
-    (read,) = noun(old, Measurement).segments
+    (read,) = decoded(old, Measurement).segments
     assert not read.blink
