@@ -96,16 +96,16 @@ def test_names_like_those_of_git_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (b"no json\n", "what is none"),
-        (b'{"name": "a", "size": -1, "executable": false}\n', "what is none"),
-        (b'{"name": "a", "size": 1}\nx', "what is none"),
+        (b"no json\n", "neither begins a file"),
+        (b'{"name": "a", "size": -1, "executable": false}\n', "neither begins a file"),
+        (b'{"name": "a", "size": 1}\nx', "neither begins a file"),
         (
             b'{"name": "a", "size": 1, "executable": false, "link": "/etc"}\nx{"end": 2, "left_out": []}\n',
-            "what is none",
+            "neither begins a file",
         ),
-        (b"[" * 10_000 + b"\n", "what is none"),
-        (b"x" * 2_000_000, "what is none"),
-        (stream(("a", b"1")) + b"more\n", "what is none"),
+        (b"[" * 10_000 + b"\n", "neither begins a file"),
+        (b"x" * 2_000_000, "neither begins a file"),
+        (stream(("a", b"1")) + b"more\n", "neither begins a file"),
         (stream(("a", b"1"), ("a", b"2")), "twice"),
         (stream(("a", b"1"), ("a/b", b"2")), "as a file and as a folder"),
         (stream(("a/b", b"1"), ("a", b"2")), "twice"),

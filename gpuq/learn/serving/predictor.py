@@ -378,7 +378,9 @@ class Predictor:
         shown = siblings.utilization_pct
         names = ", ".join(change.name for change in found.nearest[:_MOST_NAMED])
         others = ", …" if len(found.nearest) > _MOST_NAMED else ""
-        differing = f"with another {names}{others}" if names else "of an earlier script"
+        was_edited = all(run.known.script_sha256 != known.script_sha256 for run in siblings.runs)
+        unnamed = "of an earlier script" if was_edited else "with other options"
+        differing = f"with another {names}{others}" if names else unnamed
         evidence = f"own history, {_count(siblings.runs)} {differing}"
         return Forecast(
             peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
