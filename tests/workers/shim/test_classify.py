@@ -55,6 +55,16 @@ def test_an_exit_code_comes_with_the_exception_that_caused_it() -> None:
     for output, reason in (
         (traceback("ConnectionError: no route to host"), "ended with exit code 1: ConnectionError: no route to host"),
         ("loss 0.3\n", "ended with exit code 1"),
+        ("epoch 1\nerror: no data at /data/x\n", "ended with exit code 1: error: no data at /data/x"),
+        (
+            "usage: t.py [-h] --lr LR\nt.py: error: the following arguments are required: --lr\n",
+            "ended with exit code 1: t.py: error: the following arguments are required: --lr",
+        ),
+        (
+            "  File \"t.py\", line 3\n    if x\n        ^\nSyntaxError: expected ':'\n",
+            "ended with exit code 1: SyntaxError: expected ':'",
+        ),
+        ("sh: 1: nvcc: not found\n", "ended with exit code 1: sh: 1: nvcc: not found"),
         (lived_through, "ended with exit code 1"),
         (traceback("E" * 500), f"ended with exit code 1: {'E' * 200}…"),
     ):

@@ -35,6 +35,11 @@ _PASSED_ON = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT,
 # The kernel counts an OOM kill as it kills; a program that lost a worker process to it may take a while to give up.
 _AT_ONCE_S, _LATELY_S = 2.0, 60.0
 _LONGEST_QUOTE = 200
+_ERROR = re.compile(
+    rb"error\b|\bfail(?:ed|ure)?\b|\bcannot\b|\bcan't\b|\bcould not\b|\bunable\b|\bnot found\b|\bno\b|\binvalid\b|\bdenied\b"
+    rb"|\bmissing\b|\brequired\b|\bunrecognized\b|\bunknown\b|\brefused\b|\bnot exist\b|\bfatal\b|\babort(?:ed|ing)?\b|\bmust\b",
+    re.IGNORECASE,
+)
 
 
 class JobEnd:
@@ -81,9 +86,17 @@ def classify(
         return JobEnd(ending, code, f"{ending}: {quote}")
     if not killed and _within(oom_kill_s, _LATELY_S) and _matching(LOST_PROCESS, tail.raised):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
-    # The first line of the exception that the program ended with, `ConnectionError: ...`.
-    last = tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised and not killed else b""
+    last = b"" if killed else _said(tail)
     return JobEnd(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
+
+
+def _said(tail: OutputTail) -> bytes:
+    """The first line of the exception that the program ended with, `ConnectionError: ...`; without one its last line, where that
+    reads like an error, as those of argparse, `sys.exit("no data")`, shells and the compiler of Python do."""
+    if tail.raised:
+        return tail.raised[0].strip().partition(b"\n")[0].strip()
+    last = tail.lines[0].strip() if tail.lines else b""
+    return last if _ERROR.search(last) else b""
 
 
 def exit_code_of(status: int) -> int:
