@@ -100,7 +100,7 @@ def effective_settings(
             if _CONFIG.search(text):
                 if not has_read_files:
                     found.give("config", text)
-            elif not _PATH.search(text) or NUMBER.match(text):
+            elif not _PATH.search(text) or NUMBER.match(text) or " " in text:
                 found.give(f"argument-{place}", text)
             # Of other paths only those that say that they are data: most are where results go.
             elif _DATA.search(text):
@@ -145,7 +145,8 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]
         # 224x224 is a side of 224; [512, 256] are layers of 768 in all.
         return _number((numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers))
-    if _PATH.search(text):
+    # What has spaces is rather a command or a sentence.
+    if _PATH.search(text) and " " not in text:
         # A folder is irrelevant; the last part of the path may name the model or configuration.
         last = text.rstrip("/").rpartition("/")[2]
         if about is Meaning.CHOICE and not _NAMED_BY_PATH.search(name):

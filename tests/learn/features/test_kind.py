@@ -137,6 +137,8 @@ def known_by(command: str) -> str:
         ("python -m torch.distributed.run small.py", "python -m torch.distributed.run large.py"),
         ("docker run image python small.py", "docker run image python large.py"),
         ("gpurun ./small.sh", "gpurun ./large.sh"),
+        ("su ann -c 'python small.py'", "su ann -c 'python large.py'"),
+        ("tmux new-session 'python small.py'", "tmux new-session 'python large.py'"),
         ("python t.py --debug", "python t.py"),
         ("python t.py --eval", "python t.py"),
         ("python t.py experiment=mnist_small", "python t.py experiment=llm_huge"),
