@@ -68,7 +68,8 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     script keeps the kind and changes the signature. A snapshot changes neither.
     """
     submission = in_work_tree(submission)
-    template = _template(submission)
+    found = _program(submission)
+    template = _template(found)
     who = submission.project or owner
     kind = submission.kind or f"{_plain(who)}:{template.text()}"
     # On several devices the same work takes another time, and each device does another part of it.
@@ -79,7 +80,7 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     if submission.hosts > 1:
         kind += f" on {submission.hosts} hosts"
     kind = _short(kind)
-    features = _features(submission, owner, template)
+    features = _features(submission, owner, template, found)
     # Where a value was read changes nothing that depends on it.
     telling = {name: value for name, value in features.items() if name != "origins"}
     digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
@@ -174,8 +175,7 @@ def _changes(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
     return changed
 
 
-def _template(submission: Submission) -> _Template:
-    found = _program(submission)
+def _template(found: Program) -> _Template:
     options: dict[str, str | None] = {}
     positional: list[str] = []
     sizes: dict[str, str] = {}
@@ -229,7 +229,7 @@ def _short(kind: str) -> str:
     return f"{kind[: LONGEST_KIND - 14]}… {digest}"[:LONGEST_KIND]
 
 
-def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
+def _features(submission: Submission, owner: str, template: _Template, found: Program) -> dict[str, Json]:
     """What forecasts may rest on. None for what neither command nor script shows. Values masked in the kind do not appear,
     except optimiser and epochs."""
     hints = submission.hints or Hints()
@@ -245,7 +245,7 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
     made_of = {"model": model, "model_family": family(names, hints.layers), "optimizer": sizes.get("optimizer")}
     tokens = {*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)}
     batch = _number(sizes.get("batch"))
-    effective = _effective(submission, hints)
+    effective = _effective(submission, hints, found)
     return {
         "owner": _plain(owner),
         "project": None if submission.project is None else _plain(submission.project),
@@ -271,9 +271,8 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
     }
 
 
-def _effective(submission: Submission, hints: Hints) -> EffectiveSettings:
+def _effective(submission: Submission, hints: Hints, runs: Program) -> EffectiveSettings:
     """The settings by which this job is compared with others. Where the script was read, the job's variables add to it."""
-    runs = _program(submission)
     env = {**submission.env, **runs.env}
     if not hints.values:
         return effective_settings(_arguments(runs), env)
