@@ -511,7 +511,7 @@ def _signal(options: argparse.Namespace) -> dict[str, str | float | None]:
         raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
     if not at:
         return {"signal": full}
-    seconds = whole("--signal NAME@", before, 1, 10**6)
+    seconds = whole(f"--signal {name}@", before, 1, 10**6)
     limit = _read("--time", options.time, parse_duration)
     if limit is None:
         _warn(f"--signal {options.signal} counts back from the time limit, and there is none; --time sets one")
