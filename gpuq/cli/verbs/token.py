@@ -52,7 +52,7 @@ def _lasts_s(text: str | None) -> float | None:
 
 
 def _end(token: Record) -> str:
-    return f"expires at {token['expires_at']}" if token["expires_at"] else "does not expire"
+    return f"expires at {fmt.local_time(token['expires_at'])}" if token["expires_at"] else "does not expire"
 
 
 def listing(tokens: list[Record], width: int) -> list[str]:
@@ -60,6 +60,7 @@ def listing(tokens: list[Record], width: int) -> list[str]:
     columns = [Column("ID"), Column("USER"), Column("ROLE"), Column("EXPIRES"), Column("NOTE", least=10, give_up=1)]
     rows = []
     for token in tokens:
-        end = "revoked" if token["revoked_at"] else token["expires_at"] or "never"
+        expires = fmt.local_time(token["expires_at"]) if token["expires_at"] else "never"
+        end = "revoked" if token["revoked_at"] else expires
         rows.append((token["id"], fmt.clean(token["user"]), token["role"], end, fmt.clean(token["note"] or "")))
     return console.table(columns, rows, width) if rows else ["There are no tokens."]
