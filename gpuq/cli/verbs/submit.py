@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from gpuq.array import numbers
+from gpuq.array import numbers, ranges
 from gpuq.cli import console, job_options
 from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import HttpClient, Record, new_key
@@ -137,7 +137,13 @@ def _wait(client: HttpClient, ids: Sequence[int]) -> int:
     from gpuq.cli import job_ids
     from gpuq.cli.verbs.wait import note_ends, wait_for
 
-    ended = wait_for(client, job_ids.named(client, [",".join(map(str, ids))])) or []
+    named = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges(ids))
+    try:
+        ended = wait_for(client, job_ids.named(client, [named])) or []
+    except KeyboardInterrupt:
+        goes_on, it = (f"job {named} goes on", "it") if len(ids) == 1 else (f"jobs {named} go on", "them")
+        console.note(f"\ngpuq: {goes_on}. `gpuq wait {named}` waits again, `gpuq cancel {named}` ends {it}.")
+        raise
     note_ends(ended)
     return max(map(follow.exit_code, ended), default=0)
 

@@ -22,7 +22,9 @@ def run(words: list[str]) -> int:
         "Tokens for callers over the network: GPUQ_TOKEN holds one.\nWhoever has a token acts as its user, until it expires.",
     )
     parser.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
-    parser.add_argument("id", nargs="*", metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids")
+    parser.add_argument(
+        "id", nargs="*", default=[], metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids"
+    )
     parser.add_argument("--user", metavar="NAME", help="create: for another user; only admins may")
     parser.add_argument("--role", choices=ROLES, default="user", help="create: the most that it may do; default: user")
     parser.add_argument(
