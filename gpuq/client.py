@@ -451,9 +451,13 @@ def submission(
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
-    values = parser.parse_args(job_options.in_files(parser, words, verbatim=False))
+    own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
+    values = parser.parse_args(job_options.in_files(parser, own, words, verbatim=False))
     values.host = host
-    for name, value in options.items():
+    given: dict[str, object] = dict(options)
+    if (exclusive := given.pop("exclusive", None)) is not None:
+        given.setdefault("share", "never" if exclusive else "auto")
+    for name, value in given.items():
         if name in {"json", "host", "no_color"} or not hasattr(values, name):
             raise BadInput(
                 f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."

@@ -145,7 +145,7 @@ class Parser(argparse.ArgumentParser):
         if trouble.startswith("expected one argument"):
             message = f"{option} needs a value"
         elif option == "the following arguments are required":
-            message = f"`{self.prog}` needs {trouble}"
+            message = f"`{self.prog}` needs {', '.join(map(self._named, trouble.split(', ')))}"
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")
         name = unknown[0].partition("=")[0]
         near = self._similar(name)
@@ -156,6 +156,11 @@ class Parser(argparse.ArgumentParser):
                 fix=f"If it is the script's own, put it after the script{self._reordered(unknown)}.",
             )
         raise BadInput(f"{message}.{meant}", fix=f"`{self.prog} --help` shows what it takes.")
+
+    def _named(self, argument: str) -> str:
+        """A required argument, by the words it may be where these are few."""
+        choices = next((one.choices for one in self._actions if one.dest == argument and one.choices), None)
+        return f"one of {', '.join(choices)}" if choices else argument
 
     def _reordered(self, unknown: list[str]) -> str:
         """`: COMMAND` with the unknown options moved behind its script; empty if no word of it is a script."""

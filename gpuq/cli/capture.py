@@ -7,6 +7,7 @@ could not start.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,15 @@ MAX_TEXT = 131_072
 # The limit of `gpuq.messages.submission`, less the interpreter that is put before a script.
 MAX_WORDS = 4095
 HASHED_BYTES = 16 * 2**20
+# The program that runs a file which names none itself.
+_PROGRAMS = {
+    ".R": "Rscript",
+    ".r": "Rscript",
+    ".jl": "julia",
+    ".py": "python",
+    ".ipynb": "jupyter execute",
+}
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 _HASH_BLOCK = 2**20
@@ -65,9 +75,10 @@ def command(
     if not words:
         raise BadInput(
             "there is nothing to run.",
-            fix="Name a script (gpuq submit train.py) or a command (gpuq submit -- CMD ARGS).",
+            fix="Name a script, as train.py, or a command after --, as -- CMD ARGS.",
         )
     _check_text(words)
+    _check_first(words[0], cwd)
     first = words[0]
     if first == piped.HERE and not verbatim:
         # The script runs as the same file would.
@@ -82,10 +93,8 @@ def command(
             _check_script(path, cwd)
             return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
         if path.is_file():
-            named = None if os.access(path, os.X_OK) else _interpreter_of(path)
-            if named is not None:  # as sbatch, which needs no permission to execute either
+            if named := _needed_interpreter(path, first):
                 return Command((_program(named[0], environ, cwd), *named[1:], str(path), *words[1:]), path)
-            _check_executable(path, first)
             words = [str(path), *words[1:]]
     full = (_program(words[0], environ, cwd), *words[1:])
     stdin = read() if piped.reads_program(full) else None
@@ -99,6 +108,7 @@ def in_image(
     if not words:
         raise BadInput("there is nothing to run.", fix="Name a script, or a command of the image after --.")
     _check_text(words)
+    _check_first(words[0], cwd)
     first, interpreter_there = words[0], python or "python3"
     if first == piped.HERE and not verbatim:
         return Command((interpreter_there, "-", *words[1:]), stdin=read())
@@ -107,7 +117,7 @@ def in_image(
         _check_script(path, cwd)
         return Command((interpreter_there, str(path), *words[1:]), path)
     if not verbatim and path.is_file():
-        return Command((str(path), *words[1:]), path)
+        return Command((*_needed_interpreter(path, first), str(path), *words[1:]), path)
     return Command(tuple(words), _script_of(words, cwd))
 
 
@@ -253,6 +263,8 @@ def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:
     found = shutil.which(name, path=environ.get("PATH"))
     if found is not None:
         return str(cwd / found)
+    if (cwd / name).is_dir():
+        raise _is_folder(cwd / name)
     if (cwd / name).exists():
         raise BadInput(f"there is no command `{name}` on PATH.", fix=f"Write ./{name} for the file here.")
     raise BadInput(
@@ -272,7 +284,7 @@ def _interpreter_of(script: Path) -> list[str] | None:
 
 def _check_script(path: Path, cwd: Path) -> None:
     if path.is_dir():
-        raise BadInput(f"{path} is a folder, not a script.", fix="Name the script in it.")
+        raise _is_folder(path)
     try:
         with path.open("rb"):
             return
@@ -290,11 +302,43 @@ def _check_script(path: Path, cwd: Path) -> None:
     )
 
 
+def _is_folder(path: Path) -> BadInput:
+    return BadInput(f"{path} is a folder, not a script.", fix="Name the script in it.")
+
+
+def _needed_interpreter(script: Path, typed: str) -> list[str]:
+    """What has to stand before a file that may not be executed, as sbatch puts it there; nothing before one that may. Raises
+    BadInput for one that could not start."""
+    named = None if os.access(script, os.X_OK) else _interpreter_of(script)
+    if named is None:
+        _check_executable(script, typed)
+    return named or []
+
+
 def _check_executable(path: Path, typed: str) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_FIRST_LINE_BYTES)
+    except OSError:  # a program may be executable without being readable
+        head = b"#!"
+    if not head.startswith(b"#!") and b"\0" not in head:
+        fix = f"Name its interpreter, as in -- {_PROGRAMS.get(path.suffix, 'bash')} {typed}"
+        raise BadInput(f"{path} has no first line `#!`, which would say what runs it.", fix=fix)
     if not os.access(path, os.X_OK):
-        raise BadInput(
-            f"{path} is not executable.", fix=f"chmod +x {typed}, or name its interpreter: gpuq submit -- bash {typed}"
-        )
+        raise BadInput(f"{path} is not executable.", fix=f"chmod +x {typed}, or name its interpreter after --")
+
+
+def _check_first(word: str, cwd: Path) -> None:
+    """Raises BadInput for a command that was quoted as a whole, and for a variable that a shell would set."""
+    if absolute(word, cwd).exists():
+        return
+    if " " in word.strip():
+        raise BadInput(f"`{word}` is one word, because of its quotes.", fix=f"Leave the quotes out: -- {word}")
+    if found := _ASSIGNMENT.fullmatch(word):
+        fix = f"Set variables by -e, before the command: -e {word} -- COMMAND"
+        if found[1] == "CUDA_VISIBLE_DEVICES":
+            fix = "Leave it out: gpuq gives each job its devices; --device names one."
+        raise BadInput(f"`{word}` is no command; a shell would set a variable by it.", fix=fix)
 
 
 def _script_of(words: Sequence[str], cwd: Path, stdin: str | None = None) -> Path | None:

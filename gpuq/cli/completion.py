@@ -1,7 +1,7 @@
 """Completion of the command line in a shell, by argcomplete: the shell starts `gpuq` with the variable `_ARGCOMPLETE` set.
 
-Options come from the verb's own parser: `Parser` hands itself over instead of parsing. Ids and names of jobs, devices and hosts
-come from the daemon, if one answers.
+Options come from the verb's own parser: `Parser` hands itself over instead of parsing. Ids and names of jobs, devices, hosts and
+policies come from the daemon, if one answers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from argcomplete import autocomplete
 from argcomplete.lexers import split_line
 
 from gpuq.cli.client import HttpClient
+from gpuq.cli.console import STATE_CODES
 from gpuq.errors import GpuqError
 
 VARIABLE = "_ARGCOMPLETE"
@@ -54,6 +55,10 @@ def offer_options(parser: argparse.ArgumentParser) -> None:
             action.completer = lambda prefix, **_: _listed(prefix, _devices("name", "kind"))  # type: ignore[attr-defined]
         elif action.dest == "gpu_type":
             action.completer = lambda **_: _devices("kind", "host")  # type: ignore[attr-defined]
+        elif action.dest == "state":
+            action.completer = lambda prefix, **_: _listed(prefix.upper(), STATE_CODES)  # type: ignore[attr-defined]
+        elif verb == "policy" and action.dest == "name":
+            action.completer = lambda **_: _policies()  # type: ignore[attr-defined]
         elif action.dest in {"nodelist", "exclude"} or (verb == "host" and action.dest == "name"):
             action.completer = lambda prefix, **_: _listed(prefix, _hosts())  # type: ignore[attr-defined]
     autocomplete(parser, always_complete_options=False)
@@ -90,6 +95,14 @@ def _devices(name: str, about: str) -> dict[str, str]:
         return {device[name]: device[about] for device in HttpClient(away_s=0).get("/api/v1/gpus")}
     except GpuqError:
         return {}
+
+
+def _policies() -> dict[str, str]:
+    try:
+        found = HttpClient(away_s=0).get("/api/v1/policies")["policies"]
+    except GpuqError:
+        return {}
+    return {policy["name"]: policy["summary"] for policy in found}
 
 
 def _hosts() -> dict[str, str]:

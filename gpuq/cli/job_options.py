@@ -67,18 +67,31 @@ def job_parser(verb: str, summary: str) -> Parser:
 def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
     own, verbatim, command = parser.split(words)
-    options = parser.parse_args([*in_files(parser, command, verbatim), *own])
+    options = parser.parse_args([*in_files(parser, own, command, verbatim), *own])
     body = submission(options, command, verbatim)
     warn_misplaced(parser.long_options(), body)
     return options, body
 
 
-def in_files(parser: Parser, command: list[str], verbatim: bool) -> list[str]:
-    """The options of the project and at the head of the script, to stand before those that were typed. Raises BadInput."""
+def in_files(parser: Parser, own: Sequence[str], command: list[str], verbatim: bool) -> list[str]:
+    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. Raises
+    BadInput."""
     here = capture.current_folder()
     words = project.options_of(here, parser.parse_args)
-    script = None if verbatim or not command else capture.absolute(command[0], here)
-    return words if script is None or not script.is_file() else words + header.options_of(script, parser.parse_args)
+    if verbatim or not command:
+        return words
+    chdir = parser.parse_args([*words, *own]).chdir
+    script = capture.absolute(_located(command, verbatim, chdir, here)[0], here)
+    return words + header.options_of(script, parser.parse_args) if script.is_file() else words
+
+
+def _located(words: list[str], verbatim: bool, chdir: str | None, here: Path) -> list[str]:
+    """The words, with a script that is not here but in `--chdir DIR` by its path there, as `make -C` finds its file."""
+    if chdir is None or not words or (verbatim and "/" not in words[0]):
+        return words
+    there = capture.absolute(str(Path(chdir, words[0])), here)
+    found = not capture.absolute(words[0], here).exists() and there.is_file()
+    return [str(there), *words[1:]] if found else words
 
 
 def add_job_options(parser: Parser, *, named: bool = False) -> None:
@@ -87,7 +100,12 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     add("-n", "-J", "--name", help="a name to show. Default: the script's.")
     add("-P", "--project", metavar="NAME", help="whose work it is. Jobs of a project share what is learned.")
     add("--kind", rare=True, help="name the kind of work yourself. Jobs of a kind share what is learned.")
-    add("-C", "--chdir", metavar="DIR", help="run it in DIR. Default: here.")
+    add(
+        "-C",
+        "--chdir",
+        metavar="DIR",
+        help="run it in DIR. Default: here. A script that is not here is looked up in DIR.",
+    )
     add("--notify", action="append", default=[], metavar="RULE", help=_NOTIFY)
 
     add = parser.group("devices and sharing", all_rare=named)
@@ -98,7 +116,8 @@ def add_job_options(parser: Parser, *, named: bool = False) -> None:
     dry = "Run its first steps here, without a GPU, and count its memory. PyTorch, and no `--array`."
     add("--dry-run-memory", rare=True, action="store_true", help=dry)
     add("--share", choices=["auto", "never"], default="auto", help="may it share a device? Default: auto.")
-    add("--exclusive", rare=True, action="store_true", help="Same as --share never.")
+    same = "Same as --share never. Of several such options the last counts."
+    add("--exclusive", rare=True, dest="share", action="store_const", const="never", help=same)
     add("--max-slowdown", metavar="X", help=_MAX_SLOWDOWN)
     add(
         "--blink",
@@ -199,6 +218,7 @@ def submission(
 
         array = array or sweep.field(options)
     here = start = capture.current_folder()
+    words = _located(words, verbatim, options.chdir, here)
     read = _no_script if options.pty else read
     taken = _snapshot(options, here)
     if taken is not None:
@@ -242,7 +262,7 @@ def submission(
         "project": label("project", options.project),
         "kind": label("kind", options.kind),
         "priority": whole("--priority", options.priority, -1000, 1000),
-        "share": "never" if options.exclusive else options.share,
+        "share": options.share,
         "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
         "gpu_memory": _read("--gpu-mem", options.gpu_mem, parse_size),
         **_places(options.gpus, options.hosts, constraints or {}),
@@ -511,7 +531,7 @@ def _signal(options: argparse.Namespace) -> dict[str, str | float | None]:
         raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
     if not at:
         return {"signal": full}
-    seconds = whole("--signal NAME@", before, 1, 10**6)
+    seconds = whole(f"--signal {name}@", before, 1, 10**6)
     limit = _read("--time", options.time, parse_duration)
     if limit is None:
         _warn(f"--signal {options.signal} counts back from the time limit, and there is none; --time sets one")

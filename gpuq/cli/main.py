@@ -161,7 +161,7 @@ def _run(words: list[str]) -> int:
     if name in OF_THE_DAEMON and find_spec("gpuq.settings") is None:
         raise BadInput(
             f"`gpuq {name}` is not in gpuq-client, which only submits to a gpuq elsewhere and watches its jobs.",
-            fix="Install gpuq-daemon in its place: pip uninstall gpuq-client, then pip install gpuq-daemon",
+            fix="Install gpuq-daemon in its place: pip uninstall gpuq-client, then pip install . in a checkout of gpuq",
         )
     module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
     code: int = module.run([*leading, *rest])

@@ -78,6 +78,10 @@ def parse_moment(text: str, now: float) -> float:
         ) from None
     if moment <= now:
         raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
+    return _in_ten_years(text, moment, now)
+
+
+def _in_ten_years(text: str, moment: float, now: float) -> float:
     if moment > now + _MAX_DURATION:
         raise BadInput(f"`{text}` is more than ten years ahead.", fix="Name a moment in the next ten years.")
     return moment
@@ -89,23 +93,24 @@ _NAMED_TIMES = {"midnight": "00:00", "noon": "12:00"}
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 
 
-def parse_begin(text: str, now: float) -> float:
-    """Unix seconds of a start: `22:00`, the next time that a clock shows this, `now+1hour` as in Slurm (a number alone is
-    seconds), or what `parse_moment` takes. Raises BadInput for one that has passed."""
+def parse_begin(text: str, now: float, after: float | None = None) -> float:
+    """Unix seconds of a start: `22:00`, the next time that a clock shows this behind `after` (None: now), `now+1hour` as in Slurm
+    (a number alone is seconds), or what `parse_moment` takes. Raises BadInput for one that has passed."""
     word = text.strip().lower()
     if match := _FROM_NOW.fullmatch(word):
         letters = (match[2] or "seconds").removesuffix("s")
         unit_s = next((_UNITS[unit] for unit in _UNITS if unit.startswith(letters)), None)
         if unit_s is None:
             raise BadInput(f"`{text}` has no unit that is known.", fix="Write now+90minutes, now+2hours or now+1day.")
-        return now + int(match[1] or 0) * unit_s
+        return _in_ten_years(text, now + int(match[1] or 0) * unit_s, now)
     if match := _OF_DAY.fullmatch(_NAMED_TIMES.get(word, word)):
         from datetime import datetime, timedelta
 
         hour, minute, second = (int(part or 0) for part in match.groups())
-        today = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=second, microsecond=0)  # noqa: DTZ006
+        from_ = now if after is None else after
+        day = datetime.fromtimestamp(from_).replace(hour=hour, minute=minute, second=second, microsecond=0)  # noqa: DTZ006
         # Local time without an offset, so that a day with a change of the clocks is a day.
-        return (today if today.timestamp() > now else today + timedelta(days=1)).timestamp()
+        return (day if day.timestamp() > from_ else day + timedelta(days=1)).timestamp()
     if re.fullmatch(r"[0-9]+(:[0-9]+){1,2}", word):  # a duration elsewhere
         raise BadInput(f"`{text}` is no time that a clock shows.", fix="Write 22:00, or now+90minutes.")
     return parse_moment(text, now)
@@ -135,9 +140,9 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
         return None
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) or not low <= int(text) <= high:
         upwards = "on" if high >= 10**9 else f"to {high}"
-        raise BadInput(
-            f"{option} `{text}` is not a whole number from {low} {upwards}.", fix=f"Write for example {option} 5."
-        )
+        joined = "" if option.endswith("@") else " "
+        fix = f"Write for example {option}{joined}{min(max(5, low), high)}."
+        raise BadInput(f"{option} `{text}` is not a whole number from {low} {upwards}.", fix=fix)
     return int(text)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from gpuq.cli import console
+from gpuq.cli import console, messages
 from gpuq.cli.channel import Channel, write_all
 from gpuq.cli.client import HttpClient, Lost, Record
 from gpuq.cli.verbs import follow
@@ -111,8 +111,8 @@ def wait_until_it_runs(client: HttpClient, job_id: int) -> Record:
             return job
         if not noted and time.monotonic() - began > _NOTE_WAIT_AFTER_S:
             noted = True
-            verdict = job.get("verdict") or {}
-            console.note(f"gpuq: job {job_id} waits: {verdict.get('sentence') or job['state']}")
+            why = messages.lines(job["verdict"])[0] if job.get("verdict") else job["state"]
+            console.note(f"gpuq: job {job_id} waits: {why}")
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
 

@@ -65,3 +65,12 @@ def test_every_verb_that_takes_a_script_warns_and_goes_on(gpuq: Command, api: Fa
     assert [request.body["command"][2:] for request in api.requests if request.method == "POST"] == [
         ["--epochs", "4", "--max-slowdown", "38%"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "needed"),
+    [("token", "one of create, list, revoke"), ("notify", "one of list, test, run"), ("fetch", "ID"), ("edit", "ID")],
+)
+def test_a_missing_argument_is_named_and_an_optional_one_is_not(gpuq: Command, verb: str, needed: str) -> None:
+    done = gpuq(verb)
+    assert (done.code, done.err.splitlines()[0]) == (2, f"gpuq: `gpuq {verb}` needs {needed}.")

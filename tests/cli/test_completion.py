@@ -73,6 +73,13 @@ def test_jobs_are_completed_by_name_and_devices_and_hosts_in_lists(gpuq: Command
     assert offered(gpuq, tmp_path, "gpuq submit -x box,n") == ["box,node1"]
 
 
+def test_states_and_policies_are_completed(gpuq: Command, api: FakeApi, tmp_path: Path) -> None:
+    assert offered(gpuq, tmp_path, "gpuq queue -s FAI") == ["FAILED"]
+    assert offered(gpuq, tmp_path, "gpuq cancel --state PENDING,H") == ["PENDING,HELD"]
+    api.on("GET", "/api/v1/policies", {"policies": [{"name": "fifo", "summary": "first come, first served"}]})
+    assert offered(gpuq, tmp_path, "gpuq policy show ") == ["fifo"]
+
+
 def test_without_a_daemon_there_are_no_ids_and_no_error(gpuq: Command, tmp_path: Path) -> None:
     assert offered(gpuq, tmp_path, "gpuq cancel ") == []
 

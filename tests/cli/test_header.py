@@ -144,10 +144,10 @@ def test_slurms_options_in_our_words(words: list[str], found: list[str]) -> None
     assert translated(words) == (found, [])
 
 
-def test_a_script_without_a_first_line_for_the_kernel_must_be_executable(gpuq: Command, tmp_path: Path) -> None:
+def test_a_script_without_a_first_line_for_the_kernel_is_refused(gpuq: Command, tmp_path: Path) -> None:
     (gpuq.cwd / "job").write_text("echo\n")
     done = gpuq("submit", "job")
-    assert (done.code, "is not executable" in done.err) == (2, True)
+    assert (done.code, "has no first line `#!`" in done.err) == (2, True)
 
 
 def test_a_missing_value_is_refused() -> None:

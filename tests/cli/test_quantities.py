@@ -169,7 +169,15 @@ def test_a_start_is_the_next_time_a_clock_shows_or_a_while_from_now(text: str, s
     assert parse_begin(text, EVENING) == EVENING + seconds
 
 
-@pytest.mark.parametrize("text", ["25:00", "now+3parsecs", "soon", "2020-01-01", "now+", "tomorrowish"])
+def test_only_a_time_of_the_clock_counts_from_another_moment() -> None:
+    later = EVENING + 12 * 3600
+    assert parse_begin("6:00", EVENING, later) == EVENING + 33.5 * 3600
+    assert parse_begin("now+1hour", EVENING, later) == EVENING + 3600
+
+
+@pytest.mark.parametrize(
+    "text", ["25:00", "now+3parsecs", "soon", "2020-01-01", "now+", "tomorrowish", "now+99999999hours"]
+)
 def test_a_start_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"unit|neither|passed|clock"):
+    with pytest.raises(BadInput, match=r"unit|neither|passed|clock|ahead"):
         parse_begin(text, EVENING)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from gpuq.cli import terminal
 from gpuq.cli.terminal import _QUESTIONS, DetachKeys, framed, frames
+from tests.cli import samples
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,20 @@ def test_frames_that_come_in_parts() -> None:
         received.append(byte)
         found += list(frames(received))
     assert found == [(b"D", b"hello"), (b"E", b"")]
+
+
+def test_a_job_that_waits_says_why_as_explain_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "_NOTE_WAIT_AFTER_S", -1)
+    looks = iter([samples.job(48, verdict=samples.OVERLOAD), samples.running(48)])
+
+    class Client:
+        def get(self, _: str) -> dict[str, Any]:
+            return next(looks)
+
+    terminal.wait_until_it_runs(Client(), 48)  # type: ignore[arg-type]
+
+    said = capsys.readouterr().err
+    assert said.startswith("gpuq: job 48 waits: PredictedLoad on cpu0: ")
+    assert "107%" in said

@@ -51,8 +51,8 @@ def said(site: Site, code: int, *words: str | bytes) -> str:
     ("words", "sentence"),
     [
         (("missing.py",), "there is no script"),
-        (("./plain.sh",), "is not executable"),
-        (("--", "./plain.sh"), "is not executable"),
+        (("./plain.sh",), "has no first line `#!`"),
+        (("--", "./plain.sh"), "has no first line `#!`"),
         (("folder.py",), "is a folder, not a script"),
         (("a-folder",), "a-folder"),
         (("--", "./a-folder"), "is a folder"),

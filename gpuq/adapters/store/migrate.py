@@ -10,6 +10,7 @@ and a failed step leaves the old schema. Alembic is only imported to change some
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -91,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.adapters.store.migrate", description="Upgrade gpuq's record.")
     parser.add_argument("url", nargs="?", help="the database; without it, the one that the settings name")
     parser.add_argument("--check", action="store_true", help="change nothing; say whether the schema fits")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     try:
         url = options.url or settings.load().database_url
@@ -98,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GpuqError as error:
         sys.stderr.write(f"{error.message}\n{error.fix}\n")
         return error.exit_code
-    sys.stdout.write(f"The record has schema {revision(url)}.\n")
+    schema = revision(url)
+    sys.stdout.write(f"{json.dumps({'schema': schema})}\n" if options.json else f"The record has schema {schema}.\n")
     return 0
 
 

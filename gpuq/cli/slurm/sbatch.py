@@ -64,7 +64,7 @@ def run(words: list[str]) -> int:
     typed, unknown = header.translated(slurms)
     if unknown:
         console.note(f"sbatch: without effect in gpuq: {shlex.join(unknown)}")
-    options = parser.parse_args([*job_options.in_files(parser, command, verbatim), *typed, "--slurm-env"])
+    options = parser.parse_args([*job_options.in_files(parser, typed, command, verbatim), *typed, "--slurm-env"])
     if wrapped is not None and options.name is None:
         options.name = "wrap"
     client = HttpClient.of(options)

@@ -40,7 +40,7 @@ def device(devices: Sequence[Record], number: int, width: int) -> PaneLine:
     total, used, promised = one["total_memory_bytes"], one["used_memory_bytes"], one["promised_memory_bytes"]
     utilization, forecast = one["utilization_pct"], peak_forecast(one)
     load = f"{_number(utilization)}/{fmt.percent(forecast)}"
-    memory = f"{_gib(used)}/{_gib(promised)}/{fmt.gib(total, 'G')}"
+    memory = f"{_number_of_gib(used)}/{_number_of_gib(promised)}/{_number_of_gib(total)}G"
     trouble = trouble_of(one)
     text = (
         f"{'!' if trouble else ' '} {console.shorten(fmt.clean(one['name']), name):<{name}} "
@@ -92,8 +92,12 @@ def _number(percent: float | None) -> str:
     return "?" if percent is None else f"{percent:.0f}"
 
 
-def _gib(value: float | None) -> str:
-    return "?" if value is None else fmt.gib(value, "G").removesuffix("G")
+def _number_of_gib(value: float | None) -> str:
+    """A number for `0.8/0.01/10.6G`, where all have one unit."""
+    if value is None:
+        return "?"
+    number = value / 2**30
+    return f"{number:.{2 if 0 < number < 0.1 else 1 if number < 100 else 0}f}"
 
 
 def _residents(device: Record) -> str:

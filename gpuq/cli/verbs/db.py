@@ -13,6 +13,6 @@ def run(words: list[str]) -> int:
         "Bring the database to this version's schema.\nIt is $GPUQ_DATABASE_URL, else the SQLite file in the home.",
     )
     parser.add_argument("action", choices=["upgrade"], metavar="upgrade", help="what to do")
-    parser.parse_args(words)
-    become_module(["gpuq.adapters.store.migrate"])
+    options = parser.parse_args(words)
+    become_module(["gpuq.adapters.store.migrate", *(["--json"] if options.json else [])])
     return 1

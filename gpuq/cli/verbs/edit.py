@@ -94,11 +94,11 @@ def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs,
     if options.json:
         console.print_json(answer)
     else:
-        _print(answer, options, jobs)
+        _print(answer, jobs)
     return Conflict.exit_code if answer["unchanged"] or answer["refused"] else 0
 
 
-def _print(answer: Record, options: argparse.Namespace, jobs: job_ids.Jobs) -> None:
+def _print(answer: Record, jobs: job_ids.Jobs) -> None:
     changed = [job for ids in answer["jobs"].values() for job in ids if job not in set(answer["unchanged"])]
     outcome = "would be changed" if answer["dry_run"] else "changed" if answer["done"] else "will change in a moment"
     if len(changed) > _LINES:
@@ -110,5 +110,7 @@ def _print(answer: Record, options: argparse.Namespace, jobs: job_ids.Jobs) -> N
     for job in answer["unchanged"][:_LINES]:
         console.note(f"gpuq: Job {jobs.label(job)} had started or ended before, and stays as it was.")
     if changed and not answer["dry_run"] and len(answer["undo"]) == 1:
-        back = ["gpuq", "edit", *options.ids, *edits.as_options(answer["undo"][0]["edit"])]
-        console.note(f"  To take it back: {shlex.join(back)}")
+        # By ids: `@` and names mean other jobs later.
+        (undo,) = answer["undo"]
+        ids = [jobs.label(first) if first == last else f"{first}-{last}" for first, last in undo["where"]["ids"]]
+        console.note(f"  To take it back: {shlex.join(['gpuq', 'edit', *ids, *edits.as_options(undo['edit'])])}")

@@ -24,7 +24,13 @@ def run(words: list[str]) -> int:
     )
     add_id(parser)
     add = parser.add_argument
-    add("patterns", metavar="PATTERN", nargs="*", help="only these files, folders or globs. * also matches /.")
+    add(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        default=[],
+        help="only these files, folders or globs. * also matches /.",
+    )
     add("--to", metavar="DIR", help="the folder to bring them into. Default: gpuq-ID, here.")
     add("-f", "--force", action="store_true", help="replace files that are there with another content")
     add("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")

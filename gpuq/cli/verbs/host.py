@@ -50,7 +50,7 @@ def run(words: list[str]) -> int:
         added = client.post(path)
         console.show(options, added, lambda found, *_: [found["command"]])
         if not options.json:
-            console.note(f"Run this on {options.name} as root, once, before {added['expires_at']}.")
+            console.note(f"Run this on {options.name} as root, once, before {fmt.local_time(added['expires_at'])}.")
         return 0
     console.show(options, client.post(path, body), lambda answer, *_: [sentence(answer)])
     return 0
@@ -72,7 +72,7 @@ def listing(hosts: list[Record], width: int) -> list[str]:
             host["state"],
             str(host["devices"]),
             str(len(host["jobs"])),
-            host["reported_at"] or "not yet",
+            fmt.local_time(host["reported_at"]) if host["reported_at"] else "not yet",
             fmt.clean(host["drained"] or ""),
         )
         for host in hosts

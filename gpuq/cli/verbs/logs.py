@@ -61,7 +61,9 @@ def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
         return 0
     is_last = log.attempt is None
     _copy(log.pieces(lines))
-    if is_last and (log.attempt or 0) > 1:
+    if log.attempt is None:
+        _note_no_start(log.job_id)
+    elif is_last and log.attempt > 1:
         rest = f"`gpuq logs {log.job_id} --all-attempts` prints the earlier ones too"
         console.note(f"gpuq: this was attempt {log.attempt} of job {log.job_id}; {rest}.")
     return 0
@@ -69,15 +71,18 @@ def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
 
 def _all_tasks(client: HttpClient, jobs: job_ids.Jobs, lines: int | None, grep: str | None, *, as_json: bool) -> int:
     """The logs of the tasks that wrote something, each below a line with its id."""
-    found = []
+    found, wrote = [], False
     for job_id in jobs.ids:
         text = b"".join(Log(client, job_id, None, grep).pieces(lines))
         if as_json:
             found.append({"id": job_id, "log": text.decode("utf-8", "replace")})
         elif text:
+            wrote = True
             _copy([f"==> job {jobs.label(job_id)} <==\n".encode(), text])
     if as_json:
         console.print_json(found)
+    elif not wrote and grep is None:
+        console.note("gpuq: none of its tasks has written anything.")
     return 0
 
 
@@ -103,8 +108,12 @@ def _all_attempts(client: HttpClient, job_id: int, lines: int | None, grep: str 
     if as_json:
         console.print_json({"id": job_id, "state": job["state"], "attempts": found})
     elif not job["attempts"]:
-        console.note(f"gpuq: job {job_id} has not started yet, so there is no output.")
+        _note_no_start(job_id)
     return code
+
+
+def _note_no_start(job_id: int) -> None:
+    console.note(f"gpuq: job {job_id} has not started, so there is no output.")
 
 
 def _copy(pieces: Iterable[bytes]) -> None:

@@ -29,7 +29,7 @@ def run(words: list[str]) -> int:
     parser.add_argument(
         "action", choices=["list", "test", "run"], help="list the targets; send a test; send until it is stopped"
     )
-    parser.add_argument("targets", nargs="*", metavar="NAME", help="test: which targets; default: all")
+    parser.add_argument("targets", nargs="*", default=[], metavar="NAME", help="test: which targets; default: all")
     options = parser.parse_args(words)
     if options.targets and options.action != "test":
         raise BadInput(f"`gpuq notify {options.action}` takes no names.", fix="Leave them out.")

@@ -52,8 +52,9 @@ def run(words: list[str]) -> int:
         "MEM/PRED: memory now, and the most expected. SLOW: slower than alone, with ~\n"
         "while only expected. LEFT: to the end. RUN: how long it would run. START: when\n"
         "it probably starts, where that is known. NAME: the arguments that differ.\n"
-        "~48m: half of such jobs take longer. <20m: one in ten does. overdue 5m: that was\n"
-        "expected 5 minutes ago at the latest, nine times in ten.",
+        "~48m: half of such jobs take longer. <20m: nine in ten such jobs end by then.\n"
+        "overdue 5m: that was expected 5 minutes ago at the latest, nine times in ten.\n"
+        "UTIL ≤61%: at most, since other processes used the device too.",
     )
     add_ids(parser, optional=True)
     add_json_lines(parser, "job")
@@ -224,6 +225,8 @@ def _running(job: Record, name: str, now: float) -> list[str]:
     ran_s = None if started is None else (now if ended is None else ended) - started
     memory = live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")
     left, right = ("?" if value is None else fmt.gib(value, "G") for value in memory)
+    utilization, peak = live.get("utilization_pct"), fmt.percent(actual.get("peak_utilization_pct"))
+    peak = f"≤{peak}" if actual.get("utilization_is_bound") else peak
     slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
     only_expected = slowdown is None and expected is not None
     return [
@@ -233,7 +236,7 @@ def _running(job: Record, name: str, now: float) -> list[str]:
         _device(job),
         _share(job),
         "-" if memory == (None, None) else f"{left.removesuffix(right[-1])}/{right}",
-        fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
+        peak if utilization is None else fmt.percent(utilization),
         f"~{fmt.slowdown(expected)}" if only_expected else fmt.slowdown(slowdown),
         fmt.duration(ran_s),
         f"idle {fmt.duration(live['idle_s'])}" if live.get("warned_of_idleness") else remaining(job, now),

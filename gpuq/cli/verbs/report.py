@@ -21,7 +21,7 @@ _HOURS = (
 _Column = tuple[str, str, Callable[[float | None], str]]
 _REPORTS: dict[str, tuple[str, list[_Column]]] = {
     "use": (
-        "REQUESTED is by time limits, USED by peak utilisation, so it is at most that much.",
+        "REQUESTED: time limits. USED is an upper bound: time held x peak utilisation.",
         [
             ("REQUESTED", "requested_hours", fmt.hours),
             ("HELD", "held_hours", fmt.hours),

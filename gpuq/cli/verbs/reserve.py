@@ -27,7 +27,8 @@ def run(words: list[str]) -> int:
     )
     add = parser.group("the reservation")
     add("--from", dest="begin", metavar="WHEN", help="its start: 14:00, now+2hours, 2026-07-01T08:00. Default: now.")
-    add("--to", dest="end", metavar="WHEN", help="its end, in the same forms")
+    end = "its end, in the same forms; now+5hours counts from now, 18:00 is the next behind the start"
+    add("--to", dest="end", metavar="WHEN", help=end)
     add("--for", dest="user", metavar="USER", help="operators: for this user")
     add("--list", action="store_true", help="list what is reserved")
     add("--cancel", metavar="ID", help="end this one now")
@@ -60,13 +61,15 @@ def _body(options: argparse.Namespace) -> dict[str, Any] | None:
         return None
     if options.end is None:
         raise BadInput("a reservation needs an end.", fix="As in `gpuq reserve --gpus 2 --from 14:00 --to 18:00`.")
+    if options.user is not None and not options.user.strip():
+        raise BadInput("--for names no user.", fix="Write one, or leave it out to reserve for yourself.")
     now = time.time()
-    begin = now if options.begin in {None, "now"} else _moment("--from", options.begin, now)
+    begin = now if options.begin is None else _moment("--from", options.begin, now)
     named = len((asked or {}).get("devices", []))
     body = {
         "from_at": begin,
-        # The next such time behind the start: from 22:00 to 6:00.
-        "until_at": _moment("--to", options.end, max(now, begin)),
+        # From 22:00 to 6:00 ends on the next day.
+        "until_at": _moment("--to", options.end, now, after=begin),
         "gpus": whole("--gpus", options.gpus, 1, 64) or max(1, named),
         "user": options.user,
         "constraints": asked,
@@ -74,9 +77,9 @@ def _body(options: argparse.Namespace) -> dict[str, Any] | None:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _moment(option: str, text: str, now: float) -> float:
+def _moment(option: str, text: str, now: float, after: float | None = None) -> float:
     try:
-        return parse_begin(text, now)
+        return parse_begin(text, now, after)
     except BadInput as error:
         raise BadInput(f"{option}: {error.message}", fix=error.fix) from error
 

@@ -205,6 +205,8 @@ def _when(job: Record) -> Iterator[str]:
         yield "no other job of its name at a time"
     if job.get("signal_before_s"):
         yield f"{job['signal']} {fmt.duration(job['signal_before_s'])} before its time limit"
+    if job.get("requeue_on_node_fail"):
+        yield "to be queued again if its host fails"
     if job.get("retry"):
         used = job.get("retried") or [0] * len(job["retry"])
         yield "retries " + ", ".join(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from gpuq.array import numbers
+from gpuq.array import numbers, ranges
 from gpuq.cli import console, job_options
 from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import HttpClient, Record, new_key
@@ -25,6 +26,8 @@ _BATCH_JOBS = 500
 _BATCH_BYTES = 512 * 1024
 # The longest command that Linux accepts.
 _LINE_BYTES = 2 * 2**20
+# What a shell takes as it is.
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"")
 
 
 def run(words: list[str]) -> int:
@@ -42,7 +45,7 @@ def run(words: list[str]) -> int:
     add("--parsable", rare=True, action="store_true", help="Print only the id, also on a terminal.")
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
-    options = parser.parse_args([*job_options.in_files(parser, [] if by_line else command, verbatim), *own])
+    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim), *own])
     if options.stdin:
         return _submit_lines(options, command)
     if options.follow and job_options.asks_for_array(options):
@@ -134,7 +137,13 @@ def _wait(client: HttpClient, ids: Sequence[int]) -> int:
     from gpuq.cli import job_ids
     from gpuq.cli.verbs.wait import note_ends, wait_for
 
-    ended = wait_for(client, job_ids.named(client, [",".join(map(str, ids))])) or []
+    named = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges(ids))
+    try:
+        ended = wait_for(client, job_ids.named(client, [named])) or []
+    except KeyboardInterrupt:
+        goes_on, it = (f"job {named} goes on", "it") if len(ids) == 1 else (f"jobs {named} go on", "them")
+        console.note(f"\ngpuq: {goes_on}. `gpuq wait {named}` waits again, `gpuq cancel {named}` ends {it}.")
+        raise
     note_ends(ended)
     return max(map(follow.exit_code, ended), default=0)
 
@@ -203,12 +212,22 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            yield job_options.submission(options, shlex.split(line), verbatim=False, read=_no_script)
+            words = shlex.split(line)
+            _check_no_shell(line)
+            verbatim = words[:1] == ["--"]
+            yield job_options.submission(options, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
         except ValueError as error:
             fix = "Close the quotes; one command per line."
             raise BadInput(f"line {number} of stdin: {error}.", fix=fix) from error
         except BadInput as error:
             raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
+
+
+def _check_no_shell(line: str) -> None:
+    """Raises BadInput for what a shell would do with the line, outside of quotes: redirect, pipe, run a second command."""
+    if found := re.search(r"\d?>>?&?|&>|<|\|\|?|&&?|;", _QUOTED.sub("", line)):
+        fix = "Write the line as bash -c '…', which runs it in a shell, or quote this if the command is to get it."
+        raise BadInput(f"no shell runs the line, so `{found[0]}` would be an argument of the command.", fix=fix)
 
 
 def _no_script() -> str:

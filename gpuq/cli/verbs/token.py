@@ -22,7 +22,9 @@ def run(words: list[str]) -> int:
         "Tokens for callers over the network: GPUQ_TOKEN holds one.\nWhoever has a token acts as its user, until it expires.",
     )
     parser.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
-    parser.add_argument("id", nargs="*", metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids")
+    parser.add_argument(
+        "id", nargs="*", default=[], metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids"
+    )
     parser.add_argument("--user", metavar="NAME", help="create: for another user; only admins may")
     parser.add_argument("--role", choices=ROLES, default="user", help="create: the most that it may do; default: user")
     parser.add_argument(
@@ -52,7 +54,7 @@ def _lasts_s(text: str | None) -> float | None:
 
 
 def _end(token: Record) -> str:
-    return f"expires at {token['expires_at']}" if token["expires_at"] else "does not expire"
+    return f"expires at {fmt.local_time(token['expires_at'])}" if token["expires_at"] else "does not expire"
 
 
 def listing(tokens: list[Record], width: int) -> list[str]:
@@ -60,6 +62,7 @@ def listing(tokens: list[Record], width: int) -> list[str]:
     columns = [Column("ID"), Column("USER"), Column("ROLE"), Column("EXPIRES"), Column("NOTE", least=10, give_up=1)]
     rows = []
     for token in tokens:
-        end = "revoked" if token["revoked_at"] else token["expires_at"] or "never"
+        expires = fmt.local_time(token["expires_at"]) if token["expires_at"] else "never"
+        end = "revoked" if token["revoked_at"] else expires
         rows.append((token["id"], fmt.clean(token["user"]), token["role"], end, fmt.clean(token["note"] or "")))
     return console.table(columns, rows, width) if rows else ["There are no tokens."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -250,7 +251,8 @@ def test_main_prints_the_schema(empty_url: str, capsys: pytest.CaptureFixture[st
     assert "not been set up" in capsys.readouterr().err
     assert main([empty_url]) == 0
     assert HEAD in capsys.readouterr().out
-    assert main(["--check", empty_url]) == 0
+    assert main(["--check", "--json", empty_url]) == 0
+    assert json.loads(capsys.readouterr().out) == {"schema": HEAD}
 
 
 def test_the_command_line_takes_the_settings_database(

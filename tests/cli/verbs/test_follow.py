@@ -242,6 +242,15 @@ def test_logs_are_of_the_last_attempt_and_mention_the_earlier_ones(gpuq: Command
     )
 
 
+def test_a_job_that_never_started_has_no_output_and_says_so(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", LOGS, Reply(raw=b"", headers={"X-Gpuq-Attempt": "0"}))
+    done = gpuq("logs", "42")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "gpuq: job 42 has not started, so there is no output.\n"
+    api.on("GET", "/api/v1/arrays", {"arrays": [{"id": 42, "count": 1, "tasks": "0", "name": "sweep"}]})
+    assert gpuq("logs", "42").err == "gpuq: none of its tasks has written anything.\n"
+
+
 def test_an_earlier_attempt_can_be_selected(gpuq: Command, twice: FakeApi) -> None:
     done = gpuq("logs", "42", "--attempt", "1", "-n", "1")
     assert (done.code, done.out, done.err) == (0, "first\n", "")
@@ -338,6 +347,18 @@ def test_ctrl_c_without_a_terminal_leaves_the_job_running(gpuq: Command, api: Fa
     assert process.returncode == 130
     assert b"job 42 goes on" in err
     assert api.asked("POST", "/api/v1/jobs/42/cancel") == []
+
+
+def test_ctrl_c_while_waiting_says_how_to_wait_again(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs", Reply({"id": 42}, 201))
+    api.on("GET", "/api/v1/jobs", listed(samples.job(42)))
+    process = gpuq.start("submit", "--wait", "--", "true")
+    while not api.asked("GET", "/api/v1/jobs"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"job 42 goes on. `gpuq wait 42` waits again, `gpuq cancel 42` ends it." in err
 
 
 @pytest.mark.parametrize(("typed", "cancels"), [(b"c\n", True), (b"d\n", False)])

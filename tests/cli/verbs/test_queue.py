@@ -88,3 +88,11 @@ def test_a_whole_array_that_is_named_is_its_line_and_a_part_is_its_tasks(gpuq: C
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.running(14, array=12, task=2)], "next": None})
     assert "12_2" in gpuq("queue", "12_2").out
     assert api.asked("GET", "/api/v1/jobs")[-1].query["ids"] == "14"
+
+
+def test_a_utilisation_that_is_only_a_bound_says_so(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 61.0, "utilization_is_bound": True}
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.ended(5, "COMPLETED", 0, actual=actual)], "next": None})
+    header, line = gpuq("queue", "--all").out.splitlines()
+    assert "UTIL" in header
+    assert "≤61%" in line.split()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command, FakeApi
+from tests.cli.conftest import Command, FakeApi, problem
 
 ADDRESS = "/api/v1/bookings"
 BOOKING: dict[str, Any] = {
@@ -39,7 +39,7 @@ def test_a_reservation_is_confirmed_with_what_may_stay_there(gpuq: Command, api:
     body = api.asked("POST", ADDRESS)[0].body
     assert (body["gpus"], body["constraints"]) == (2, {"types": ["H100"]})
     assert body["from_at"] == pytest.approx(time.time() + 3600, abs=60)
-    assert body["until_at"] == pytest.approx(time.time() + 5 * 3600, abs=3660)
+    assert body["until_at"] == pytest.approx(time.time() + 5 * 3600, abs=60)
 
 
 def test_named_devices_are_all_reserved_from_now(gpuq: Command, api: FakeApi) -> None:
@@ -51,6 +51,13 @@ def test_named_devices_are_all_reserved_from_now(gpuq: Command, api: FakeApi) ->
     body = api.asked("POST", ADDRESS)[0].body
     assert (body["gpus"], body["user"]) == (2, "ann")
     assert body["from_at"] == pytest.approx(time.time(), abs=60)
+
+
+def test_a_refusal_names_moments_in_local_time(gpuq: Command, api: FakeApi) -> None:
+    taken = "reserved are gpu1 by ann from 2026-11-28T05:39:44.918Z to 2026-11-28T07:09:44.918Z (reservation 1)."
+    api.on("POST", ADDRESS, problem(409, 6, taken, "Choose another time."))
+    done = gpuq("reserve", "--to", "2h", TZ="UTC-1")
+    assert "from 2026-11-28 06:39:44 to 2026-11-28 08:09:44 (" in done.err
 
 
 @pytest.mark.parametrize("words", [("reserve",), ("reserve", "--list"), ("reservations",)])
@@ -75,6 +82,7 @@ def test_one_is_cancelled_by_its_number(gpuq: Command, api: FakeApi) -> None:
         (["--to", "2h", "--list"], "--list goes with none of the other options"),
         (["--cancel", "three"], "--cancel `three`"),
         (["--to", "2h", "--gpus", "all"], "--gpus `all`"),
+        (["--to", "2h", "--for", ""], "--for names no user"),
     ],
 )
 def test_what_makes_no_sense_is_refused(gpuq: Command, api: FakeApi, words: list[str], sentence: str) -> None:

@@ -202,3 +202,8 @@ def test_a_job_with_a_snapshot_says_how_to_run_its_files_again() -> None:
         "--requeue --pty --python /usr/bin/python3 train.py --name 'a b'"
     )
     assert "run again" not in show.screen(samples.job(43), 80, colour=False)
+
+
+def test_a_job_that_is_to_be_queued_again_says_so(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/1", samples.job(1, requeue_on_node_fail=True))
+    assert "asked for         to be queued again if its host fails" in gpuq("show", "1").out

@@ -159,13 +159,22 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["missing.py"], "there is no script", "you are in"),
         (["trian.py"], "Did you mean train.py?", "Check the path"),
         (["nosuchcommand"], "no command on PATH named `nosuchcommand`", "Check the name"),
-        (["./run.sh"], "is not executable", "chmod +x ./run.sh"),
-        (["run.sh"], "is not executable", "chmod +x run.sh"),
-        (["--", "./run.sh"], "is not executable", "chmod +x ./run.sh"),
+        (["run.sh"], "has no first line `#!`", "-- bash run.sh"),
+        (["--", "./run.sh"], "has no first line `#!`", "-- bash ./run.sh"),
+        (["--image", "x.org/y", "run.sh"], "has no first line `#!`", "-- bash run.sh"),
+        (["plot.R"], "has no first line `#!`", "-- Rscript plot.R"),
+        (["notebook.ipynb"], "has no first line `#!`", "-- jupyter execute notebook.ipynb"),
+        (["--", "./first.sh"], "is not executable", "chmod +x ./first.sh"),
+        (["."], "is a folder", "Name the script"),
+        (["folder"], "is a folder", "Name the script"),
+        (["python train.py 3"], "is one word, because of its quotes", "-- python train.py 3"),
+        (["OMP=4 python train.py"], "is one word, because of its quotes", "-- OMP=4"),
+        (["OMP=4", "python", "train.py"], "a shell would set a variable by it", "-e OMP=4 -- COMMAND"),
+        (["CUDA_VISIBLE_DEVICES=0", "python", "train.py"], "a shell would set a variable by it", "--device names one"),
         (["--", "nosuchcommand", "x"], "no command on PATH", "Check the name"),
         (["folder.py"], "is a folder", "Name the script"),
-        ([], "there is nothing to run", "gpuq submit train.py"),
-        (["--"], "there is nothing to run", "gpuq submit train.py"),
+        ([], "there is nothing to run", "Name a script, as train.py"),
+        (["--"], "there is nothing to run", "Name a script, as train.py"),
         (["--max-slowdown", "15", "train.py"], "15 times as slow", "15%"),
         (["--gpu-mem", "10", "train.py"], "`10` is not a size", "10G"),
         (["--time", "soon", "train.py"], "is not a time", "2h30m"),
@@ -190,7 +199,9 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
             "after the script: train.py --lr 0.1 --epochs 3",
         ),
         (["--signal", "USR1@60", "-t", "1", "train.py"], "--signal USR1@60 is no later than the start", "longer limit"),
-        (["--signal", "USR1@soon", "train.py"], "--signal NAME@ `soon`", ""),
+        (["--signal", "USR1@soon", "train.py"], "--signal USR1@ `soon`", "--signal USR1@5"),
+        (["--lend-cores", "-1", "train.py"], "--lend-cores `-1` is not a whole number from 0 to 4", "--lend-cores 4"),
+        (["--begin", "now+99999999hours", "train.py"], "--begin: `now+99999999hours` is more than ten years", ""),
         (["--signal", "KILL", "train.py"], "--signal `KILL`", "TERM, INT, HUP, USR1, USR2"),
         (
             ["--deadline", "yesterday", "train.py"],
@@ -225,8 +236,11 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
 def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
     gpuq: Command, taken: FakeApi, script: Path, words: list[str | bytes], sentence: str, fix: str
 ) -> None:
-    (gpuq.cwd / "run.sh").write_text("echo")
-    (gpuq.cwd / "folder.py").mkdir()
+    for name in ("run.sh", "plot.R", "notebook.ipynb"):
+        (gpuq.cwd / name).write_text("echo")
+    (gpuq.cwd / "first.sh").write_text("#!/bin/sh\necho")
+    for name in ("folder", "folder.py"):
+        (gpuq.cwd / name).mkdir()
     done = gpuq("submit", *words)
     assert (done.code, done.out) == (2, "")
     said, hint = done.err.splitlines()
@@ -366,6 +380,40 @@ def test_one_command_per_line(gpuq: Command, taken: FakeApi, script: Path) -> No
     assert first["command"][1:] == [str(script), "--lr", "0 1"]
     assert second["command"][1:] == ["-c", "exit 0"]
     assert (first["priority"], second["priority"]) == (2, 2)
+
+
+def test_what_only_a_shell_does_is_refused_in_a_line(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    for line, sign in (("train.py > log 2>&1", ">"), ("train.py | tee log", "|"), ("train.py && train.py", "&&")):
+        done = gpuq("submit", "--stdin", stdin=f"true\n{line}\n")
+        assert (done.code, f"line 2 of stdin: no shell runs the line, so `{sign}`" in done.err) == (2, True), done.err
+        assert "bash -c '…'" in done.err
+    assert taken.requests == []
+    assert gpuq("submit", "--stdin", stdin="train.py 'a > b' \"c | d\" e\\;\n-- bash -c 'true > log'\n").code == 0
+    first, second = submitted(taken)
+    assert first["command"][2:] == ["a > b", "c | d", "e;"]
+    assert second["command"][1:] == ["-c", "true > log"]
+
+
+def test_a_script_that_is_not_here_is_looked_up_in_the_folder_to_run_in(
+    gpuq: Command, taken: FakeApi, script: Path
+) -> None:
+    there = gpuq.cwd / "there"
+    there.mkdir()
+    for name in ("train.py", "other.py"):
+        (there / name).write_text("#GPUQ --gpus 2\n")
+    assert gpuq("submit", "-C", "there", "other.py", "3").code == 0
+    body = submitted(taken)
+    assert (body["command"][1:], body["cwd"]) == ([str(there / "other.py"), "3"], str(there))
+    assert (body["name"], body["gpus"]) == ("other.py", 2)
+    assert gpuq("submit", "-C", "there", "train.py").code == 0
+    assert submitted(taken)["script"] == str(script), "the one here goes before it"
+
+
+def test_the_last_word_on_sharing_counts(gpuq: Command, taken: FakeApi) -> None:
+    (gpuq.cwd / "alone.py").write_text("#GPUQ --exclusive\n")
+    for words, share in (([], "never"), (["--share", "auto"], "auto"), (["--share", "auto", "--exclusive"], "never")):
+        assert gpuq("submit", *words, "alone.py").code == 0
+        assert submitted(taken)["share"] == share
 
 
 def test_a_bad_line_is_named_and_nothing_is_submitted(gpuq: Command, taken: FakeApi, script: Path) -> None:

@@ -1,0 +1,19 @@
+"""`gpuq edit`: what it says of the jobs it changed."""
+
+from __future__ import annotations
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi
+
+
+def test_the_command_that_takes_a_change_back_names_ids(api: FakeApi, gpuq: Command) -> None:
+    array = {"id": 20, "count": 3, "tasks": "0-2", "name": "sweep"}
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(24)], "arrays": [], "next": None})
+    api.on("GET", "/api/v1/arrays", {"arrays": [array]})
+    answer = {"dry_run": False, "done": True, "refused": [], "missing": [], "unchanged": []}
+    undo = {"where": {"ids": [[20, 20], [22, 24]]}, "edit": {"priority": 0}}
+    api.on("POST", "/api/v1/jobs/edit", {**answer, "jobs": {"PENDING": [20, 22, 23, 24]}, "undo": [undo]})
+
+    done = gpuq("edit", "@", "20_0,20_2", "23", "--priority", "9")
+
+    assert done.err.splitlines()[-1] == "  To take it back: gpuq edit 20_0 22-24 --priority 0"
