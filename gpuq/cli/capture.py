@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -43,6 +43,11 @@ _PROGRAMS = {
     ".ipynb": "jupyter execute",
 }
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
+# These are of a session or a job and mean nothing in another one.
+_OF_THE_JOB = re.compile(
+    r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
+    r"|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
+)
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 _HASH_BLOCK = 2**20
@@ -220,6 +225,16 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
 
     found = program(command.words, str(folder), stdin=command.stdin)
     return read(script, found.arguments, Path(found.cwd))
+
+
+def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:
+    """The variables of ours that the command's script reads and that are not among those `passed` to the job."""
+    if command.script is None or command.script.suffix != ".py":
+        return []
+    from gpuq.script.hints import variables
+
+    read = variables(command.script, folder)
+    return sorted(name for name in read if name in environ and name not in passed and not _OF_THE_JOB.match(name))
 
 
 @cache

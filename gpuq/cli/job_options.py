@@ -300,9 +300,25 @@ def submission(
         _warn("nothing sends notifications now; start `gpuq notify run`")
     if options.pty:
         _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
+    _warn_of_variables(options, command, folder, env, array)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _warn_of_variables(
+    options: argparse.Namespace,
+    command: capture.Command,
+    folder: Path,
+    env: Mapping[str, str],
+    array: dict[str, Any] | None,
+) -> None:
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
-    return {name: value for name, value in body.items() if value is not None}
+    swept = array.get("params", {}) if array is not None else {}
+    if names := capture.not_passed(command, folder, os.environ, {*env, *swept}):
+        _warn(
+            f"the job does not get {', '.join(names[:4])}, which its script reads and which {'is' if len(names) == 1 else 'are'} "
+            f"set here; -e {names[0]} passes {'it' if len(names) == 1 else 'one'}"
+        )
 
 
 def _for_slurm_scripts(options: argparse.Namespace, words: list[str], here: Path) -> dict[str, str]:

@@ -290,6 +290,21 @@ def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script:
     assert submitted(taken)["command"][2:] == ["--tag", ""]
 
 
+def test_a_variable_that_the_script_reads_and_the_job_does_not_get_is_named(
+    gpuq: Command, taken: FakeApi, script: Path
+) -> None:
+    script.write_text("import os\nbatch = os.environ.get('BATCH_SIZE')\ngpu = os.environ['CUDA_VISIBLE_DEVICES']\n")
+    mine = {"BATCH_SIZE": "256", "CUDA_VISIBLE_DEVICES": "0", "UNREAD": "1"}
+    done = gpuq("submit", "train.py", **mine)
+    assert (done.code, done.err) == (
+        0,
+        "gpuq: warning: the job does not get BATCH_SIZE, which its script reads and which is set here; "
+        "-e BATCH_SIZE passes it.\n",
+    )
+    assert gpuq("submit", "-e", "BATCH_SIZE", "train.py", **mine).err == ""
+    assert gpuq("submit", "--grid", "BATCH_SIZE=1,2", "train.py", **mine).err == ""
+
+
 def test_a_pattern_that_matches_no_variable_is_named_once(gpuq: Command, taken: FakeApi, script: Path) -> None:
     done = gpuq("submit", "--pass-env", "NOMATCH_*", "--pass-env", "MY_*", "train.py", MY_SEED="3")
     assert (done.code, done.err) == (

@@ -133,7 +133,7 @@ class _Window:
     partners: tuple[AttemptId, ...]
 
 
-class Peaks(NamedTuple):
+class AttemptPeaks(NamedTuple):
     """An attempt's highest memory in bytes and utilisation in percent; a bound says what it needs at most."""
 
     memory_bytes: int | None
@@ -229,14 +229,14 @@ class Meter:
             self.state.steps = progress.steps
         return self.measurement()
 
-    def peaks(self) -> Peaks:
+    def peaks(self) -> AttemptPeaks:
         """The peaks up to now."""
         state = self.state
         utilization, utilization_is_bound = self._peak_utilization()
         memory = state.peak_memory_bytes or state.estimated_memory_bytes
         only_estimated = memory is not None and state.peak_memory_bytes is None
         memory_is_bound = only_estimated or is_bound(state.peak_memory_bytes, state.pool_bytes)
-        return Peaks(memory, memory_is_bound, utilization, utilization_is_bound)
+        return AttemptPeaks(memory, memory_is_bound, utilization, utilization_is_bound)
 
     def measurement(self) -> Measurement:
         """The measurement up to now."""
