@@ -198,7 +198,8 @@ Field = Annotated[str, Meta(max_length=4000, pattern=NO_NUL_IN_LONG, description
 
 
 class SubmitPageQuery(msgspec.Struct, frozen=True):
-    """The fields of the form that submits a job; `like` fills them in as another job has them."""
+    """The fields of the form that submits a job. `like` fills them in as another job has them, and gives the options that the
+    form has no field for."""
 
     like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*$", description="A job's id.")] = ""
     command: Field = ""

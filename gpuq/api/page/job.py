@@ -90,7 +90,7 @@ async def job(request: web.Request) -> web.Response:
         next_offset=next_offset,
         log_fault=log_fault,
         may_act=caller_of(request).manages(view.owner),
-        reproduce=submit_command(row.record.submission) if seen else None,
+        reproduce=submit_command(row.record.submission, now, waits=view.state in WAITING) if seen else None,
         what_if=await what_if(request, row, query, live.view) if seen and view.state is JobState.PENDING else None,
     )
 

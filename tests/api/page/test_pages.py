@@ -366,13 +366,37 @@ async def test_a_submission_is_prepared_with_its_forecast_or_says_what_is_wrong(
         "time_limit_s": 7200,
     }
     for query, words in (
-        ("command=%27&cwd=/tmp", "This cannot be submitted: No closing quotation"),
-        ("command=a&cwd=tmp", "This cannot be submitted: "),
+        ("command=%27&cwd=/tmp", "Command: words as in a shell, each quote closed."),
+        ("command=a&cwd=tmp", "Folder: a path that begins with /."),
         ("command=a&cwd=/tmp&gpus=9", "so 5 are missing"),
-        ("command=a&cwd=/tmp&memory=nan", "This cannot be submitted: "),
+        ("command=a&cwd=/tmp&gpus=0", "Devices: a whole number from 1 to 64."),
+        ("command=a&cwd=/tmp&memory=nan", "Memory of a device: a number of GiB above 0."),
+        ("command=a&cwd=/tmp&max_slowdown=401", "Slowdown at most: from 0 to 400 percent."),
+        ("command=a&cwd=/tmp&hours=inf", "Time limit: hours above 0, at most ten years."),
+        ("command=a&cwd=/tmp&priority=1001", "Priority: a whole number from -1000 to 1000."),
+        ("command=a&cwd=/tmp&priority=high", "Priority: a whole number from -1000 to 1000."),
     ):
-        assert words in await page(endpoint, f"/submit?{query}"), query
+        text = await page(endpoint, f"/submit?{query}")
+        assert words in text, query
+        assert "gpuq VERB" not in text
     assert "vit-large" in await raw(endpoint, "/submit?like=51")
+
+
+async def test_a_job_like_another_keeps_the_options_that_the_form_does_not_have(endpoint: Endpoint) -> None:
+    asked = {"kind": "mine", "retry": ["oom:2"], "time_limit_s": 7200.0, "script": "train.py", "after": ["ok:1"]}
+    endpoint.store.job_rows[JobId(7)] = row(7, record(1.0, name="a", **asked), JobState.COMPLETED)
+    text = await raw(endpoint, "/submit?like=7")
+    assert "<code>--kind mine --retry oom:2</code>" in text
+    assert 'name="hours" value="2"' in text
+    assert '<input type="hidden" name="like" value="7">' in text
+    address = "/submit?like=7&command=python+train.py&cwd=/home/ada&hours=3"
+    for command, script in (("python+train.py", "train.py"), ("python+other.py", None)):
+        found = re.search(r'data-body="([^"]+)"', await raw(endpoint, address.replace("python+train.py", command)))
+        assert found is not None
+        body = msgspec.json.decode(html.unescape(found[1]))
+        assert (body["kind"], body["retry"], body["time_limit_s"]) == ("mine", ["oom:2"], 10800)
+        assert body.get("script") == script
+        assert "after" not in body
 
 
 async def test_the_administration_follows_the_role(endpoint: Endpoint) -> None:
