@@ -1,7 +1,7 @@
 """`/metrics` in Prometheus' text format: jobs by state, devices as last reported, and the dispatcher's own numbers.
 
-Base units, `_total` for counters, and neither job ids nor kinds nor users in labels. No state is kept between scrapes, so several API processes give the
-same numbers, except for their own failed wake-ups.
+Base units, `_total` for counters, and neither job ids nor kinds nor users in labels. No state is kept between scrapes, so several
+API processes give the same numbers, except for their own failed wake-ups.
 """
 
 from __future__ import annotations
