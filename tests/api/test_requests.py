@@ -180,7 +180,14 @@ async def test_bad_filters(endpoint: Endpoint, query: str) -> None:
 
 async def test_bad_ways_to_resume(endpoint: Endpoint) -> None:
     for after in ("-1", "x", "9" * 19, "²", "5-", "5-x", "-5", "5-6-7"):
-        assert (await problem(endpoint, "GET", f"/api/v1/events?after={after}"))[0] == 422
+        status, reply = await problem(endpoint, "GET", f"/api/v1/events?after={after}")
+        assert status == 422
+        assert "it must be the `id` or the number of the event" in str(reply["detail"])
+
+
+async def test_events_of_a_job_that_does_not_exist(endpoint: Endpoint) -> None:
+    status, reply = await problem(endpoint, "GET", "/api/v1/events?job=999999")
+    assert (status, reply["detail"]) == (404, "There is no job 999999.")
 
 
 async def test_requests_that_are_no_http_are_answered_without_a_traceback(endpoint: Endpoint) -> None:
