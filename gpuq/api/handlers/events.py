@@ -79,8 +79,8 @@ async def events(request: web.Request) -> web.StreamResponse:
 
 
 async def _check_job(request: web.Request, job: int | None) -> None:
-    """Raises NotFound for a job that does not exist, and NotPermitted unless the caller is shown all that the stream will say: the
-    journal has the kinds of jobs."""
+    """Raises NotFound for a job that does not exist, and NotPermitted unless the caller is shown all that the stream will say:
+    the journal has the kinds of jobs."""
     if job is None:
         if not visibility.sees_all(request):
             fix = "Add `job=ID` for those of a job of yours."
