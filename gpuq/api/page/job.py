@@ -196,8 +196,8 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
     worst = f", at most {slowdown(believed.upper_slowdown)}" if believed.upper_slowdown is not None else ""
     late = f", nine in ten within {duration(believed.duration_p90_s)}" if believed.duration_p90_s is not None else ""
     memory, load, slow = (
-        gib(actual.peak_memory_bytes),
-        percent(actual.peak_utilization_pct),
+        ("≤ " if actual.peak_memory_is_bound else "") + gib(actual.peak_memory_bytes),
+        ("≤ " if actual.utilization_is_bound else "") + percent(actual.peak_utilization_pct),
         slowdown(actual.slowdown) + between,
     )
     if view.live is not None:

@@ -14,8 +14,9 @@ import pytest
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from tests.api.conftest import Endpoint
-from tests.api.support import afternoon, record, row
+from tests.api.support import afternoon, attempt, forecast, record, row
 from tests.api.test_tokens import OTHER
 
 VOID = ("meta", "link", "rect", "input", "line", "path")
@@ -222,6 +223,34 @@ async def test_ended_tasks_of_an_array_are_one_row_that_leads_to_them(endpoint: 
     tasks, text = await shown(f"array={first}")
     assert tasks == [first + number for number in range(249, 149, -1)]
     assert "1 to 100 of 250" in text
+
+
+async def test_a_task_says_which_it_is_of_which_array(endpoint: Endpoint) -> None:
+    values = {"lr": ("0.1", "<0.01>")}
+    (first,) = endpoint.store.add_jobs([record(1.0, name="sweep", array={"tasks": "4,7", "params": values})])
+    text = await page(endpoint, f"/jobs/{first + 1}")
+    assert f"Task{first}_7 of array {first}" in text
+    assert "lr<0.01>" in text
+    assert f'href="/queue?show=waiting&amp;array={first}"' in await raw(endpoint, f"/jobs/{first + 1}")
+
+
+async def test_a_cancelled_job_that_has_ended_is_not_ending(endpoint: Endpoint) -> None:
+    store = endpoint.store
+    for job, state in ((7, JobState.RUNNING), (8, JobState.CANCELLED)):
+        store.job_rows[JobId(job)] = row(job, record(1.0, name="a"), state, cancel_requested=True)
+    assert ">ending<" in await raw(endpoint, "/queue?show=running")
+    assert ">ending<" not in await raw(endpoint, "/queue?show=ended")
+
+
+async def test_what_is_only_an_upper_bound_is_marked_so(endpoint: Endpoint) -> None:
+    actual = AttemptOutcome(peak_utilization_pct=100.0, utilization_is_bound=True, peak_memory_bytes=2**30)
+    store = endpoint.store
+    store.job_rows[JobId(7)] = row(7, record(1.0, name="a"), JobState.COMPLETED, attempt=1)
+    store.set_attempts(attempt(7, "GPU-0", 1.0, forecast(50, 1), ended_at=2.0, ending="exited", actual=actual))
+    for path in ("/", "/jobs/7"):
+        text = await page(endpoint, path)
+        assert "≤ 100%" in text
+        assert "≤ 1.0 GiB" not in text
 
 
 async def test_many_ended_jobs_are_listed_page_by_page(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
