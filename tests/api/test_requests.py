@@ -242,7 +242,7 @@ async def test_a_body_that_cannot_be_decoded_is_refused(endpoint: Endpoint) -> N
             assert status == 400, (path, body)
 
 
-async def test_an_expectation_that_nobody_meets_is_a_problem_too(endpoint: Endpoint) -> None:
+async def test_an_expectation_that_is_not_met_is_a_problem_too(endpoint: Endpoint) -> None:
     answer = problem(endpoint, "POST", "/api/v1/jobs", json=submission(), headers={"Expect": "tea"})
     assert (await answer)[0] == 417
     async with endpoint.socket.post("/api/v1/jobs", json=submission(), expect100=True) as taken:

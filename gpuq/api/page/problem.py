@@ -21,6 +21,7 @@ async def problem_pages(request: web.Request, handler: Handler) -> web.StreamRes
     asks_for_page = "text/html" in request.headers.get("Accept", "") and not request.path.startswith("/api/")
     if answer.content_type != MEDIA_TYPE or not isinstance(answer, web.Response) or not asks_for_page:
         return answer
+    assert isinstance(answer.body, bytes), "a problem document is not streamed"
     problem = msgspec.json.decode(answer.body, type=Problem)
     found = None
     if CALLER in request:
