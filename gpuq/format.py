@@ -60,9 +60,11 @@ def count(value: float | None) -> str:
 
 
 def hours(value: float | None) -> str:
-    """`1,234`, `3.2`, `0.004`: hours, or kilowatt-hours, to three places."""
+    """`1,234`, `3.2`, `0.04`: hours, or kilowatt-hours, to three places; `<0.01` of less than is worth a number."""
     if value is None:
         return UNKNOWN
+    if 0 < abs(value) < 0.01:
+        return "<0.01" if value > 0 else ">-0.01"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

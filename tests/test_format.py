@@ -74,4 +74,5 @@ def test_share(value: float | None, text: str) -> None:
 def test_count_hours_and_ratio() -> None:
     assert (fmt.count(None), fmt.count(1234.0), fmt.count(0.5), fmt.count(0)) == ("-", "1,234", "0.5", "0")
     assert (fmt.hours(1234), fmt.hours(0.75), fmt.hours(None)) == ("1,234", "0.75", "-")
+    assert (fmt.hours(0.000605), fmt.hours(-0.000605), fmt.hours(0.0)) == ("<0.01", ">-0.01", "0")
     assert (fmt.ratio(1.25), fmt.ratio(1234.5), fmt.ratio(None)) == ("1.25", "1,234", "-")

@@ -30,8 +30,8 @@ PANELS = (
     ("Temperature", "celsius", "{{host}} {{gpu}}", 'gpuq_gpu_temperature_celsius{host=~"$host"}'),
     ("Last report of hosts", "s", "{{host}}", "gpuq_worker_heartbeat_age_seconds"),
     ("Scheduling pass", "s", "pass", "gpuq_schedule_pass_seconds"),
-    ("Memory bounds that held", "percentunit", "all kinds", 'gpuq_forecast_memory_coverage_ratio{kind=""}'),
-    ("Slowdowns within their bound", "percentunit", "all kinds", 'gpuq_forecast_slowdown_coverage_ratio{kind=""}'),
+    ("Memory bounds that held", "percentunit", "all kinds", "gpuq_forecast_memory_coverage_ratio"),
+    ("Slowdowns within their bound", "percentunit", "all kinds", "gpuq_forecast_slowdown_coverage_ratio"),
 )
 
 

@@ -10,9 +10,10 @@ from aiohttp import web
 from gpuq.adapters.tasks import end
 from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
-from gpuq.api.contract.problem import problems
-from gpuq.api.contract.routes import ROUTES
+from gpuq.api.contract.problem import expect, problems
+from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.identity import Role, identify, restricted
+from gpuq.api.page.problem import problem_pages
 
 # 10,000 submissions of a few KiB each.
 MAX_BODY = 64 * 2**20
@@ -32,11 +33,12 @@ _HEADERS = {
 
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
-    app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
+    app = web.Application(middlewares=[problem_pages, problems, identify], client_max_size=MAX_BODY)
     app[CONTEXT] = context
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
-        app.router.add_route(route.method, route.path.replace("{id}", _ID), handler)
+        for method in methods(route):
+            app.router.add_route(method, route.path.replace("{id}", _ID), handler, expect_handler=expect)
     app.on_response_prepare.append(_add_headers)
     app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_background)

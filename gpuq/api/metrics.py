@@ -1,7 +1,7 @@
 """`/metrics` in Prometheus' text format: jobs by state, devices as last reported, and the dispatcher's own numbers.
 
-Base units, `_total` for counters, and no job ids in labels. No state is kept between scrapes, so several API processes give the
-same numbers, except for their own failed wake-ups.
+Base units, `_total` for counters, and neither job ids nor kinds nor users in labels. No state is kept between scrapes, so several
+API processes give the same numbers, except for their own failed wake-ups.
 """
 
 from __future__ import annotations
@@ -78,10 +78,9 @@ def _live_view(view: LiveView | None, now: float) -> Iterator[Metric]:
 
 
 def _drift(drift: DriftStatus) -> Iterator[Metric]:
-    """Blank labels stand for all kinds. Only the kinds that deviate most have own series, so that their number is bounded."""
+    """Over all kinds. A kind is no label: it has its user and script, and there is no end of them."""
     for name, help_text, value in _DRIFT_GAUGES:
-        rows = {(one.kind, one.device_type): value(one) for one in (drift.overall, *drift.kinds)}
-        yield _gauge(name, help_text, rows, "kind", "type")
+        yield from _known(name, help_text, value(drift.overall))
     promised = {(): drift.promised}
     yield _gauge("gpuq_forecast_promised_ratio", "How often upper bounds are meant to hold.", promised)
     in_alarm = "Kinds whose memory bounds fail more often than promised."

@@ -15,7 +15,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.live import DispatcherLink
 from gpuq.core.state.job import JobId
-from gpuq.errors import GpuqError, OverQuota, Unreachable
+from gpuq.errors import BadInput, GpuqError, OverQuota, Unreachable
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.wire import WakeUp
 
@@ -73,7 +73,7 @@ class Committer:
             ids = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.add_jobs, together)
         except Exception as error:  # noqa: BLE001 - the callers get it; this task must go on
             # A record that is away answers no batch, so there is no second try. Any other error may be one bad batch's own.
-            away = isinstance(error, GpuqError) and not isinstance(error, OverQuota)
+            away = isinstance(error, GpuqError) and not isinstance(error, OverQuota | BadInput)
             if len(batches) == 1 or away:
                 for _, answer in batches:
                     if not answer.done():

@@ -56,6 +56,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     features: dict[str, Any]
     submitted_at: float
     idempotency_key: str | None = None
+    body_sha256: str | None = None
+    """Of the request that came with this key; None without a key, and in records of earlier releases."""
     variants: tuple[TaskVariant, ...] = ()
     variant_of: tuple[int, ...] = ()
     task: TaskOfArray | None = None

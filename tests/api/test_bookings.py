@@ -54,10 +54,22 @@ async def test_only_operators_reserve_for_others_and_beyond_the_limits(shared: S
 
 async def test_one_without_time_or_devices_is_refused(shared: Shared) -> None:  # noqa: F811
     give(shared)
-    status, said = await shared.post(ANN, BOOKINGS, span(hours=-1))
-    assert (status, said["exit_code"]) == (409, 6)
+    begins = time.time() + 3600
+    for body, sentence in (
+        ({"from_at": begins, "until_at": begins - 1}, "would end before it begins"),
+        ({"from_at": begins - 9000, "until_at": begins - 7200}, "would be in the past"),
+    ):
+        status, said = await shared.post(ANN, BOOKINGS, body)
+        assert (status, said["exit_code"], sentence in said["detail"]) == (409, 6, True), said
     status, said = await shared.post(ANN, BOOKINGS, span(gpus=3))
     assert (status, said["exit_code"]) == (409, 7)
+
+
+async def test_a_booking_that_there_is_not_is_no_job(shared: Shared) -> None:  # noqa: F811
+    for text in ("x", "77"):
+        status, said = await shared.post(ANN, f"{BOOKINGS}/{text}/cancel")
+        assert status == 404
+        assert "no reservation" in said["detail"]
 
 
 async def test_jobs_that_may_stay_are_named_with_their_end(shared: Shared) -> None:  # noqa: F811

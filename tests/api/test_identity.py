@@ -18,7 +18,7 @@ from tests.api.conftest import TOKEN, Endpoint
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = sorted({route.path for route in ROUTES} | {"/nothing/here", "/api/v1/jobs/1/nothing"})
-PROBES = {("GET", "/livez"), ("GET", "/readyz")}
+PROBES = {(method, path) for method in ("GET", "HEAD") for path in ("/livez", "/readyz")}
 
 
 def real(path: str) -> str:

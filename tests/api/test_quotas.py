@@ -107,7 +107,7 @@ def _record(context, uid):  # type: ignore[no-untyped-def]
     from gpuq.messages.submission import Submission
 
     caller = Caller(str(uid), uid, "socket", Role.USER)
-    return records(context, caller, [msgspec.convert(submission(), Submission)], None)[0]
+    return records(context, caller, [msgspec.convert(submission(), Submission)])[0]
 
 
 async def test_the_list_of_a_project_shows_users_their_own_jobs_only(shared: Shared) -> None:  # noqa: F811

@@ -12,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gpuq.api.app import MAX_BODY
+from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
 from tests.api.support import submission
 
@@ -179,7 +180,14 @@ async def test_bad_filters(endpoint: Endpoint, query: str) -> None:
 
 async def test_bad_ways_to_resume(endpoint: Endpoint) -> None:
     for after in ("-1", "x", "9" * 19, "²", "5-", "5-x", "-5", "5-6-7"):
-        assert (await problem(endpoint, "GET", f"/api/v1/events?after={after}"))[0] == 422
+        status, reply = await problem(endpoint, "GET", f"/api/v1/events?after={after}")
+        assert status == 422
+        assert "it must be the `id` or the number of the event" in str(reply["detail"])
+
+
+async def test_events_of_a_job_that_does_not_exist(endpoint: Endpoint) -> None:
+    status, reply = await problem(endpoint, "GET", "/api/v1/events?job=999999")
+    assert (status, reply["detail"]) == (404, "There is no job 999999.")
 
 
 async def test_requests_that_are_no_http_are_answered_without_a_traceback(endpoint: Endpoint) -> None:
@@ -225,3 +233,55 @@ async def test_what_is_empty_between_commas_is_passed_over_and_counts(endpoint: 
         assert (await endpoint.get(f"/api/v1/jobs?{words}"))[0] == 200, words
     status, problem = await endpoint.get(f"/api/v1/jobs?ids={1000 * ','}")
     assert (status, problem["detail"].startswith("`ids` has 1,001 values; it must be at most 1000")) == (422, True)
+
+
+async def test_a_body_that_cannot_be_decoded_is_refused(endpoint: Endpoint) -> None:
+    for path in ("/login", "/api/v1/jobs", "/api/v1/predict", "/api/v1/tokens"):
+        for body in (b"x", b"token=secret" * 9):
+            status, _ = await problem(endpoint, "POST", path, data=body, headers={"Content-Encoding": "gzip"})
+            assert status == 400, (path, body)
+
+
+async def test_an_expectation_that_is_not_met_is_a_problem_too(endpoint: Endpoint) -> None:
+    answer = problem(endpoint, "POST", "/api/v1/jobs", json=submission(), headers={"Expect": "tea"})
+    assert (await answer)[0] == 417
+    async with endpoint.socket.post("/api/v1/jobs", json=submission(), expect100=True) as taken:
+        assert taken.status == 201
+
+
+async def test_head_is_answered_wherever_a_whole_answer_is_got(endpoint: Endpoint) -> None:
+    for path in ("/livez", "/", "/queue", "/static/page.css", "/metrics", "/api/v1/jobs", "/api/v1/openapi.json"):
+        async with endpoint.socket.head(path) as answer, endpoint.socket.get(path) as whole:
+            assert (answer.status, answer.content_type) == (200, whole.content_type), path
+            assert await answer.read() == b""
+    assert (await problem(endpoint, "GET", "/api/v1/jobs/4711"))[0] == 404
+    async with endpoint.socket.head("/api/v1/jobs/4711") as answer:
+        assert answer.status == 404
+    async with endpoint.socket.head("/api/v1/events") as answer:
+        assert answer.status == 405, "a stream has no end"
+
+
+async def test_a_browser_gets_a_problem_as_a_page(endpoint: Endpoint) -> None:
+    browser = {"Accept": "text/html,*/*;q=0.8"}
+    for path, status, sentence in (
+        ("/jobs/999", 404, "There is no job 999."),
+        ("/nowhere?<b>", 404, "Nothing is served at /nowhere"),
+        ("/queue?page=x", 422, "it must be a whole number from 1 to 1000000."),
+        ("/login", 405, "/login does not take GET; it takes POST."),
+    ):
+        async with endpoint.socket.get(path, headers=browser) as answer:
+            text = await answer.text()
+            assert (answer.status, answer.content_type) == (status, "text/html"), text
+        assert sentence in text
+        assert 'aria-label="Pages"' in text, "the frame leads on"
+        assert "<b>" not in text.replace("<b>0</b>", "")
+        assert "page.js" not in text, "it would be asked for again, and again be a problem"
+    async with endpoint.socket.get("/api/v1/jobs/999", headers=browser) as answer:
+        assert answer.content_type == "application/problem+json", "the API's other answers are JSON in a browser, too"
+
+
+async def test_a_browser_gets_a_page_without_the_frame_while_the_record_is_away(endpoint: Endpoint) -> None:
+    endpoint.store.refuse = Unreachable("The database does not answer.")
+    async with endpoint.socket.get("/queue", headers={"Accept": "text/html"}) as answer:
+        assert (answer.status, answer.content_type) == (503, "text/html")
+        assert "The database does not answer." in await answer.text()

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuq.api.identity import user_name
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.messages.wire import WakeUp
 from gpuq.settings import Settings
 from tests.api.conftest import Endpoint, started
-from tests.api.support import GIB, FaultyStore, MemoryStream, afternoon, live_device, picture, submission
+from tests.api.support import GIB, FaultyStore, MemoryStream, afternoon, live_device, picture, record, submission
 
 JOBS = "/api/v1/jobs"
 
@@ -210,6 +211,24 @@ async def test_the_same_key_gives_the_same_job(endpoint: Endpoint) -> None:
     batch = [submission(), submission()]
     many = [await endpoint.post(JOBS, batch, headers={"Idempotency-Key": "k-3"}) for _ in range(2)]
     assert many[0] == many[1] == (201, {"ids": [3, 4], "dispatcher": "absent"})
+
+
+async def test_a_key_that_came_with_another_body_queues_nothing(endpoint: Endpoint) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    await endpoint.post(JOBS, [submission(name="a"), submission(name="b")], headers=key)
+    for body in (submission(name="c"), [submission(name="a")]):
+        status, answer = await endpoint.post(JOBS, body, headers=key)
+        assert status == 422
+        assert "came with another submission" in answer["detail"]
+    assert len(endpoint.store.job_rows) == 2
+
+
+async def test_a_key_of_an_earlier_release_still_gives_its_job(endpoint: Endpoint) -> None:
+    endpoint.store.add_jobs(
+        [msgspec.structs.replace(record(1.0), owner=user_name(os.geteuid()), idempotency_key="k-1")]
+    )
+    answer = await endpoint.post(JOBS, submission(name="c"), headers={"Idempotency-Key": "k-1"})
+    assert answer == (201, {"id": 1, "dispatcher": "absent"})
 
 
 async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:

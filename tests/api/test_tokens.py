@@ -6,6 +6,7 @@ import os
 import pwd
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -93,7 +94,7 @@ async def test_a_user_who_is_no_operator_any_more_has_no_such_token(endpoint: En
 
 
 async def test_an_expired_or_revoked_token_is_refused(endpoint: Endpoint) -> None:
-    brief, lasting = await make(endpoint, lasts_s=60), await make(endpoint)
+    brief, lasting = await make(endpoint, lasts_s=60), await make(endpoint, lasts_s=None)
     assert await status(endpoint, brief["token"]) == 200
     at = endpoint.context.clock()
     endpoint.context.clock = lambda: at + 61
@@ -101,6 +102,13 @@ async def test_an_expired_or_revoked_token_is_refused(endpoint: Endpoint) -> Non
     assert await status(endpoint, lasting["token"]) == 200
     assert (await endpoint.post(f"/api/v1/tokens/{lasting['id']}/revoke"))[1]["revoked_at"] is not None
     assert await status(endpoint, lasting["token"]) == 401
+
+
+async def test_a_token_expires_after_ninety_days_unless_it_is_to_last(endpoint: Endpoint) -> None:
+    usual, lasting = await make(endpoint), await make(endpoint, lasts_s=None)
+    made, expires = (datetime.fromisoformat(usual[name]) for name in ("made_at", "expires_at"))
+    assert expires - made == timedelta(days=90)
+    assert lasting["expires_at"] is None
 
 
 async def test_a_browser_with_a_users_token_only_reads_and_ends_with_the_token(endpoint: Endpoint) -> None:

@@ -434,8 +434,8 @@ class Store(Claims, Protocol):
     # For the API: any number of processes.
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
         """Commit submissions and a request for each, `submit` or for an array `submit_array`; ids in order, of an array that of
-        its first job. A known (owner, idempotency key) gives its job. Raises OverQuota, and adds none, if one of the others is
-        beyond a quota."""
+        its first job. A known (owner, idempotency key) gives its job. Raises BadInput, and adds none, if such a key came with
+        another body; OverQuota if one of the others is beyond a quota."""
         ...
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:

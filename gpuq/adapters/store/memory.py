@@ -44,7 +44,7 @@ from gpuq.adapters.store.contract import (
 )
 from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean
-from gpuq.adapters.store.submit import verb_of
+from gpuq.adapters.store.submit import refuse_other_bodies, verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest
 from gpuq.core.state.device import Device, DeviceId
@@ -95,6 +95,7 @@ class MemoryStore(Store):
 
     def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
         with self._lock:
+            refuse_other_bodies(records, {key: self._body(job) for key, job in self._job_of_key.items()})
             new = {(one.owner, one.idempotency_key or index): one for index, one in enumerate(records)}
             kept_keys = self._job_of_key.keys()
             quotas.refuse_beyond(
@@ -115,6 +116,9 @@ class MemoryStore(Store):
                         self._job_of_key[key] = job
                 ids.append(job)
             return ids
+
+    def _body(self, job: JobId) -> str | None:
+        return (self.array_rows.get(job) or self.job_rows[job].record).body_sha256
 
     def _add(self, first: JobId, record: JobRecord) -> None:
         if record.is_array:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -20,7 +21,7 @@ from gpuq.adapters.store.rows import to_json, waits_value
 from gpuq.adapters.store.schema import arrays, job_records, jobs, numbers, requests
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
-from gpuq.errors import NotFound
+from gpuq.errors import BadInput, NotFound
 from gpuq.messages.job_record import JobRecord, task_name, to_core
 
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).where(ENDED_IF_SUSPENDED).with_for_update()
@@ -32,10 +33,11 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
     """Rows and a request for each record whose (owner, idempotency key) is new; the job of each record, in order, of an array the
     first one.
 
-    Raises OverQuota if a quota does not let one of the new ones in.
+    Raises BadInput for a key that came with another body, and OverQuota if a quota does not let one of the new ones in.
     """
     last_job, last_request = connection.execute(_TAKE).one()
     known = _known_keys(connection, records)
+    refuse_other_bodies(records, _bodies(connection, known))
     ids: list[JobId] = []
     new: dict[JobId, JobRecord] = {}
     for record in records:
@@ -69,6 +71,20 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
         ]
         connection.execute(insert(requests), submits)
     return ids
+
+
+def refuse_other_bodies(records: Sequence[JobRecord], kept: Mapping[Key, str | None]) -> None:
+    """Raises BadInput for a key that came with another body: in `kept`, the digests by known keys, or in an earlier record. A
+    record of an earlier release has no digest, and its key is taken for the same submission."""
+    digests = dict(kept)
+    for record in records:
+        key, digest = (record.owner, record.idempotency_key), record.body_sha256
+        before = None if record.idempotency_key is None else digests.setdefault(key, digest)
+        if before is not None and digest is not None and before != digest:
+            raise BadInput(
+                "This Idempotency-Key came with another submission before, so nothing is queued.",
+                fix="Send a new key with each new submission; the same key only repeats the same body.",
+            )
 
 
 def lock(connection: Connection) -> None:
@@ -109,6 +125,23 @@ def _known_keys(connection: Connection, records: Sequence[JobRecord]) -> dict[Ke
         for chunk in chunks(list(keys))
         for row in connection.execute(columns.where(jobs.c.owner == owner, jobs.c.idempotency_key.in_(chunk)))
     }
+
+
+def _bodies(connection: Connection, known: Mapping[Key, JobId]) -> dict[Key, str | None]:
+    """The digests of the bodies that these keys came with."""
+    found = {
+        row.id: msgspec.json.decode(row.record, type=_Body).body_sha256
+        for chunk in chunks(list(known.values()))
+        for table, id_ in ((job_records, job_records.c.job), (arrays, arrays.c.id))
+        for row in connection.execute(select(id_.label("id"), table.c.record).where(id_.in_(chunk)))
+    }
+    return {key: found.get(job) for key, job in known.items()}
+
+
+class _Body(msgspec.Struct):
+    """The digest in a record."""
+
+    body_sha256: str | None = None
 
 
 def _job_values(first: JobId, record: JobRecord) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from multidict import MultiMapping
 
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.identity import Caller
+from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
 from gpuq.core.state.quota import LONGEST_WINDOW_S
 from gpuq.errors import BadInput, NotFound
@@ -48,6 +49,7 @@ MAX_LIMIT = 10**9
 # The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
 MAX_DEVICES = 100
 MAX_TOKEN_S = 10 * 366 * 86_400.0
+TOKEN_S = 90 * 86_400.0
 _GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
 Batch = Annotated[list[Submission], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -65,7 +67,11 @@ Offset = Annotated[
 ]
 Number = Annotated[int, Meta(ge=1, le=10**9, description="Which attempt; the last one by default.")]
 EventId = Annotated[
-    str, Meta(pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?$", description="Go on behind this event: its `id`, or its number.")
+    str,
+    Meta(
+        pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?$",
+        description="the `id` or the number of the event behind which to go on",
+    ),
 ]
 Key = Annotated[
     str,
@@ -198,7 +204,8 @@ Field = Annotated[str, Meta(max_length=4000, pattern=NO_NUL_IN_LONG, description
 
 
 class SubmitPageQuery(msgspec.Struct, frozen=True):
-    """The fields of the form that submits a job; `like` fills them in as another job has them."""
+    """The fields of the form that submits a job. `like` fills them in as another job has them, and gives the options that the
+    form has no field for."""
 
     like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*$", description="A job's id.")] = ""
     command: Field = ""
@@ -397,11 +404,11 @@ class BookingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to be made. Without `user` it is the caller's; without `lasts_s` it does not expire."""
+    """A token to be made. Without `user` it is the caller's. Null for `lasts_s` is one that does not expire."""
 
     user: Owner | UnsetType = UNSET
     role: Literal["user", "operator", "admin"] = "user"
-    lasts_s: Annotated[float, Meta(gt=0, le=MAX_TOKEN_S, description="Seconds until it expires.")] | UnsetType = UNSET
+    lasts_s: Annotated[float, Meta(gt=0, le=MAX_TOKEN_S, description="Seconds until it expires.")] | None = TOKEN_S
     note: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="What it is for.")] | UnsetType = UNSET
 
 
@@ -409,6 +416,13 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
 _OF_OTHER_FORM = re.compile(r"Expected `str` matching regex (?P<pattern>.*?)(?P<at>(?: - at .*)?)", re.S)
+
+
+def booking_id(text: str) -> BookingId:
+    """The number of the booking in `text`. Raises NotFound if it is not a number: then no booking has it."""
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise NotFound(f"There is no reservation {shown(text)}.", fix="`gpuq reservations` lists them.")
+    return BookingId(int(text))
 
 
 def job_id(text: str) -> JobId:

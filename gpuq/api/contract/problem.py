@@ -6,13 +6,14 @@ traceback is sent: an unexpected error is logged with its traceback and answered
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from gpuq.api.contract.schema import Problem
 from gpuq.api.page.templates import login_page
@@ -43,11 +44,36 @@ class WrongMethod(BadInput):
     fix = "See /api/v1/openapi.json for what is served."
 
 
+class UnmetExpectation(BadInput):
+    """The header Expect asks for something that is not served."""
+
+    http_status = 417
+    fix = "Leave it out, or send `Expect: 100-continue`."
+
+
 class TooLarge(BadInput):
     """The body is too large."""
 
     http_status = 413
     fix = "Send fewer submissions in one request."
+
+
+_UNREADABLE_BODY: Final = BadRequest(
+    "The body cannot be read: it is cut off, or not in the encoding that its headers name.",
+    fix="Send the whole body, in the encoding that `Content-Encoding` names; without this header, as it is.",
+)
+
+
+async def expect(request: web.Request) -> web.Response | None:
+    """Tell a client that expects it to go on and send the body; refuse other expectations. Called before the middlewares."""
+    if request.version < HttpVersion11:
+        return None
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return response(UnmetExpectation())
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # No part of the answer has been sent by this.
+    request.writer.output_size = 0
+    return None
 
 
 @web.middleware
@@ -68,6 +94,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         return response(_translate(error, request), headers=allow)
     except (ConnectionError, TimeoutError):
         raise
+    except (web.RequestPayloadError, asyncio.IncompleteReadError):
+        answer = response(_UNREADABLE_BODY)
+        answer.force_close()  # where the next request would begin is not known
+        return answer
     except Exception:  # noqa: BLE001 - the one place where tracebacks are kept from callers
         _log.exception("%s %s failed", request.method, request.rel_url.raw_path, extra={"action": "request"})
         return response(Failure("Something inside gpuq went wrong; its log has the details."))

@@ -77,6 +77,13 @@ class Route:
     role: Role = Role.USER
 
 
+def methods(route: Route) -> tuple[str, ...]:
+    """The route's method, and HEAD beside GET. Streams take no HEAD: they would be read to their end for their headers."""
+    is_stream = route.status == 101 or route.media in {"text/event-stream", _BYTES}
+    return (route.method,) if route.method != "GET" or is_stream else ("GET", "HEAD")
+
+
+_BYTES = "application/octet-stream"
 _LATER = {202: "It is recorded, and will be carried out."}
 
 
@@ -113,7 +120,6 @@ _USAGE = "What users and projects had of the devices."
 _CHANNEL = "Work in an interactive job, through a WebSocket."
 _TREE = "Name the files that jobs are to run with; which contents are missing."
 _RESULTS = "The files that a job with `sync` made or changed."
-_BYTES = "application/octet-stream"
 ROUTES: tuple[Route, ...] = (
     _get("/", page.overview, "The page of the devices: who shares with whom, what waits.", media="text/html"),
     _get("/queue", queue_page, "The page of the queue.", media="text/html", query=params.QueuePageQuery),

@@ -13,7 +13,7 @@ from gpuq.api.contract import params
 from gpuq.api.contract.schema import BookingView, StayingJob
 from gpuq.api.handlers.submit import constraints_by_id, names_now
 from gpuq.api.identity import Role, caller_of
-from gpuq.core.state.booking import Booking, BookingId, BookingRequest
+from gpuq.core.state.booking import Booking, BookingRequest
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import JobId
 from gpuq.errors import Conflict, NotPermitted
@@ -41,11 +41,11 @@ async def make(request: web.Request) -> web.Response:
             f"User {caller.user} may not reserve devices for {user}; it takes the role `operator`.",
             fix="Reserve for yourself, or ask an operator: `operators` under [api] names them.",
         )
-    if wanted.until_at <= max(now, wanted.from_at):
-        # No schema can say this of two fields and the clock.
-        raise Conflict(
-            "The reservation would end before it begins.", fix="Name an end behind its start, and ahead of now."
-        )
+    # No schema can say this of two fields and the clock.
+    if wanted.until_at <= wanted.from_at:
+        raise Conflict("The reservation would end before it begins.", fix="Name an end behind its start.")
+    if wanted.until_at <= now:
+        raise Conflict(f"The reservation would be in the past: it is {rfc3339(now)}.", fix="Name an end ahead of now.")
     is_user = caller.role < Role.OPERATOR
     if is_user and wanted.from_at > now + limits.ahead_days * _DAY_S:
         raise NotPermitted(
@@ -75,12 +75,12 @@ async def make(request: web.Request) -> web.Response:
 async def cancel(request: web.Request) -> web.Response:
     """End a booking of the caller's, or by an operator any, now."""
     context, caller = context_of(request), caller_of(request)
-    number, now = params.job_id(request.match_info["id"]), context.now()
+    number, now = params.booking_id(request.match_info["id"]), context.now()
     found = {booking.id: booking for booking in await context.read(context.store.bookings, since=now)}
-    booking = found.get(BookingId(number))
+    booking = found.get(number)
     if booking is not None and not caller.manages(booking.user):
         raise NotPermitted(f"Reservation {number} belongs to {booking.user}.", fix="Ask its owner, or an operator.")
-    await context.read(context.store.cancel_booking, BookingId(number), caller.user, now)
+    await context.read(context.store.cancel_booking, number, caller.user, now)
     context.ringer.ring()
     assert booking is not None, "the record found it"
     names = await names_now(context, await context.read(context.devices))

@@ -61,7 +61,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
-    await _check_visible(request, job)
+    await _check_job(request, job)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
     async with answer:
@@ -78,12 +78,14 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-async def _check_visible(request: web.Request, job: int | None) -> None:
-    """Raises NotPermitted unless the caller is shown all that the stream will say: the journal has the kinds of jobs."""
-    if visibility.sees_all(request):
-        return
+async def _check_job(request: web.Request, job: int | None) -> None:
+    """Raises NotFound for a job that does not exist, and NotPermitted unless the caller is shown all that the stream will say:
+    the journal has the kinds of jobs."""
     if job is None:
-        raise NotPermitted("Operators may see the events of all jobs.", fix="Add `job=ID` for those of a job of yours.")
+        if not visibility.sees_all(request):
+            fix = "Add `job=ID` for those of a job of yours."
+            raise NotPermitted("Operators may see the events of all jobs.", fix=fix)
+        return
     row, _ = await find(context_of(request), str(job))
     visibility.check_sees(request, row.id, row.record.owner)
 

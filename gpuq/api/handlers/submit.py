@@ -6,6 +6,7 @@ The script and the directory are not checked here: the command checks them on th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -70,9 +71,11 @@ async def submit(request: web.Request) -> web.Response:
     if count > params.MAX_BATCH:
         raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
     if count <= _INLINE:
-        made = records(context, caller, wanted, key)
+        made = records(context, caller, wanted)
     else:
-        made = await context.run(records, context, caller, wanted, key)
+        made = await context.run(records, context, caller, wanted)
+    if key is not None:
+        made = with_key(made, key, hashlib.sha256(await request.read()).hexdigest())
     ids = await context.committer.add(made)
     # None if Redis does not answer at once, because the answer must not wait for it.
     dispatcher = None
@@ -191,11 +194,11 @@ async def check_dependencies(request: web.Request, wanted: Sequence[Submission])
             )
 
 
-def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission]) -> list[JobRecord]:
     """The records to be stored for these submissions."""
     now = context.now()
     made = []
-    for index, one in enumerate(wanted):
+    for one in wanted:
         kind, signature, features = context.describe(one, caller.user)
         record = JobRecord(
             submission=one,
@@ -205,11 +208,16 @@ def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], k
             signature=signature,
             features=features,
             submitted_at=now,
-            # Each job of a batch needs a key of its own; the same batch sent again gives the same keys.
-            idempotency_key=key if key is None or index == 0 else f"{key}#{index}",
         )
         made.append(describe_tasks(record, context.describe) if record.is_array else record)
     return made
+
+
+def with_key(made: Sequence[JobRecord], key: str, body_sha256: str) -> list[JobRecord]:
+    """The records of a request with this idempotency key. Each job of a batch needs a key of its own; the same batch sent again
+    gives the same keys."""
+    keys = [key, *(f"{key}#{index}" for index in range(1, len(made)))]
+    return [replace(one, idempotency_key=of, body_sha256=body_sha256) for one, of in zip(made, keys, strict=True)]
 
 
 async def names_now(context: ApiContext, devices: Sequence[Device]) -> DeviceNames:

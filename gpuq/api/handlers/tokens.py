@@ -41,8 +41,8 @@ async def make(request: web.Request) -> web.Response:
     role = Role[wanted.role.upper()]
     if role > own:
         raise NotPermitted(f"The role of {user} is `{own.name.lower()}`.", fix="A token has at most its user's role.")
-    now, lasts_s = context.now(), params.given(wanted.lasts_s)
-    expires_at = None if lasts_s is None else now + lasts_s
+    now = context.now()
+    expires_at = None if wanted.lasts_s is None else now + wanted.lasts_s
     token, text = tokens.new_token(user, wanted.role, params.given(wanted.note), now, expires_at)
     await context.read(context.store.add_token, token)
     return reply(NewToken(token=text, **_facts(token)), 201)

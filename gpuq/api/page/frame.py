@@ -31,7 +31,9 @@ class Frame:
     now: float
 
 
-async def page(request: web.Request, view: str, live: Live, *, title: str | None = None, **values: Any) -> web.Response:
+async def page(
+    request: web.Request, view: str, live: Live, *, title: str | None = None, status: int = 200, **values: Any
+) -> web.Response:
     """The answer with the page `view`: its template with `values` in the frame."""
     context = context_of(request)
     counts = await context.read(context.store.count_by_state)
@@ -51,7 +53,7 @@ async def page(request: web.Request, view: str, live: Live, *, title: str | None
         now=context.now(),
     )
     text = await context.run(render, f"{view}.html", frame=frame, manages=caller.manages, **values)
-    return web.Response(text=text, content_type="text/html")
+    return web.Response(text=text, status=status, content_type="text/html")
 
 
 def _count(counts: Mapping[JobState, int], states: frozenset[JobState]) -> int:

@@ -90,7 +90,7 @@ async def job(request: web.Request) -> web.Response:
         next_offset=next_offset,
         log_fault=log_fault,
         may_act=caller_of(request).manages(view.owner),
-        reproduce=submit_command(row.record.submission) if seen else None,
+        reproduce=submit_command(row.record.submission, now, waits=view.state in WAITING) if seen else None,
         what_if=await what_if(request, row, query, live.view) if seen and view.state is JobState.PENDING else None,
     )
 
@@ -196,8 +196,8 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
     worst = f", at most {slowdown(believed.upper_slowdown)}" if believed.upper_slowdown is not None else ""
     late = f", nine in ten within {duration(believed.duration_p90_s)}" if believed.duration_p90_s is not None else ""
     memory, load, slow = (
-        gib(actual.peak_memory_bytes),
-        percent(actual.peak_utilization_pct),
+        ("≤ " if actual.peak_memory_is_bound else "") + gib(actual.peak_memory_bytes),
+        ("≤ " if actual.utilization_is_bound else "") + percent(actual.peak_utilization_pct),
         slowdown(actual.slowdown) + between,
     )
     if view.live is not None:

@@ -86,6 +86,8 @@ class Bar:
     interval: str = ""
     """Of the measured slowdown; empty where it has none, as while the job runs."""
     fades: list[tuple[str, float, float]] = field(default_factory=list)
+    ended_x: float | None = None
+    """Percent at which it ended, where it is drawn wider than it lasted, to be seen at all."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class TimelineMark:
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """A device and its lanes, in which no two bars overlap: the wide bars, and (class, path) of the others; `height` in pixels.
+    """A device and its lanes, in which no two jobs overlap: the wide bars, and (class, path) of the others; `height` in pixels.
     Its marks are below the lanes.
 
     A row of a host has no lanes: its path is the share of its devices that were in use."""
@@ -374,6 +376,7 @@ def _bar(run: Run, live: LiveView | None, period: Period, now: float, *, sees: b
         []
         if run.ended_at is not None
         else _fades(run.started_at, (run.duration_p50_s, run.duration_p90_s), period, now),
+        right if run.ended_at is not None and right - x < _LEAST else None,
     )
 
 
@@ -408,7 +411,7 @@ def _starts(live: LiveView | None, period: Period, now: float) -> list[Bar]:
 
 
 def _lanes(bars: Iterable[Bar]) -> list[list[Bar]]:
-    """Bars that overlap in lanes of their own, each in the first lane that is free."""
+    """Jobs that overlap in lanes of their own, each in the first lane that is free."""
     lanes: list[list[Bar]] = []
     for bar in sorted(bars, key=lambda bar: (bar.x, bar.job)):
         free = next((lane for lane in lanes if _right(lane) <= bar.x), None)
@@ -421,4 +424,6 @@ def _lanes(bars: Iterable[Bar]) -> list[list[Bar]]:
 
 def _right(lane: Sequence[Bar]) -> float:
     last = lane[-1]
-    return max([last.x + last.width, *(x + width for _, x, width in last.fades)])
+    return max(
+        [last.x + last.width if last.ended_x is None else last.ended_x, *(x + width for _, x, width in last.fades)]
+    )

@@ -77,7 +77,7 @@ async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery,
         found = await prediction(request, record, live, None, form.device_type or None)
     except GpuqError as error:
         return replace(form, fault=error.message)
-    edit, submit = _commands(row.id, was, changed, form.device_type)
+    edit, submit = _commands(row.id, was, changed, form.device_type, context.now())
     return replace(
         form,
         start=start_in_words(found, context.now()),
@@ -88,13 +88,15 @@ async def what_if(request: web.Request, row: JobRow, query: params.JobPageQuery,
     )
 
 
-def _commands(job: JobId, was: Submission, changed: Submission, device_type: str) -> tuple[str | None, str | None]:
+def _commands(
+    job: JobId, was: Submission, changed: Submission, device_type: str, now: float
+) -> tuple[str | None, str | None]:
     """What to type to have it so: (the change of the job, or None; the submission where it cannot be changed, or None)."""
     if device_type:
         typed = msgspec.structs.replace(was.constraints or Constraints(), types=(device_type,))
         changed = msgspec.structs.replace(changed, constraints=typed)
     if device_type or changed.gpus != was.gpus:
-        return None, submit_command(changed)
+        return None, submit_command(changed, now, waits=True)
     options = ["--share", changed.share.value] if changed.share is not was.share else []
     if changed.max_slowdown != was.max_slowdown:
         options += ["--max-slowdown", percent_of(changed.max_slowdown)]

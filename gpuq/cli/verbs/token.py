@@ -41,8 +41,9 @@ def run(words: list[str]) -> int:
         revoked = [client.post(f"/api/v1/tokens/{quote(one, safe='')}/revoke") for one in options.id]
         console.show(options, revoked, lambda found, *_: [f"{one['id']} of {one['user']} is revoked." for one in found])
     else:
-        body = {"user": options.user, "role": options.role, "note": options.note, "lasts_s": _lasts_s(options.expires)}
-        made = client.post("/api/v1/tokens", {name: value for name, value in body.items() if value is not None})
+        given = {"user": options.user, "role": options.role, "note": options.note}
+        body = {name: value for name, value in given.items() if value is not None}
+        made = client.post("/api/v1/tokens", {**body, "lasts_s": _lasts_s(options.expires)})
         console.show(options, made, lambda found, *_: [found["token"]])
         if not options.json:
             console.note(f"This is shown once. It {_end(made)}; revoke it with `gpuq token revoke {made['id']}`.")

@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import event
 
 from gpuq.adapters.store.contract import Commit, Store
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.adapters.store.submit import add_jobs, add_requests
 from gpuq.core.state.job import JobId, JobState
-from gpuq.errors import NotFound, Unreachable
+from gpuq.errors import BadInput, NotFound, Unreachable
+from gpuq.messages.submission import ArrayTasks
 from tests.adapters.store.samples import a_record
 
 
@@ -54,6 +56,20 @@ def test_a_known_key_gives_the_job_it_named_first(store: Store) -> None:
     assert store.add_jobs([a_record("a"), a_record("b")]) == [1, 2]
     assert store.add_jobs([a_record("b"), a_record("c"), a_record("a")]) == [2, 3, 1]
     assert len(store.requests(10)) == 3
+
+
+def test_a_known_key_with_another_body_is_refused_with_all_that_came_with_it(store: Store) -> None:
+    first = replace(a_record("a"), body_sha256="1")
+    array = replace(a_record("b", array=ArrayTasks(tasks="0-2")), body_sha256="2")
+    assert store.add_jobs([first, array, a_record("old")]) == [1, 2, 5]
+    again = [first, array, replace(a_record("old"), body_sha256="3")]
+    assert store.add_jobs(again) == [1, 2, 5], "one of an earlier release has no digest"
+    for other in (replace(first, body_sha256="4"), replace(array, body_sha256="4")):
+        with pytest.raises(BadInput, match="another submission"):
+            store.add_jobs([a_record("c"), other])
+    with pytest.raises(BadInput, match="another submission"):
+        store.add_jobs([replace(a_record("d"), body_sha256="1"), replace(a_record("d"), body_sha256="2")])
+    assert len(store.jobs()) == 5
 
 
 def test_a_key_twice_in_one_batch_is_one_job(store: Store) -> None:

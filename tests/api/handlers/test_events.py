@@ -14,7 +14,7 @@ from gpuq.adapters.store.contract import Entry
 from gpuq.api.handlers import events
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
-from tests.api.support import FaultyStore
+from tests.api.support import FaultyStore, record
 
 
 async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, str, dict[str, Any]]]:
@@ -68,6 +68,7 @@ async def test_without_an_id_the_stream_begins_now(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
 async def test_an_id_beyond_the_newest_gets_rewound(endpoint: Endpoint, by: str) -> None:
+    endpoint.store.add_jobs([record(1.0)])
     endpoint.store.tell("Submitted", {}, 1)
     query, headers = ("?job=1&after=5000", {}) if by == "after" else ("?job=1", {"Last-Event-ID": "5000"})
     async with endpoint.socket.get(f"/api/v1/events{query}", headers=headers) as answer:
@@ -142,6 +143,7 @@ async def test_a_pruned_id_gets_rewound(endpoint: Endpoint) -> None:
 
 
 async def test_one_job_or_all(endpoint: Endpoint) -> None:
+    endpoint.store.add_jobs([record(1.0), record(1.0)])
     for jobs in ((1,), (), (2,), (1, 2)):
         endpoint.store.tell("Hold", {}, *jobs)
     async with endpoint.socket.get("/api/v1/events?after=0&job=2") as answer:

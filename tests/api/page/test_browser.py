@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from selenium.webdriver.common.keys import Keys
 
 from gpuq.adapters.store.contract import Commit
@@ -74,6 +75,33 @@ async def test_the_token_leaves_the_address_and_the_page_may_act(endpoint: Endpo
     await asyncio.to_thread(hold_and_undo)
     assert endpoint.store.job_rows[JobId(51)].state is JobState.PENDING
     assert await asyncio.to_thread(browser.complaints) == []
+
+
+LONG = "resnet50_imagenet_lr0.1_bs256_seed42_augment_mixup_cosine"
+OUTSIDE = """
+const seen = document.querySelectorAll(".buttons button, td.name, h1");
+const wide = document.documentElement.scrollWidth > innerWidth ? ["page"] : [];
+return [...wide, ...[...seen].filter((one) => one.getBoundingClientRect().right > innerWidth).map((one) => one.innerText)];
+"""
+
+
+@pytest.mark.parametrize("width", [390, 768, 900, 1024, 1217, 1400])
+async def test_a_long_name_pushes_nothing_out_of_sight(endpoint: Endpoint, browser: Browser, width: int) -> None:
+    await opened(endpoint, browser)
+    for job in (51, 42, 37):
+        kept = endpoint.store.job_rows[JobId(job)]
+        asked = structs.replace(kept.record.submission, name=LONG)
+        named = structs.replace(kept.record, submission=asked)
+        endpoint.store.job_rows[JobId(job)] = structs.replace(kept, record=named)
+
+    def look() -> None:
+        browser.size(width, 900)
+        for path in ("/queue", "/queue?show=running", "/queue?show=ended", "/jobs/51", "/"):
+            browser.open(address(endpoint, path))
+            browser.wait_for_text(LONG[:20])
+            assert browser.driver.execute_script(OUTSIDE) == [], (path, width)
+
+    await asyncio.to_thread(look)
 
 
 async def test_a_job_is_dragged_to_the_head_of_the_queue_and_back(endpoint: Endpoint, browser: Browser) -> None:

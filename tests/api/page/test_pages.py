@@ -14,8 +14,9 @@ import pytest
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from tests.api.conftest import Endpoint
-from tests.api.support import afternoon, record, row
+from tests.api.support import afternoon, attempt, forecast, record, row
 from tests.api.test_tokens import OTHER
 
 VOID = ("meta", "link", "rect", "input", "line", "path")
@@ -224,6 +225,34 @@ async def test_ended_tasks_of_an_array_are_one_row_that_leads_to_them(endpoint: 
     assert "1 to 100 of 250" in text
 
 
+async def test_a_task_says_which_it_is_of_which_array(endpoint: Endpoint) -> None:
+    values = {"lr": ("0.1", "<0.01>")}
+    (first,) = endpoint.store.add_jobs([record(1.0, name="sweep", array={"tasks": "4,7", "params": values})])
+    text = await page(endpoint, f"/jobs/{first + 1}")
+    assert f"Task{first}_7 of array {first}" in text
+    assert "lr<0.01>" in text
+    assert f'href="/queue?show=waiting&amp;array={first}"' in await raw(endpoint, f"/jobs/{first + 1}")
+
+
+async def test_a_cancelled_job_that_has_ended_is_not_ending(endpoint: Endpoint) -> None:
+    store = endpoint.store
+    for job, state in ((7, JobState.RUNNING), (8, JobState.CANCELLED)):
+        store.job_rows[JobId(job)] = row(job, record(1.0, name="a"), state, cancel_requested=True)
+    assert ">ending<" in await raw(endpoint, "/queue?show=running")
+    assert ">ending<" not in await raw(endpoint, "/queue?show=ended")
+
+
+async def test_what_is_only_an_upper_bound_is_marked_so(endpoint: Endpoint) -> None:
+    actual = AttemptOutcome(peak_utilization_pct=100.0, utilization_is_bound=True, peak_memory_bytes=2**30)
+    store = endpoint.store
+    store.job_rows[JobId(7)] = row(7, record(1.0, name="a"), JobState.COMPLETED, attempt=1)
+    store.set_attempts(attempt(7, "GPU-0", 1.0, forecast(50, 1), ended_at=2.0, ending="exited", actual=actual))
+    for path in ("/", "/jobs/7"):
+        text = await page(endpoint, path)
+        assert "≤ 100%" in text
+        assert "≤ 1.0 GiB" not in text
+
+
 async def test_many_ended_jobs_are_listed_page_by_page(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuq.api.page.queue.PAGE", 2)
     afternoon(endpoint.store, endpoint.stream)
@@ -366,13 +395,37 @@ async def test_a_submission_is_prepared_with_its_forecast_or_says_what_is_wrong(
         "time_limit_s": 7200,
     }
     for query, words in (
-        ("command=%27&cwd=/tmp", "This cannot be submitted: No closing quotation"),
-        ("command=a&cwd=tmp", "This cannot be submitted: "),
+        ("command=%27&cwd=/tmp", "Command: words as in a shell, each quote closed."),
+        ("command=a&cwd=tmp", "Folder: a path that begins with /."),
         ("command=a&cwd=/tmp&gpus=9", "so 5 are missing"),
-        ("command=a&cwd=/tmp&memory=nan", "This cannot be submitted: "),
+        ("command=a&cwd=/tmp&gpus=0", "Devices: a whole number from 1 to 64."),
+        ("command=a&cwd=/tmp&memory=nan", "Memory of a device: a number of GiB above 0."),
+        ("command=a&cwd=/tmp&max_slowdown=401", "Slowdown at most: from 0 to 400 percent."),
+        ("command=a&cwd=/tmp&hours=inf", "Time limit: hours above 0, at most ten years."),
+        ("command=a&cwd=/tmp&priority=1001", "Priority: a whole number from -1000 to 1000."),
+        ("command=a&cwd=/tmp&priority=high", "Priority: a whole number from -1000 to 1000."),
     ):
-        assert words in await page(endpoint, f"/submit?{query}"), query
+        text = await page(endpoint, f"/submit?{query}")
+        assert words in text, query
+        assert "gpuq VERB" not in text
     assert "vit-large" in await raw(endpoint, "/submit?like=51")
+
+
+async def test_a_job_like_another_keeps_the_options_that_the_form_does_not_have(endpoint: Endpoint) -> None:
+    asked = {"kind": "mine", "retry": ["oom:2"], "time_limit_s": 7200.0, "script": "train.py", "after": ["ok:1"]}
+    endpoint.store.job_rows[JobId(7)] = row(7, record(1.0, name="a", **asked), JobState.COMPLETED)
+    text = await raw(endpoint, "/submit?like=7")
+    assert "<code>--kind mine --retry oom:2</code>" in text
+    assert 'name="hours" value="2"' in text
+    assert '<input type="hidden" name="like" value="7">' in text
+    address = "/submit?like=7&command=python+train.py&cwd=/home/ada&hours=3"
+    for command, script in (("python+train.py", "train.py"), ("python+other.py", None)):
+        found = re.search(r'data-body="([^"]+)"', await raw(endpoint, address.replace("python+train.py", command)))
+        assert found is not None
+        body = msgspec.json.decode(html.unescape(found[1]))
+        assert (body["kind"], body["retry"], body["time_limit_s"]) == ("mine", ["oom:2"], 10800)
+        assert body.get("script") == script
+        assert "after" not in body
 
 
 async def test_the_administration_follows_the_role(endpoint: Endpoint) -> None:

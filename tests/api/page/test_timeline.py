@@ -22,6 +22,16 @@ def bar(job: int, x: float, width: float) -> Bar:
     return Bar(job, "", "", "none", x, width, 0.0, None, "", "")
 
 
+def run(
+    job: int, start: float, end: float | None, ending: str | None = "exited", reason: StopReason | None = None
+) -> Run:
+    return Run(
+        job=JobId(job), number=1, name="a", owner="ann", project=None, kind="k", job_state=JobState.PENDING, last=False,
+        devices=("gpu",), started_at=start, ended_at=end, ending=ending, exit_code=0,
+        stop_reason=reason, time_limit_s=None, max_slowdown=None, promised_bytes=None,
+    )  # fmt: skip
+
+
 def test_jobs_that_share_are_in_lanes_of_their_own_and_a_lane_is_used_again() -> None:
     lanes = _lanes([bar(1, 0, 50), bar(2, 20, 10), bar(3, 60, 10), bar(4, 61, 5)])
     assert [[one.job for one in lane] for lane in lanes] == [[1, 3], [2, 4]]
@@ -33,6 +43,15 @@ def test_bars_of_a_lane_never_overlap_and_none_is_lost(edges: list[tuple[float, 
     assert sorted(one.job for lane in lanes for one in lane) == list(range(len(edges)))
     for lane in lanes:
         assert all(before.x + before.width <= after.x for before, after in pairwise(lane))
+
+
+def test_short_jobs_one_after_another_are_in_one_lane() -> None:
+    period = Period(0.0, 21_600.0)
+    runs = [run(job, 100.0 + 3 * job, 102.0 + 3 * job) for job in range(6)]
+    found = [_bar(one, None, period, 20_000.0, sees=True) for one in runs]
+    assert found[0].x + found[0].width > found[1].x, "each is drawn wider than it lasted"
+    assert [len(lane) for lane in _lanes(found)] == [6]
+    assert len(list(_joined(found))) == 1
 
 
 def test_bars_that_look_like_one_are_one_with_the_strongest_slowdown() -> None:
@@ -58,12 +77,8 @@ def test_bars_that_look_like_one_are_one_with_the_strongest_slowdown() -> None:
 def test_an_end_that_was_not_the_jobs_own_has_a_letter(
     ending: str | None, reason: StopReason | None, mark: str
 ) -> None:
-    run = Run(
-        job=JobId(1), number=1, name="a", owner="ann", project=None, kind="k", job_state=JobState.PENDING, last=False,
-        devices=("gpu",), started_at=10.0, ended_at=None if ending is None else 20.0, ending=ending, exit_code=0,
-        stop_reason=reason, time_limit_s=None, max_slowdown=None, promised_bytes=None,
-    )  # fmt: skip
-    assert _bar(run, None, Period(0, 100), 50.0, sees=True).mark == mark
+    ended = run(1, 10.0, None if ending is None else 20.0, ending, reason)
+    assert _bar(ended, None, Period(0, 100), 50.0, sees=True).mark == mark
 
 
 def test_what_is_to_come_fades_from_the_median_to_nine_in_ten() -> None:
