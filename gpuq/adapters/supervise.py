@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.home import write_private
 from gpuq.logs import last_words, shorten
 
@@ -105,8 +106,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         crashed(crash)
         # A single crash restarts almost at once; one that repeats must not use a core for restarting.
         pause = _FIRST_PAUSE_S if in_a_row == 1 else min(2 * pause, _LONGEST_PAUSE_S)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), pause)
+        await wait_for_event(stop, pause)
     if spec.status is not None:
         spec.status.unlink(missing_ok=True)
 

@@ -14,12 +14,11 @@ from typing import Any
 _AGAIN_S = 1.0
 
 
-async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
-    """Return when the event is set, or after this time. It is cleared then."""
+async def wait_for_event(event: asyncio.Event, at_most_s: float | None) -> None:
+    """Return when the event is set, or after this time; None: however long that takes."""
     with suppress(TimeoutError):
         async with asyncio.timeout(at_most_s):
             await event.wait()
-    event.clear()
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:

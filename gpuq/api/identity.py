@@ -37,7 +37,10 @@ PROBES: Final = frozenset({"/livez", "/readyz"})
 LOGIN: Final = "/login"
 PAGE_KEY: Final = "X-Gpuq-Page-Key"
 _OPEN: Final = frozenset(
-    {("POST", LOGIN), *(("GET", f"/static/{name}") for name in ("page.css", "icon.svg", "welcome.js"))}
+    {
+        ("POST", LOGIN),
+        *((verb, f"/static/{name}") for verb in ("GET", "HEAD") for name in ("page.css", "icon.svg", "welcome.js")),
+    }
 )
 _PAGE_ACTIONS: Final = re.compile(
     r"/api/v1/(?:jobs/(?:[0-9]{1,18}/)?(?:cancel|hold|release)|jobs/edit(?:/preview)?|hosts/[^/]+/(?:drain|resume)|quotas(?:/remove)?"

@@ -7,7 +7,6 @@ A file has at most `MOST` points; then neighbours are merged, and the time betwe
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -21,6 +20,7 @@ from statistics import fmean
 import msgspec
 
 from gpuq.adapters.lock import take_lock
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.api.context import ApiContext
 from gpuq.api.live import LiveReader
 from gpuq.home import open_regular, write_private
@@ -181,8 +181,7 @@ async def record(context: ApiContext) -> None:
                         await context.run(writer.clean, view.at - keep_s)
             except OSError as error:
                 log.warning("series cannot be written to %s: %s", folder, error.strerror)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), EVERY_S)
+            await wait_for_event(stop, EVERY_S)
     finally:
         if lock is not None:
             os.close(lock)

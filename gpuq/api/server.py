@@ -19,6 +19,7 @@ from aiohttp import web
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import take_lock
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.api.sockets import BACKLOG, open_tcp, open_unix
 from gpuq.home import Home, write_private
 from gpuq.settings import Api
@@ -131,5 +132,4 @@ async def _run_until(stop: asyncio.Event) -> None:
         while not stop.is_set():
             with contextlib.suppress(OSError):
                 watchdog.notify()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), every)
+            await wait_for_event(stop, every)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import Claim, Commit, Store
 from gpuq.adapters.store.leadership import overtaken
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import Unreachable
 
@@ -123,6 +124,5 @@ async def stand_by(
         except Unreachable as error:
             log.warning("record: %s", error.message, extra={"action": "retry"})
         waiting()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), POLL_S)
+        await wait_for_event(stop, POLL_S)
     return None

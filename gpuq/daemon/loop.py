@@ -199,6 +199,7 @@ class Dispatcher:
             except Unreachable as error:
                 log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
             await wait_for_event(self._loans_changed, _PAUSES_EVERY_S)
+            self._loans_changed.clear()
 
     def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
         """The attempts that are to stand still by the last commit, by host."""

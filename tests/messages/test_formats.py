@@ -102,7 +102,7 @@ def test_inbox_messages_are_read_and_their_signatures_hold() -> None:
     assert wire.is_genuine(spooled, KEY)
     assert wire.is_genuine(report, KEY)
     assert isinstance(codec.from_plain(spooled.name, spooled.body), Started)
-    host = codec.noun(report.body, HostReported)
+    host = codec.decoded(report.body, HostReported)
     assert [resident.attempt for resident in host.residents] == [(7, 1), (5, 2)]
     assert holds(plain(host), report.body)
     assert isinstance(numbered, wire.HostReport)
@@ -141,7 +141,7 @@ def test_actual_is_read_and_written_with_the_same_keys() -> None:
 def test_outcome_of_the_recorded_end_is_the_recorded_actual() -> None:
     [body] = [entry["body"] for entry in JOURNAL if entry["name"] == "Exited"]
     [reported] = [entry["body"] for entry in JOURNAL if entry["name"] == "HostReported"]
-    end, host = codec.noun(body, Exited), codec.noun(reported, HostReported)
+    end, host = codec.decoded(body, Exited), codec.decoded(reported, HostReported)
     kinds, kind_alone = {JobId(5): KindId("bert")}, Rate(9.0, 4, 0.2)
     outcome = outcome_of(end.measurement, host.devices[0], kinds, kind_alone, end.memory_cause)
     assert holds(plain(outcome), golden("actual"))

@@ -80,11 +80,11 @@ def committed(inbox: Inbox) -> list[Any]:
 
 
 def last_report(inbox: Inbox) -> HostReported:
-    return codec.noun(inbox.reports()[-1].body, HostReported)
+    return codec.decoded(inbox.reports()[-1].body, HostReported)
 
 
 def of_now(service: WorkerService) -> HostReported:
-    return codec.noun(service.report().body, HostReported)
+    return codec.decoded(service.report().body, HostReported)
 
 
 async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
@@ -103,7 +103,7 @@ async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
         assert inbox.reports()[-1].last_seq == 1
         (settings.home.run / "go").touch()
         await until(lambda: len(committed(inbox)) == 2, "an end")
-        assert codec.noun(service.report().body, HostReported).residents == ()
+        assert codec.decoded(service.report().body, HostReported).residents == ()
     started, exited = committed(inbox)
     assert isinstance(started, Started)
     assert isinstance(exited, Exited)
@@ -145,7 +145,7 @@ async def test_the_first_report_has_devices(settings: Settings, monkeypatch: pyt
     inbox = Inbox()
     async with serving(settings, inbox):
         await until(inbox.reports, "a report")
-    assert codec.noun(inbox.reports()[0].body, HostReported).devices
+    assert codec.decoded(inbox.reports()[0].body, HostReported).devices
 
 
 async def test_events_wait_in_the_spool_while_redis_is_unreachable(settings: Settings) -> None:
@@ -175,7 +175,7 @@ async def test_events_are_delivered_while_the_driver_hangs(settings: Settings, m
     async with serving(settings, inbox, Hanging()) as service:
         launch(settings, "sh", "-c", "sleep 0.3")
         await until(lambda: len(committed(inbox)) == 2, "a start and an end")
-        await until(lambda: codec.noun(service.report().body, HostReported).readings == (), "no reading")
+        await until(lambda: codec.decoded(service.report().body, HostReported).readings == (), "no reading")
         release.set()
     assert committed(inbox)[1].measurement.steps is None
 

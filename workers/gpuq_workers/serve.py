@@ -148,6 +148,7 @@ class WorkerService:
         while True:
             await self._delivery.poll()
             await wait_for_event(self._spooled, _LOOK_EVERY_S)
+            self._spooled.clear()
 
     async def _prune(self) -> None:
         ended = self._residents.ended

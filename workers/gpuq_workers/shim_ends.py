@@ -34,6 +34,7 @@ class ShimEnds:
     async def wait(self, at_most_s: float) -> None:
         """Return when one of them has ended since the last call, or after this time."""
         await wait_for_event(self._ended, at_most_s)
+        self._ended.clear()
 
     def close(self) -> None:
         """Watch none any more."""

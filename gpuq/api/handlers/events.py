@@ -11,9 +11,7 @@ id too; then only numbers beyond the newest are known to predate the restore.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +19,7 @@ from aiohttp import web
 from aiohttp_sse import EventSourceResponse
 
 from gpuq.adapters.store.contract import Entry, Store
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.api import visibility
 from gpuq.api.context import JOURNAL_AT_ONCE, ApiContext, context_of
 from gpuq.api.contract import params
@@ -110,7 +109,7 @@ async def _resume_after(context: ApiContext, answer: EventSourceResponse, seen: 
         try:
             newest = await context.read(_newest_if_rewound, context.store, seen)
         except GpuqError:
-            await _sleep_unless(context.stopping, _LOOK_EVERY_S)
+            await wait_for_event(context.stopping, _LOOK_EVERY_S)
             continue
         if newest is None:
             break
@@ -147,14 +146,9 @@ async def _send(
             await _send_entry(answer, entry, EventCursor.of(entry))
             after = entry.seq
         if len(entries) < JOURNAL_AT_ONCE:
-            await _sleep_unless(context.stopping, _LOOK_EVERY_S)
+            await wait_for_event(context.stopping, _LOOK_EVERY_S)
 
 
 async def _send_entry(answer: EventSourceResponse, entry: Entry, cursor: EventCursor) -> None:
     body = msgspec.json.encode(event_view(entry)).decode()
     await answer.send(body, id=cursor.id, event=entry.name)
-
-
-async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)

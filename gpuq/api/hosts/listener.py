@@ -11,7 +11,6 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from gpuq.adapters.handover import give
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
+from gpuq.adapters.tasks import wait_for_event
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
@@ -230,8 +230,7 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
         systemd.ready()
         while not stop.is_set():
             systemd.notify()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _PING_S)
+            await wait_for_event(stop, _PING_S)
     finally:
         refreshing.cancel()
         await runner.cleanup()
