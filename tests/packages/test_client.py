@@ -59,4 +59,4 @@ def test_what_needs_the_daemon_says_what_to_install(installed: Path, verb: str) 
     done = gpuq(installed, verb)
     assert done.returncode == 2
     assert "gpuq-client" in done.stderr
-    assert "pip install gpuq-daemon" in done.stderr
+    assert "pip install . in a checkout of gpuq" in done.stderr

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuq.script.program import Program, ProgramKind, program
 
-HERE = "/home/ada/work"
+HERE = "/home/ada/vision"
 
 
 def of(line: str, stdin: str | None = None) -> Program:
@@ -39,11 +39,11 @@ def of(line: str, stdin: str | None = None) -> Program:
         "conda run --no-capture-output -n vision python train.py --lr 1",
         "uv run train.py --lr 1",
         "apptainer exec --nv image.sif python train.py --lr 1",
-        "docker run --gpus all -v /data:/data --rm image python /home/ada/work/train.py --lr 1",
+        "docker run --gpus all -v /data:/data --rm image python /home/ada/vision/train.py --lr 1",
         "xvfb-run -a python train.py --lr 1",
         "systemd-run --user --scope python train.py --lr 1",
         "bash -c 'python train.py --lr 1'",
-        "bash -lc 'cd /home/ada/work && python train.py --lr 1'",
+        "bash -lc 'cd /home/ada/vision && python train.py --lr 1'",
         "bash -ec 'source ~/venv/bin/activate; exec python train.py --lr 1 > log.txt 2>&1'",
         "sh -c 'set -e\nmkdir -p out\npython train.py \\\n  --lr 1 2>&1 | tee out/log'",
         "bash -lc 'module load cuda && conda activate vision && srun python train.py --lr 1'",
