@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from gpuq_workers.spool import Spool
 
 from gpuq.adapters import process
 from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import DeviceId, Reading
 from gpuq.core.state.events import Exited, ResidentReport, Started
 from gpuq.home import read_regular, write_private
@@ -446,6 +448,67 @@ def test_an_unreadable_end_is_waited_for_for_a_minute(host: Host, monkeypatch: p
     assert (ends[2].ending, ends[2].exit_code) == ("exited", 3)
     assert (ends[1].ending, ends[1].exit_code) == ("lost", None)
     assert "exit.json was written by a newer gpuq" in ends[1].reason
+
+
+@pytest.mark.parametrize("shim_lives", [True, False])
+def test_a_removed_attempt_that_a_restarted_service_does_not_know_is_ended_before_it_is_reported(
+    host: Host, shim_lives: bool
+) -> None:
+    """An order finds no folder and closes a new one. Reported at once, the attempt would run beside the next one."""
+    running = host.run(*python(ESCAPEE))
+    host.settle(1)
+    wait_for(lambda: (running.folder / "output.log").exists() and running.log().strip())
+    pids = [int(running.log()), running.started()["pid"]]
+    assert running.shim is not None
+    if shim_lives:
+        running.shim.send_signal(signal.SIGSTOP)
+    else:
+        running.shim.kill()
+        running.shim.wait()
+    running.folder.rename(host.attempts / "mine")
+    made = make_folder(running.folder, attempt_id())
+    assert made is not None
+    made.close(Ending.LOST, "its folder was removed; how it ended is not known", 5.0)
+    running.shim.send_signal(signal.SIGCONT)
+    host.restart()
+    exited = host.settle(2)[-1]
+    assert all(map(gone, pids))
+    assert exited.ending == "lost"
+    assert "its folder was removed while it ran" in exited.reason
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_job_whose_folder_is_taken_away_runs_on_and_is_reported(host: Host, renamed: bool) -> None:
+    """Its shim makes the folder again: without it, the attempt would be taken for one that never started."""
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    if renamed:
+        running.folder.rename(host.attempts / "mine")
+    else:
+        shutil.rmtree(running.folder)
+    wait_for((running.folder / "started.json").exists, what="the folder")
+    host.restart()
+    host.look()
+    assert [one.attempt for one in host.residents.running()] == [attempt_id()]
+    go.touch()
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 9)
+
+
+def test_the_end_of_a_job_is_kept_while_its_home_has_another_name(host: Host) -> None:
+    go, home = host.attempts.parent / "go", host.attempts.parent
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    away = home.rename(home.with_name("away"))
+    go.parent.mkdir()
+    go.touch()
+    assert running.shim is not None
+    running.shim.wait(60)
+    shutil.rmtree(home)
+    away.rename(home)
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 9)
 
 
 @pytest.mark.parametrize("renamed", [True, False])

@@ -16,7 +16,7 @@ from typing import Any
 from gpuq.adapters.devices import Backend
 from gpuq.adapters.process import boot_id, is_alive
 from gpuq.adapters.store.contract import Claims
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq.settings import Settings
@@ -62,7 +62,8 @@ def run(context: OrderContext, signed: Any) -> None:
             case wire.Verb.STOP:
                 _stop(context, order)
             case wire.Verb.VOID:
-                _void(context, order.attempt_id)
+                # Only a claimed attempt is voided, and that had a folder.
+                _void(context, order.attempt_id, Ending.LOST, "its folder was removed; how it ended is not known")
     except (GpuqError, OSError) as error:
         # The dispatcher sends the order again, or gives the attempt up with a Stop.
         log.warning("%s failed: %s", order.rq_id, error)
@@ -72,17 +73,21 @@ def run(context: OrderContext, signed: Any) -> None:
 
 
 def _launch(context: OrderContext, order: wire.Order) -> None:
-    path = context.settings.home.attempt(*order.attempt_id)
-    if path.exists():
+    # Before the claim: so a claimed attempt that has no folder had one, and may have run.
+    folder = make_folder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
+    if folder is None:
         log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
         return
-    claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
+    try:
+        claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
+    except (GpuqError, OSError) as error:
+        # The claim may have been made all the same, so the folder has to stay.
+        folder.close_unstarted(f"the record did not let it start: {error}", context.clock())
+        raise
     if claimed is None:
         log.info("%s dropped: the record does not let it start", order.rq_id)
-        return
-    folder = make_folder(path, order.attempt_id)
-    if folder is None:
-        log.info("%s dropped: it was stopped at the same moment", order.rq_id)
+        with suppress(OSError):  # an order to stop it has just been written there
+            folder.path.rmdir()
         return
     record, attempt = claimed
     try:
@@ -100,7 +105,7 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
 
 
 def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> None:
-    if _void(context, order.attempt_id):
+    if _void(context, order.attempt_id, Ending.NEVER_STARTED, "stopped before it was started"):
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     shim = folder.shim()
@@ -113,11 +118,13 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
     context.launcher.stop(folder, save=save)
 
 
-def _void(context: OrderContext, attempt: AttemptId) -> bool:
-    """Close the fence for an attempt that has not begun here; whether that was so. If it was over, its end is sent again."""
+def _void(context: OrderContext, attempt: AttemptId, ending: Ending, reason: str) -> bool:
+    """Close the fence for an attempt that has no folder here, with this end; whether that was so. The worker service ends what
+    runs of it before it reports the end. If it has a folder and was over, its end is sent again."""
     path = context.settings.home.attempt(*attempt)
     folder = make_folder(path, attempt)
     if folder is None:
         ask_for_end(path.parent, attempt)
         return False
-    return folder.close_unstarted("stopped before it was started", context.clock())
+    context.launcher.stop(folder, save=False)  # its unit may run, although its folder was removed
+    return folder.close(ending, reason, context.clock())

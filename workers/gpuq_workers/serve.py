@@ -83,6 +83,7 @@ class WorkerService:
             self._watch.finish,
             settings.worker.grace_s,
             self._instance,
+            settings.worker.run_as == "submitter",
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
