@@ -658,6 +658,35 @@ def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit
         ours.kill()
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_host_that_can_start_nothing_is_given_jobs_at_a_growing_distance(host: Host, ordered: bool) -> None:
+    """No process is left. Without a shim there is no order either, which would name the devices."""
+    now, waits = [100.0], []
+    host.residents.monotonic = lambda: now[0]
+    host.residents.sample = lambda: Sample(StillSampler().devices(), (), ())
+    for number in range(1, 5):
+        for job in (2 * number, 2 * number + 1):  # the second before the dispatcher has heard that the device is held
+            made = host.attempt(job)
+            if ordered:
+                made.order("true", job=job)
+            AttemptFolder(made.folder, attempt_id(job)).close_unstarted("no process is left", 5.0)
+            host.look()
+        assert host.residents.held() == {"cpu-0": "no process is left"}
+        began = now[0]
+        while host.residents.held():
+            now[0] += 1
+        waits.append(now[0] - began)
+    assert waits == [2, 4, 8, 16]
+
+
+def test_a_job_that_was_stopped_before_its_start_holds_no_device(host: Host) -> None:
+    folder = AttemptFolder(host.attempt().order("true").folder, attempt_id())
+    folder.write_stop("stopped by order", 5.0)
+    folder.close_unstarted("stopped before it was started", 5.0)
+    host.look()
+    assert host.residents.held() == {}
+
+
 def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

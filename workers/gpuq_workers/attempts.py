@@ -254,6 +254,10 @@ class AttemptFolder:
         """What the shim has written of the job's pauses; None where it never stood still."""
         return self._read("paused.json", PauseRecord)
 
+    def was_stopped(self) -> bool:
+        """Whether it was ordered to stop."""
+        return os.path.lexists(self.path / "stop.json")
+
     def is_wanted_back(self) -> bool:
         """Whether it is over, or was ordered to stop or to save its work."""
         return any(os.path.lexists(self.path / name) for name in ("stop.json", "exit.json"))

@@ -61,7 +61,8 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# A unit that PID 1 did not start would be ordered again at once. Its devices take no jobs for so long, twice as long each time.
+# What this host could not start, for lack of processes or memory or because PID 1 did not start its unit, would be ordered again
+# at once. Its devices take no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 
@@ -221,8 +222,7 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-            if live.unit is not None:
-                self._unstarted_in_a_row = 0
+            self._unstarted_in_a_row = 0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so an order to end it closed a new one.
@@ -264,8 +264,8 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
-        elif live.unit is not None and live.order is not None and end.ending is Ending.NEVER_STARTED:
-            self._wait_before_next(live.order, end.reason)
+        elif end.ending is Ending.NEVER_STARTED and not live.folder.was_stopped():
+            self._wait_before_next(live, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
         seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
@@ -294,12 +294,19 @@ class Residents:
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
-    def _wait_before_next(self, order: OrderFile, reason: str) -> None:
+    def _wait_before_next(self, live: _Live, reason: str) -> None:
+        """Let the devices that it was given take no job for a while, or all devices of this host if no order names them."""
+        sample, held = self.sample(), self.held()
+        all_of_host = [device.id for device in sample.devices] if sample else []
+        given = all_of_host if live.order is None else map(DeviceId, live.order.devices)
+        devices = [device for device in given if device not in held]
+        if not devices:
+            return  # it was started before the dispatcher had heard of the wait
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("the devices of job %s take no new job for %g s: %s", order.job, pause_s, reason)
-        waits = (self.monotonic() + pause_s, "PID 1 or its bus did not start the unit of a job")
-        self._held.update({DeviceId(device): waits for device in order.devices})
+        log.warning("the devices of attempt %s take no new job for %g s: %s", live.folder.attempt, pause_s, reason)
+        why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
+        self._held.update(dict.fromkeys(devices, (self.monotonic() + pause_s, why)))
 
     def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)

@@ -62,8 +62,7 @@ def run(context: OrderContext, signed: Any) -> None:
             case wire.Verb.STOP:
                 _stop(context, order)
             case wire.Verb.VOID:
-                # Only a claimed attempt is voided, and that had a folder.
-                _void(context, order.attempt_id, Ending.LOST, "its folder was removed; how it ended is not known")
+                _void(context, order.attempt_id)
     except (GpuqError, OSError) as error:
         # The dispatcher sends the order again, or gives the attempt up with a Stop.
         log.warning("%s failed: %s", order.rq_id, error)
@@ -105,7 +104,11 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
 
 
 def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> None:
-    if _void(context, order.attempt_id, Ending.NEVER_STARTED, "stopped before it was started"):
+    reason = "asked to save its work and make room" if save else "stopped by order"
+    made = _close_fence(context, order.attempt_id)
+    if made is not None:
+        made.write_stop(reason, context.clock(), save=save)
+        made.close_unstarted("stopped before it was started", context.clock())
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     shim = folder.shim()
@@ -113,18 +116,23 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
         # A job may write that it has ended, and run on.
         if folder.ended() is not None and (shim is None or not is_alive(shim)):
             return
-    reason = "asked to save its work and make room" if save else "stopped by order"
     folder.write_stop(reason, context.clock(), save=save)
     context.launcher.stop(folder, save=save)
 
 
-def _void(context: OrderContext, attempt: AttemptId, ending: Ending, reason: str) -> bool:
-    """Close the fence for an attempt that has no folder here, with this end; whether that was so. The worker service ends what
-    runs of it before it reports the end. If it has a folder and was over, its end is sent again."""
+def _void(context: OrderContext, attempt: AttemptId) -> None:
+    """Only a claimed attempt is voided, and that had a folder. The worker service ends what runs of it before it reports this."""
+    made = _close_fence(context, attempt)
+    if made is not None:
+        made.close(Ending.LOST, "its folder was removed; how it ended is not known", context.clock())
+
+
+def _close_fence(context: OrderContext, attempt: AttemptId) -> AttemptFolder | None:
+    """The new folder of an attempt that has none here. None for one that has, whose end is sent again if it is over."""
     path = context.settings.home.attempt(*attempt)
-    folder = make_folder(path, attempt)
-    if folder is None:
+    made = make_folder(path, attempt)
+    if made is None:
         ask_for_end(path.parent, attempt)
-        return False
-    context.launcher.stop(folder, save=False)  # its unit may run, although its folder was removed
-    return folder.close(ending, reason, context.clock())
+    else:
+        context.launcher.stop(made, save=False)  # its unit may run, although its folder was removed
+    return made

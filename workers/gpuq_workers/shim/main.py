@@ -98,10 +98,10 @@ class Shim:
     def serve(self) -> int:
         """Run the command to its end and record it; its exit code, 125 if it was not started."""
         if self._stop_order() is not None:
-            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
+            self._write_end(self._unstarted("stopped before it was started"))
             return NOT_STARTED
         if not self._may_begin():
-            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, self._lease.reason))
+            self._write_end(self._unstarted(self._lease.reason))
             return NOT_STARTED
         started = OnceFile(self._exit.folder, "started.json")
         tree.adopt_orphans()
@@ -111,6 +111,9 @@ class Shim:
             self._start()
         except child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
+            if failure.exit_code is None:
+                self._write_end(self._unstarted(failure.reason))
+                return NOT_STARTED
             self._write_end(classify.JobEnd(endings.EXITED, failure.exit_code, failure.reason))
             return failure.exit_code
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
@@ -129,6 +132,10 @@ class Shim:
 
     def _may_begin(self) -> bool:
         return self._lease.has_begun()
+
+    def _unstarted(self, reason: str) -> classify.JobEnd:
+        """The end of a job that was not started, so that it starts elsewhere or later."""
+        return classify.JobEnd(endings.NEVER_STARTED, None, reason)
 
     def _start(self) -> None:
         """Start the job's process. Raises child.StartFailed."""
