@@ -200,6 +200,22 @@ def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Setting
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
 
 
+def test_a_stop_reaches_a_job_although_no_file_can_be_made(
+    settings: Settings, folder: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    wait_for(folder.started)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(AttemptFolder, "write_stop", full)
+    run_job.run(context, order(Verb.STOP))
+    ended(folder)
+    assert folder.ended().ending == "lost"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("asked", "reported"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
 def test_a_preempted_job_gets_its_own_signal_and_may_save(
     settings: Settings, folder: AttemptFolder, asked: str | None, reported: str

@@ -378,7 +378,7 @@ class Residents:
             ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
-            ending, reason = Ending.LOST, f"{what}; gpuq ended what was left of the job"
+            ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
         return True

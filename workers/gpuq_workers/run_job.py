@@ -116,7 +116,12 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
         # A job may write that it has ended, and run on.
         if folder.ended() is not None and (shim is None or not is_alive(shim)):
             return
-    folder.write_stop(reason, context.clock(), save=save)
+    try:
+        folder.write_stop(reason, context.clock(), save=save)
+    except OSError as error:  # not even an empty file can be made; without it, a signal ends the job at once
+        if save:
+            raise
+        log.warning("%s is followed without stop.json: %s", order.rq_id, error)
     context.launcher.stop(folder, save=save)
 
 
