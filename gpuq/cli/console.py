@@ -45,6 +45,33 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def open_closed_streams() -> None:
+    """Let what is written to a stream that was closed for us (`>&-`), which is None, go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - pathlib costs start time
+
+
+def write_of_done(write: Callable[[], None], done: str) -> None:
+    """Call `write`, which writes of something that is `done`: where it cannot, stderr says so, and that is no failure."""
+    try:
+        write()
+        sys.stdout.flush()
+    except OSError as error:
+        _discard(sys.stdout.fileno())
+        try:
+            note(f"gpuq: {done}; stdout cannot be written: {error.strerror}.")
+        except OSError:
+            _discard(sys.stderr.fileno())
+
+
+def _discard(descriptor: int) -> None:
+    """What is still to be written there goes nowhere. Else the interpreter would fail on it at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
 def show(options: argparse.Namespace, answer: Any, screen: Callable[[Any, int, bool], Iterable[str]]) -> None:
     """Write `answer` to stdout: as JSON with `--json`, else as the lines of `screen(answer, width, colour)`."""
     if options.json == "lines":

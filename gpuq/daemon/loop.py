@@ -58,7 +58,7 @@ from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.unrecorded import UnrecordedAttempts
-from gpuq.daemon.unstarted import counts, revoke
+from gpuq.daemon.unstarted import revoke, settled
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
@@ -258,9 +258,11 @@ class Dispatcher:
                 self.job_leases.heard(received.sender, event.instance, cycle.now)
             elif isinstance(event, Exited):
                 attempt = self.state.attempts.get(event.attempt)
-                work = partial(counts, self.parts.lease, self.job_leases, event, attempt, cycle.now, at)
-                if not await self._until_it_works(work):
-                    continue
+                work = partial(settled, self.parts.lease, self.job_leases, event, attempt, cycle.now, at)
+                end = await self._until_it_works(work)
+                if end is not None:
+                    cycle.received.append(replace(received, event=end))
+                continue
             cycle.received.append(received)
         cycle.events += self.job_leases.ends(self.state, cycle.now, cycle.now + self._wall_offset)
         if read_requests:

@@ -8,6 +8,7 @@ worker service has claimed the attempt: another machine with the same host name,
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Attempt, Ending
@@ -35,17 +36,24 @@ def revoke(lease: Lease, job_leases: JobLeases, attempt: Attempt, now: float, at
     return None
 
 
-def counts(lease: Lease, job_leases: JobLeases, end: Exited, attempt: Attempt | None, now: float, at: float) -> bool:
-    """Whether this end counts, now and at `at` by the wall clock. One without a process that ended counts if it comes from the
-    instance that claimed the attempt, or no instance has: `never started` always, `lost` while its lease lasts. Blocks."""
-    leased = end.ending is Ending.LOST and attempt is not None and attempt.lease_s is not None
-    if end.ending is not Ending.NEVER_STARTED and not leased:
-        return True
-    claim = lease.revoke(end.attempt, at)
-    if claim is None or claim.instance in {None, end.instance}:
-        return True
-    if leased and attempt is not None and not job_leases.may_run(attempt, claim.instance, now):
-        return True
-    message = "dropped `%s` for attempt %s: another machine or home under the same host name has claimed it"
-    log.warning(message, end.ending, end.attempt, extra={"action": "drop_event"})
-    return False
+def settled(
+    lease: Lease, job_leases: JobLeases, end: Exited, attempt: Attempt | None, now: float, at: float
+) -> Exited | None:
+    """This end as it counts, now and at `at` by the wall clock; None if it does not. Blocks.
+
+    One without a process that ended counts if it comes from the instance that claimed the attempt, or no instance has: `never
+    started` always, `lost` while its lease lasts. An attempt that has started is lost where its host says that it never has.
+    """
+    unstarted = end.ending is Ending.NEVER_STARTED
+    leased = attempt if end.ending is Ending.LOST and attempt is not None and attempt.lease_s is not None else None
+    if unstarted or leased is not None:
+        claim = lease.revoke(end.attempt, at)
+        is_over = leased is not None and claim is not None and not job_leases.may_run(leased, claim.instance, now)
+        if claim is not None and claim.instance not in {None, end.instance} and not is_over:
+            message = "dropped `%s` for attempt %s: another machine or home under the same host name has claimed it"
+            log.warning(message, end.ending, end.attempt, extra={"action": "drop_event"})
+            return None
+    if unstarted and attempt is not None and attempt.started_at is not None:
+        reason = f"its folder on host {attempt.host} was removed; how it ended is not known"
+        return replace(end, ending=Ending.LOST, reason=reason)
+    return end

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import logging
@@ -38,7 +39,7 @@ from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
 from gpuq.api.sockets import open_tcp
 from gpuq.core.state.job import ACTIVE, JobState
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
-from gpuq.home import private_secret, write_private
+from gpuq.home import Home, private_secret, write_private
 from gpuq.logs import report, shorten, start_log
 from gpuq.settings import Api, Settings, load, unknown_variables
 
@@ -71,6 +72,8 @@ def main() -> int:
             return asyncio.run(_Up(settings, stop_jobs=options.stop_jobs, ready_fd=options.ready_fd).run())
     except GpuqError as error:
         return report(error)
+    except OSError as error:
+        return report(_of_system(error, settings.home))
 
 
 def _parse() -> argparse.Namespace:
@@ -226,6 +229,11 @@ class _Up:
         self._stops.append((stop, asyncio.create_task(supervise(spec, stop, self._crashed), name=spec.name)))
 
     def _crashed(self, crash: Crash) -> None:
+        if crash.name == "redis" and server.is_damaged(crash.said):
+            with contextlib.suppress(OSError):
+                aside = server.set_data_aside(self._home)
+                log.warning("Redis could not read its data, which is in %s now; nothing is lost by that", aside)
+                return
         if not self._starting:
             log.warning("%s", crash)
         elif crash.code == BadSettings.exit_code:
@@ -380,6 +388,14 @@ def _end_jobs(store: Store, within_s: float) -> None:
     deadline = time.monotonic() + within_s
     while store.jobs(states=list(ACTIVE)) and time.monotonic() < deadline:
         time.sleep(_LOOK_EVERY_S)
+
+
+def _of_system(error: OSError, home: Home) -> Failure:
+    """The sentence for what the system refuses to this process, such as a full disk."""
+    where = "" if error.filename is None else f" ({error.filename})"
+    is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    fix = f"Free some space in {home.root}" if is_full else "Mend that"
+    return Failure(f"it cannot run: {error.strerror or error}{where}.", fix=f"{fix}, then `gpuq up` again.")
 
 
 def _print_error(sentence: str) -> None:

@@ -102,7 +102,9 @@ async def test_never_started_is_believed_of_the_claimer_only(harness: Harness, h
     original.spool = [*copy.spool]
     original.end(attempt(job), Ending.NEVER_STARTED, None)
     await harness.turn(*original.messages(0))
-    assert harness.store.attempts(job)[0].ending == "never started"
+    ended = harness.store.attempts(job)[0]
+    assert ended.ending == ("lost" if has_started else "never started")
+    assert ("its folder on host host was removed" in (ended.reason or "")) is has_started
     assert harness.states() == {job: "NODE_FAIL" if has_started else "STARTING"}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.programs import up
 from tests.support import forked
 from tests.support.site import Site, wait_for
 
@@ -103,3 +106,38 @@ def test_what_a_service_would_refuse_up_refuses(site: Site) -> None:
         assert "gpuq is up" not in done.stderr
         assert len(done.stderr.splitlines()) == 2, "a sentence and what to do next"
         assert site.pids("up") == []
+
+
+def test_on_a_full_disk_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("GPUQ_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["gpuq up"])
+    monkeypatch.setattr(up, "_Up", full)
+    monkeypatch.setattr(up, "start_log", lambda: None)
+    assert up.main() == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "gpuq: it cannot run: No space left on device.",
+        f"  Free some space in {tmp_path}, then `gpuq up` again.",
+    ]
+
+
+def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:
+    """Without that, neither a restart of Redis nor the next start of gpuq would ever succeed."""
+    data, aside = site.home / "redis" / "appendonly.aof", site.home / "redis.damaged"
+    aside.mkdir()
+    (aside / "of before").touch()
+    site.up()
+    job = site.submit("/bin/true")
+    site.wait(job)
+    with data.open("r+b") as file:
+        file.write(bytes(64))
+    os.kill(site.pids("redis")[0], signal.SIGKILL)
+    wait_for((aside / "appendonly.aof").exists)
+    assert not (aside / "of before").exists(), "the newest is kept"
+    assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
+    assert site.output.read_text().count("Redis could not read its data") == 1
+    site.down()

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from gpuq_workers.spool import Spool
 
 from gpuq.adapters import process
 from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import DeviceId, Reading
 from gpuq.core.state.events import Exited, ResidentReport, Started
 from gpuq.home import read_regular, write_private
@@ -448,6 +450,67 @@ def test_an_unreadable_end_is_waited_for_for_a_minute(host: Host, monkeypatch: p
     assert "exit.json was written by a newer gpuq" in ends[1].reason
 
 
+@pytest.mark.parametrize("shim_lives", [True, False])
+def test_a_removed_attempt_that_a_restarted_service_does_not_know_is_ended_before_it_is_reported(
+    host: Host, shim_lives: bool
+) -> None:
+    """An order finds no folder and closes a new one. Reported at once, the attempt would run beside the next one."""
+    running = host.run(*python(ESCAPEE))
+    host.settle(1)
+    wait_for(lambda: (running.folder / "output.log").exists() and running.log().strip())
+    pids = [int(running.log()), running.started()["pid"]]
+    assert running.shim is not None
+    if shim_lives:
+        running.shim.send_signal(signal.SIGSTOP)
+    else:
+        running.shim.kill()
+        running.shim.wait()
+    running.folder.rename(host.attempts / "mine")
+    made = make_folder(running.folder, attempt_id())
+    assert made is not None
+    made.close(Ending.LOST, "its folder was removed; how it ended is not known", 5.0)
+    running.shim.send_signal(signal.SIGCONT)
+    host.restart()
+    exited = host.settle(2)[-1]
+    assert all(map(gone, pids))
+    assert exited.ending == "lost"
+    assert "its folder was removed while it ran" in exited.reason
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_job_whose_folder_is_taken_away_runs_on_and_is_reported(host: Host, renamed: bool) -> None:
+    """Its shim makes the folder again: without it, the attempt would be taken for one that never started."""
+    go = host.attempts / "go"
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    if renamed:
+        running.folder.rename(host.attempts / "mine")
+    else:
+        shutil.rmtree(running.folder)
+    wait_for((running.folder / "started.json").exists, what="the folder")
+    host.restart()
+    host.look()
+    assert [one.attempt for one in host.residents.running()] == [attempt_id()]
+    go.touch()
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 9)
+
+
+def test_the_end_of_a_job_is_kept_while_its_home_has_another_name(host: Host) -> None:
+    go, home = host.attempts.parent / "go", host.attempts.parent
+    running = host.run("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+    host.settle(1)
+    away = home.rename(home.with_name("away"))
+    go.parent.mkdir()
+    go.touch()
+    assert running.shim is not None
+    running.shim.wait(60)
+    shutil.rmtree(home)
+    away.rename(home)
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("exited", 9)
+
+
 @pytest.mark.parametrize("renamed", [True, False])
 def test_a_job_that_takes_its_folder_away_is_stopped_all_the_same(host: Host, renamed: bool) -> None:
     """The order to stop it finds no folder, and closes a new one as if the attempt had never started."""
@@ -593,6 +656,35 @@ def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit
         assert in_unit.host.settle(2)[1].exit_code == 3
         assert ours.poll() is None
         ours.kill()
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_host_that_can_start_nothing_is_given_jobs_at_a_growing_distance(host: Host, ordered: bool) -> None:
+    """No process is left. Without a shim there is no order either, which would name the devices."""
+    now, waits = [100.0], []
+    host.residents.monotonic = lambda: now[0]
+    host.residents.sample = lambda: Sample(StillSampler().devices(), (), ())
+    for number in range(1, 5):
+        for job in (2 * number, 2 * number + 1):  # the second before the dispatcher has heard that the device is held
+            made = host.attempt(job)
+            if ordered:
+                made.order("true", job=job)
+            AttemptFolder(made.folder, attempt_id(job)).close_unstarted("no process is left", 5.0)
+            host.look()
+        assert host.residents.held() == {"cpu-0": "no process is left"}
+        began = now[0]
+        while host.residents.held():
+            now[0] += 1
+        waits.append(now[0] - began)
+    assert waits == [2, 4, 8, 16]
+
+
+def test_a_job_that_was_stopped_before_its_start_holds_no_device(host: Host) -> None:
+    folder = AttemptFolder(host.attempt().order("true").folder, attempt_id())
+    folder.write_stop("stopped by order", 5.0)
+    folder.close_unstarted("stopped before it was started", 5.0)
+    host.look()
+    assert host.residents.held() == {}
 
 
 def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(

@@ -151,7 +151,7 @@ def test_an_order_to_another_instance_of_the_host_is_dropped(
 
 
 def test_an_order_to_this_instance_is_followed(settings: Settings, folder: AttemptFolder) -> None:
-    run_job.run(twins.context(settings, OneClaim()), order(Verb.VOID, instance=twins.INSTANCE))
+    run_job.run(twins.context(settings, OneClaim()), order(Verb.STOP, instance=twins.INSTANCE))
     assert folder.ended().ending == "never started"  # type: ignore[union-attr]
 
 
@@ -162,9 +162,17 @@ def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Se
     run_job.run(context, order(Verb.VOID))
     assert shim_lives(folder)
     assert not (folder.path / "stop.json").exists()
-    run_job.run(context, order(Verb.VOID, job=9))
-    other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
-    assert other.ended().ending == "never started"  # type: ignore[union-attr]
+
+
+def test_a_voided_attempt_without_a_folder_is_lost(settings: Settings, folder: AttemptFolder) -> None:
+    """It was claimed, and so had a folder: it may have run, and would run a second time as one that never started."""
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    run_job.run(context, order(Verb.VOID))
+    run_job.run(context, order(Verb.LAUNCH))
+    end = folder.ended()
+    assert end is not None
+    assert (end.ending, end.reason) == ("lost", "its folder was removed; how it ended is not known")
+    assert folder.started() is None
 
 
 @pytest.mark.parametrize("verb", [Verb.STOP, Verb.VOID, Verb.PREEMPT])
@@ -190,6 +198,22 @@ def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Setting
     run_job.run(context, order(Verb.STOP, ring=2))
     ended(folder)
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
+
+
+def test_a_stop_reaches_a_job_although_no_file_can_be_made(
+    settings: Settings, folder: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(context, order(Verb.LAUNCH))
+    wait_for(folder.started)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(AttemptFolder, "write_stop", full)
+    run_job.run(context, order(Verb.STOP))
+    ended(folder)
+    assert folder.ended().ending == "lost"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("asked", "reported"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
@@ -248,15 +272,15 @@ def test_a_forged_order_is_refused(
     assert twins.KEY not in caplog.text
 
 
-def test_an_unreachable_database_drops_the_order(settings: Settings, folder: AttemptFolder) -> None:
+def test_a_claim_that_is_not_answered_never_starts(settings: Settings, folder: AttemptFolder) -> None:
+    """It may have been made all the same. Without a folder, the attempt would be taken for one whose folder was removed."""
     store = OneClaim(spec(["true"]))
     store.down = True
-    context = twins.context(settings, store)
-    run_job.run(context, order(Verb.LAUNCH))
-    assert not folder.path.exists()
-    store.down = False
-    run_job.run(context, order(Verb.LAUNCH, ring=2))
-    ended(folder)
+    run_job.run(twins.context(settings, store), order(Verb.LAUNCH))
+    end = folder.ended()
+    assert end is not None
+    assert (end.ending, folder.started()) == ("never started", None)
+    assert "The database does not answer" in end.reason
 
 
 def test_a_job_that_cannot_be_placed_never_starts(settings: Settings, folder: AttemptFolder) -> None:

@@ -135,6 +135,17 @@ def worker(server: Server, tmp_path: Path) -> Iterator[Worker]:
     made.end()
 
 
+def test_a_key_that_is_no_queue_is_deleted(server: Server, tmp_path: Path) -> None:
+    server.client.set(f"rq:queue:{QUEUE}", "x")
+    made = Worker(server, tmp_path)
+    try:
+        wait_for(lambda: not server.client.exists(f"rq:queue:{QUEUE}"), what="its end")
+        made.prove_alive()
+        assert made.errors.read_text().count("is a string and no queue") == 1
+    finally:
+        made.end()
+
+
 def call(function: str, *arguments: Any) -> bytes:
     return zlib.compress(json.dumps([function, None, list(arguments), {}]).encode())
 

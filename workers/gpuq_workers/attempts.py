@@ -254,6 +254,10 @@ class AttemptFolder:
         """What the shim has written of the job's pauses; None where it never stood still."""
         return self._read("paused.json", PauseRecord)
 
+    def was_stopped(self) -> bool:
+        """Whether it was ordered to stop."""
+        return os.path.lexists(self.path / "stop.json")
+
     def is_wanted_back(self) -> bool:
         """Whether it is over, or was ordered to stop or to save its work."""
         return any(os.path.lexists(self.path / name) for name in ("stop.json", "exit.json"))
@@ -271,13 +275,14 @@ class AttemptFolder:
 
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
-        return self._close(Ending.NEVER_STARTED, None, reason, at)
+        return self.close(Ending.NEVER_STARTED, reason, at)
 
     def close_refused(self, reason: str, at: float) -> bool:
         """Say that this attempt cannot be started, however often it is tried; whether we could."""
-        return self._close(Ending.EXITED, NOT_EXECUTABLE, reason, at)
+        return self.close(Ending.EXITED, reason, at, NOT_EXECUTABLE)
 
-    def _close(self, ending: Ending, exit_code: int | None, reason: str, at: float) -> bool:
+    def close(self, ending: Ending, reason: str, at: float, exit_code: int | None = None) -> bool:
+        """Write the end, if no shim has taken the attempt up; whether we could."""
         try:
             record = OnceFile(str(self.path), "exit.json")
         except FileExistsError:

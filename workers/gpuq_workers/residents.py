@@ -27,6 +27,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
+from gpuq.messages import launch
 from gpuq_workers import units
 from gpuq_workers.attempts import (
     AttemptFolder,
@@ -60,7 +61,8 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# A unit that PID 1 did not start would be ordered again at once. Its devices take no jobs for so long, twice as long each time.
+# What this host could not start, for lack of processes or memory or because PID 1 did not start its unit, would be ordered again
+# at once. Its devices take no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 
@@ -107,13 +109,14 @@ class _Live:
 
 @dataclass
 class Residents:
-    """All attempts of this host whose end is not spooled yet. For one thread."""
+    """All attempts of this host whose end is not spooled yet. For one thread. `in_units`: jobs run as their submitters."""
 
     root: Path
     spool: Spool
     measure: Callable[[AttemptFolder], Awaitable[Measurement]]
     grace_s: float
     instance: str
+    in_units: bool = False
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sample: Callable[[], Sample | None] = lambda: None
@@ -219,15 +222,14 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-            if live.unit is not None:
-                self._unstarted_in_a_row = 0
+            self._unstarted_in_a_row = 0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
-            # has removed or renamed its folder, so the order to stop it closed a new one.
-            if end.ending is Ending.NEVER_STARTED and live.start is not None:
+            # has removed or renamed its folder, so an order to end it closed a new one.
+            if end.ending in {Ending.NEVER_STARTED, Ending.LOST} and live.start is not None:
                 send_signal(live.start.shim, signal.SIGTERM)
             return
-        if end is not None and live.unit is not None and units.is_active(live.unit.name):
+        if end is not None and self._has_unit(live):
             return  # processes that outlived the shim, which PID 1 kills now
         # A job may write an end and then kill its shim. So processes are looked for even where there is an end.
         if (end is None and await self._is_abandoned(live)) or (end is not None and await self._runs_on(live)):
@@ -262,8 +264,8 @@ class Residents:
         settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
-        elif live.unit is not None and live.order is not None and end.ending is Ending.NEVER_STARTED:
-            self._wait_before_next(live.order, end.reason)
+        elif end.ending is Ending.NEVER_STARTED and not live.folder.was_stopped():
+            self._wait_before_next(live, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
         seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
@@ -292,12 +294,19 @@ class Residents:
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
-    def _wait_before_next(self, order: OrderFile, reason: str) -> None:
+    def _wait_before_next(self, live: _Live, reason: str) -> None:
+        """Let the devices that it was given take no job for a while, or all devices of this host if no order names them."""
+        sample, held = self.sample(), self.held()
+        all_of_host = [device.id for device in sample.devices] if sample else []
+        given = all_of_host if live.order is None else map(DeviceId, live.order.devices)
+        devices = [device for device in given if device not in held]
+        if not devices:
+            return  # it was started before the dispatcher had heard of the wait
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("the devices of job %s take no new job for %g s: %s", order.job, pause_s, reason)
-        waits = (self.monotonic() + pause_s, "PID 1 or its bus did not start the unit of a job")
-        self._held.update({DeviceId(device): waits for device in order.devices})
+        log.warning("the devices of attempt %s take no new job for %g s: %s", live.folder.attempt, pause_s, reason)
+        why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
+        self._held.update(dict.fromkeys(devices, (self.monotonic() + pause_s, why)))
 
     def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)
@@ -310,10 +319,10 @@ class Residents:
         """Whether no process is left that will write the end, as far as the files can be read."""
         now, shim = self.monotonic(), live.shim
         if live.unit is not None:
-            if units.is_active(live.unit.name) or now - live.first_seen < _UNIT_STARTS_WITHIN_S:
+            if self._has_unit(live) or now - live.first_seen < _UNIT_STARTS_WITHIN_S:
                 return False
         elif shim is None:
-            if now - live.first_seen < _UNORDERED_FOR_S:
+            if self._has_unit(live) or now - live.first_seen < _UNORDERED_FOR_S:
                 return False
         elif is_alive(shim):
             return False
@@ -332,11 +341,18 @@ class Residents:
                 file.since = now
         return not left
 
+    def _has_unit(self, live: _Live) -> bool:
+        """Whether its unit runs, also where its folder was removed and the one that was made again has no order."""
+        if live.order is None and self.in_units:
+            return units.is_active(launch.unit_name(*live.folder.attempt))
+        return live.unit is not None and units.is_active(live.unit.name)
+
     async def _runs_on(self, live: _Live) -> bool:
-        """Whether anything is left of an attempt that has started, has an end and no shim."""
+        """Whether anything is left of an attempt that has an end and no shim, and has started or was closed by an order: that
+        found no folder, which may have been removed while the attempt ran."""
         if live.kill_at is not None:
             return True
-        return live.start is not None and bool(await asyncio.to_thread(_left_of, live))
+        return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(_left_of, live))
 
     async def _sweep(self, live: _Live) -> bool:
         """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end. Whether that
@@ -347,6 +363,8 @@ class Residents:
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
         left = await asyncio.to_thread(_left_of, live)
+        if left and live.shim is None and now - live.first_seen < _UNORDERED_FOR_S:
+            return False  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
         if left:
             await asyncio.to_thread(self._press, live, left, now)
             return False
@@ -359,7 +377,8 @@ class Residents:
         elif not has_started:
             ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
         else:
-            ending, reason = Ending.LOST, f"{_SUPERVISOR}, was killed; gpuq ended what was left of the job"
+            what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
+            ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
         return True

@@ -16,7 +16,7 @@ from typing import Any
 from gpuq.adapters.devices import Backend
 from gpuq.adapters.process import boot_id, is_alive
 from gpuq.adapters.store.contract import Claims
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
 from gpuq.settings import Settings
@@ -72,17 +72,21 @@ def run(context: OrderContext, signed: Any) -> None:
 
 
 def _launch(context: OrderContext, order: wire.Order) -> None:
-    path = context.settings.home.attempt(*order.attempt_id)
-    if path.exists():
+    # Before the claim: so a claimed attempt that has no folder had one, and may have run.
+    folder = make_folder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
+    if folder is None:
         log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
         return
-    claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
+    try:
+        claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
+    except (GpuqError, OSError) as error:
+        # The claim may have been made all the same, so the folder has to stay.
+        folder.close_unstarted(f"the record did not let it start: {error}", context.clock())
+        raise
     if claimed is None:
         log.info("%s dropped: the record does not let it start", order.rq_id)
-        return
-    folder = make_folder(path, order.attempt_id)
-    if folder is None:
-        log.info("%s dropped: it was stopped at the same moment", order.rq_id)
+        with suppress(OSError):  # an order to stop it has just been written there
+            folder.path.rmdir()
         return
     record, attempt = claimed
     try:
@@ -100,7 +104,11 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
 
 
 def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> None:
-    if _void(context, order.attempt_id):
+    reason = "asked to save its work and make room" if save else "stopped by order"
+    made = _close_fence(context, order.attempt_id)
+    if made is not None:
+        made.write_stop(reason, context.clock(), save=save)
+        made.close_unstarted("stopped before it was started", context.clock())
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     shim = folder.shim()
@@ -108,16 +116,28 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
         # A job may write that it has ended, and run on.
         if folder.ended() is not None and (shim is None or not is_alive(shim)):
             return
-    reason = "asked to save its work and make room" if save else "stopped by order"
-    folder.write_stop(reason, context.clock(), save=save)
+    try:
+        folder.write_stop(reason, context.clock(), save=save)
+    except OSError as error:  # not even an empty file can be made; without it, a signal ends the job at once
+        if save:
+            raise
+        log.warning("%s is followed without stop.json: %s", order.rq_id, error)
     context.launcher.stop(folder, save=save)
 
 
-def _void(context: OrderContext, attempt: AttemptId) -> bool:
-    """Close the fence for an attempt that has not begun here; whether that was so. If it was over, its end is sent again."""
+def _void(context: OrderContext, attempt: AttemptId) -> None:
+    """Only a claimed attempt is voided, and that had a folder. The worker service ends what runs of it before it reports this."""
+    made = _close_fence(context, attempt)
+    if made is not None:
+        made.close(Ending.LOST, "its folder was removed; how it ended is not known", context.clock())
+
+
+def _close_fence(context: OrderContext, attempt: AttemptId) -> AttemptFolder | None:
+    """The new folder of an attempt that has none here. None for one that has, whose end is sent again if it is over."""
     path = context.settings.home.attempt(*attempt)
-    folder = make_folder(path, attempt)
-    if folder is None:
+    made = make_folder(path, attempt)
+    if made is None:
         ask_for_end(path.parent, attempt)
-        return False
-    return folder.close_unstarted("stopped before it was started", context.clock())
+    else:
+        context.launcher.stop(made, save=False)  # its unit may run, although its folder was removed
+    return made

@@ -25,7 +25,7 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.adapters.tasks import end, wait_for_event
-from gpuq.core.state.device import HostId
+from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import key_of_this_host
@@ -83,6 +83,7 @@ class WorkerService:
             self._watch.finish,
             settings.worker.grace_s,
             self._instance,
+            settings.worker.run_as == "submitter",
             sample=lambda: self._watch.sample,
         )
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
@@ -145,7 +146,14 @@ class WorkerService:
 
     async def _deliver(self) -> None:
         # Not in one task with the looks: those must go on where Redis does not answer.
+        reported: dict[DeviceId, str] = {}
         while True:
+            held = self._residents.held()
+            if (
+                held != reported
+            ):  # before the end because of which it is held: else another job would be launched there meanwhile
+                await self._delivery.report(self.report())
+                reported = held
             await self._delivery.poll()
             await wait_for_event(self._spooled, _LOOK_EVERY_S)
             self._spooled.clear()

@@ -142,6 +142,15 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
             clean_worker_registry(queue)
         self.last_cleaned_at = now()
 
+    def delete_what_is_no_queue(self) -> None:
+        """Delete the lists of this worker that hold anything else. RQ would fail on them for ever; orders are sent again."""
+        for queue in self.queues:
+            for key in (queue.key, queue.intermediate_queue_key):
+                kind = self.connection.type(key).decode()
+                if kind not in {"list", "none"}:
+                    log.warning("%s is a %s and no queue; it was deleted", key, kind, extra={"action": "orders"})
+                    self.connection.delete(key)
+
     def check_for_suspension(self, burst: bool) -> None:
         """Ignore `rq suspend`: only the dispatcher decides what starts."""
 
@@ -180,6 +189,7 @@ class OrderService:
             connection = blocking_client(self._url)
             name = f"{self._host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
             self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
+            self._worker.delete_what_is_no_queue()
             self._worker.work(logging_level="WARNING")
         except (redis.RedisError, OSError) as error:
             log.warning("Redis is not usable, orders wait: %s", error, extra={"action": "orders"})

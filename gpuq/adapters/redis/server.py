@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -81,6 +82,20 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
         time.sleep(_LOOK_EVERY_S)
     home.redis_socket.unlink(missing_ok=True)
     return len(stale)
+
+
+def is_damaged(said: str) -> bool:
+    """Whether these last words of a server that ended say that it cannot read its append-only file."""
+    return "append only file" in said
+
+
+def set_data_aside(home: Home) -> Path:
+    """Rename the folder of the server's data, and remove the one that was renamed before; its new path. Raises OSError."""
+    aside = home.redis_data.with_name("redis.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    home.redis_data.rename(aside)
+    home.redis_data.mkdir(mode=0o700)
+    return aside
 
 
 async def wait_ready(url: str, within_s: float) -> None:

@@ -30,6 +30,8 @@ MAX_ENTRIES = 100_000
 LONGEST_BLOCK_S = 2.0
 _CONSUMER = "dispatcher"
 _FIELD = b"message"
+# What Redis says of a key that is no stream, and of a stream whose last entry has the highest id that there is.
+_UNUSABLE = ("WRONGTYPE", "exhausted the last possible ID")
 _ids = msgspec.json.Decoder(list[JobId])
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -112,10 +114,17 @@ class RedisStream(Stream):
 
     async def add(self, *messages: wire.Message) -> None:
         with reaching(self._url):
-            async with self._client.pipeline(transaction=False) as pipe:
-                for message in messages:
-                    pipe.xadd(wire.INBOX, {_FIELD: wire.encode(message)}, maxlen=MAX_ENTRIES, approximate=True)
-                await pipe.execute()
+            try:
+                await self._add(messages)
+            except ResponseError as error:
+                await self._delete_if_unusable(error)
+                await self._add(messages)
+
+    async def _add(self, messages: Sequence[wire.Message]) -> None:
+        async with self._client.pipeline(transaction=False) as pipe:
+            for message in messages:
+                pipe.xadd(wire.INBOX, {_FIELD: wire.encode(message)}, maxlen=MAX_ENTRIES, approximate=True)
+            await pipe.execute()
 
     async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
         if self._redeliver_after is not None:
@@ -199,13 +208,20 @@ class RedisStream(Stream):
                 return await self._read_group(after, block_ms, limit)
             except ResponseError as error:
                 if not str(error).startswith("NOGROUP"):
-                    raise
+                    await self._delete_if_unusable(error)
             try:
                 await self._client.xgroup_create(wire.INBOX, wire.INBOX_GROUP, id="0", mkstream=True)
             except ResponseError as error:
                 if not str(error).startswith("BUSYGROUP"):  # another reader has just created it
                     raise
             return await self._read_group(after, block_ms, limit)
+
+    async def _delete_if_unusable(self, error: ResponseError) -> None:
+        """Delete an inbox that no entry can be added to any more: what was in it is sent again. Raises any other error."""
+        if not any(words in str(error) for words in _UNUSABLE):
+            raise error
+        _log.warning("the inbox was unusable and was deleted: %s", error, extra={"action": "inbox"})
+        await self._client.delete(wire.INBOX)
 
     async def _read_group(self, after: str, block_ms: int | None, limit: int) -> Entries:
         answer = await cast(

@@ -32,6 +32,7 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"")
 
 def run(words: list[str]) -> int:
     """Submit. Returns 0, or the job's exit code with --wait or --follow."""
+    console.open_closed_streams()
     parser = job_options.job_parser(
         "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
     )
@@ -58,7 +59,7 @@ def run(words: list[str]) -> int:
         return predict(HttpClient.of(options), _first_task(body), as_json=options.json)
     client = HttpClient.of(options)
     job_id = submit_one(client, body)
-    _report(options, job_id, body)
+    console.write_of_done(lambda: _report(options, job_id, body), f"job {job_id} is queued")
     if options.follow:
         return follow_or_leave(client, job_id)
     return _wait(client, [job_id]) if options.wait else 0
@@ -176,10 +177,10 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
             console.note(
                 f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout."
             )
-        _print_ids(options, ids)
+        console.write_of_done(lambda: _print_ids(options, ids), _queued(ids))
         raise
     tidy_snapshots(client, bodies[0])
-    _print_ids(options, ids)
+    console.write_of_done(lambda: _print_ids(options, ids), _queued(ids))
     return _wait(client, ids) if options.wait else 0
 
 
@@ -232,6 +233,10 @@ def _check_no_shell(line: str) -> None:
 
 def _no_script() -> str:
     raise BadInput("with --stdin a command cannot read its own script from there.", fix="Save the script in a file.")
+
+
+def _queued(ids: Sequence[int]) -> str:
+    return f"jobs {', '.join(map(str, ids))} are queued"
 
 
 def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:

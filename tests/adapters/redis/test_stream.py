@@ -338,6 +338,22 @@ async def test_entries_trimmed_before_they_were_acknowledged(redis_server, real,
         await again.close()
 
 
+@pytest.mark.parametrize("first", ["add", "read"])
+@pytest.mark.parametrize(
+    "spoil", [["SET", wire.INBOX, "x"], ["XADD", wire.INBOX, f"{2**64 - 1}-{2**64 - 1}", "a", "b"]]
+)
+async def test_an_inbox_that_can_take_nothing_is_deleted(redis_server, real, caplog, spoil, first):
+    """Nothing would ever mend it, and no job would start again."""
+    with redis_server.client() as client:
+        client.delete(wire.INBOX)
+        client.execute_command(*spoil)
+    if first == "read":
+        await all_there_is(real)
+    await real.add(RINGS[0])
+    assert (await all_there_is(real))[1][-1] == RINGS[0]
+    assert sum("was deleted" in record.message for record in caplog.records) == 1
+
+
 async def test_a_replica_is_unreachable_for_writes(redis_server, real):
     with redis_server.client() as client:
         client.replicaof("127.0.0.1", "1")

@@ -95,6 +95,25 @@ def test_to_a_pipe_only_the_id_is_printed(gpuq: Command, taken: FakeApi, script:
     assert body["name"] == "train.py"
 
 
+@pytest.mark.parametrize("form", [[], ["--json"], ["--stdin"]])
+@pytest.mark.parametrize(
+    ("to", "said"), [(">&-", ""), (">/dev/full", "queued; stdout cannot be written: No space"), (">/dev/full 2>&1", "")]
+)
+def test_a_job_that_is_queued_is_no_failure_where_its_id_cannot_be_written(
+    gpuq: Command, taken: FakeApi, script: Path, form: list[str], to: str, said: str
+) -> None:
+    """A script that takes it for one submits the job again."""
+    what = form if form == ["--stdin"] else [*form, "train.py"]
+    line = f'exec "$0" submit "$@" {to}'
+    command = ["sh", "-c", line, gpuq.program, *what]
+    done = subprocess.run(
+        command, env=os.environ | gpuq.env, cwd=gpuq.cwd, input=b"true\n", capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr.decode()
+    assert bool(said) == bool(done.stderr)
+
+
 def test_on_a_terminal_a_sentence_goes_to_stderr(gpuq: Command, taken: FakeApi, script: Path) -> None:
     leader, follower = pty.openpty()
     done = subprocess.run(

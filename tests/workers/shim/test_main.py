@@ -48,6 +48,21 @@ def test_a_program_with_an_empty_name_is_127_whatever_is_on_path(attempt: Attemp
     assert (end["exit_code"], end["reason"]) == (127, "a program with an empty name was not found")
 
 
+@pytest.mark.parametrize("fault", ["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"])
+def test_where_the_host_lacks_what_any_program_needs_the_job_never_starts(attempt: Attempt, fault: str) -> None:
+    """As 126, every job that waits would fail on that host, one after the other."""
+    attempt.order("true")
+    changes = f"""
+import errno
+def fails(*_, **__): raise OSError(errno.{fault}, "lacking")
+shim.child.posix.posix_spawn = fails
+"""
+    attempt.shim = subprocess.Popen(quick_shim(attempt.folder, changes), start_new_session=True)
+    end = attempt.end()
+    assert (end["ending"], end["exit_code"]) == ("never started", None)
+    assert "cannot be executed" in end["reason"]
+
+
 def test_a_file_without_execute_bit_is_126(attempt: Attempt) -> None:
     script = attempt.folder / "script"
     script.write_text("#!/bin/sh\n")

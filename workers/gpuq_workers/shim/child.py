@@ -1,9 +1,10 @@
 """Start the job's process as ordered: its arguments, working directory, environment and cores, and nothing else of ours.
 
 A program that cannot be started raises StartFailed with the exit code that a shell would give: 127 not found, 126 not
-executable. Uses posix_spawn, because forking even a small interpreter takes longer than the rest of a start. `shim.unit` starts
-its job before it loads anything else, so this takes from `posix`, which every interpreter has loaded, what others take from
-`os`: to load that takes two milliseconds. For the same reason annotations are quoted instead of a future import.
+executable; with none where the host lacks what any program needs. Uses posix_spawn, because forking even a small interpreter
+takes longer than the rest of a start. `shim.unit` starts its job before it loads anything else, so this takes from `posix`,
+which every interpreter has loaded, what others take from `os`: to load that takes two milliseconds. For the same reason
+annotations are quoted instead of a future import.
 """
 
 import errno
@@ -22,12 +23,17 @@ _DEFAULT_PATH = "/bin:/usr/bin"  # os.defpath
 _STDIN_FLAGS = posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK
 
 
-class StartFailed(Exception):
-    """The process could not be started; none of it runs. `exit_code` is a shell's, `reason` a sentence."""
+# No process, memory or descriptor is left.
+_OF_HOST = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
-    def __init__(self, exit_code: int, reason: str) -> None:
+
+class StartFailed(Exception):
+    """The process could not be started; none of it runs. `exit_code` is a shell's, None where its host is at fault; `reason` is a
+    sentence, and `fault` an error number, if there is one."""
+
+    def __init__(self, exit_code: int, reason: str, fault: "int | None" = None) -> None:
         super().__init__(reason)
-        self.exit_code = exit_code
+        self.exit_code = None if fault in _OF_HOST else exit_code
         self.reason = reason
 
 
@@ -81,12 +87,14 @@ def start(order: "dict[str, Any]", output: int) -> int:
         try:
             posix.chdir(cwd)
         except OSError as error:
-            raise StartFailed(126, f"its working directory {cwd} cannot be entered: {error.strerror}") from None
+            reason = f"its working directory {cwd} cannot be entered: {error.strerror}"
+            raise StartFailed(126, reason, error.errno) from None
         try:
             if cores:
                 posix.sched_setaffinity(0, cores)
         except OSError as error:
-            raise StartFailed(126, f"it could not be pinned to cores {cores}: {error.strerror}") from None
+            reason = f"it could not be pinned to cores {cores}: {error.strerror}"
+            raise StartFailed(126, reason, error.errno) from None
         return _spawn(order, output)
     finally:
         posix.chdir("/")
@@ -141,6 +149,8 @@ def _spawn(order: "dict[str, Any]", output: int) -> int:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 fault = error.errno or errno.EINVAL
+                if fault in _OF_HOST:
+                    break
             elif fault == errno.ENOENT and posix.access(path, posix.F_OK):
                 reason = f"{path} exists, but the interpreter named in its first line does not"
                 raise StartFailed(127, reason) from None
@@ -150,4 +160,4 @@ def _spawn(order: "dict[str, Any]", output: int) -> int:
         raise StartFailed(127, f"{program or 'a program with an empty name'} was not found")
     if fault == errno.ENOEXEC:
         raise StartFailed(126, f"{program} is not a program: it lacks a first line such as #!/usr/bin/env python3")
-    raise StartFailed(126, f"{program} cannot be executed: {posix.strerror(fault)}")
+    raise StartFailed(126, f"{program} cannot be executed: {posix.strerror(fault)}", fault)

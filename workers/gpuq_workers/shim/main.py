@@ -26,7 +26,16 @@ if __name__ == "__main__":
 from gpuq_workers.shim import blink, child, classify, lease, mps, oom, tree
 from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
-from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, OnceFile, read_json, storable
+from gpuq_workers.shim.record import (
+    LARGEST_ORDER_BYTES,
+    VERSION,
+    OnceFile,
+    anchored,
+    make_again,
+    read_json,
+    storable,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from gpuq_workers.shim.terminal import Terminal
@@ -45,7 +54,7 @@ def main(arguments: list[str]) -> int:
     os.dup2(null, 0)
     os.chdir("/")
     try:
-        exit_record = OnceFile(folder, "exit.json")
+        exit_record = OnceFile(anchored(folder), "exit.json")
     except FileExistsError:
         return 0  # the attempt was closed before it started
     Shim(folder, exit_record, read_json(f"{folder}/order.json", LARGEST_ORDER_BYTES)).serve()
@@ -54,6 +63,9 @@ def main(arguments: list[str]) -> int:
 
 class Shim:
     """One attempt from its order to its exit status. `shim.unit` changes how its orders come."""
+
+    _end_within_s = 300.0
+    """How long it tries to write the end where its folder cannot be reached or written to."""
 
     def __init__(self, folder: str, exit_record: OnceFile, order: dict[str, Any]) -> None:
         self._folder = folder
@@ -81,16 +93,17 @@ class Shim:
         self._look_at = 0.0
         self._deadline: float | None = None
         self._started_uptime: float | None = None
+        self._started: dict[str, object] = {}
 
     def serve(self) -> int:
         """Run the command to its end and record it; its exit code, 125 if it was not started."""
         if self._stop_order() is not None:
-            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
+            self._write_end(self._unstarted("stopped before it was started"))
             return NOT_STARTED
         if not self._may_begin():
-            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, self._lease.reason))
+            self._write_end(self._unstarted(self._lease.reason))
             return NOT_STARTED
-        started = OnceFile(self._folder, "started.json")
+        started = OnceFile(self._exit.folder, "started.json")
         tree.adopt_orphans()
         self._listen()
         self._log.begin()
@@ -98,6 +111,9 @@ class Shim:
             self._start()
         except child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
+            if failure.exit_code is None:
+                self._write_end(self._unstarted(failure.reason))
+                return NOT_STARTED
             self._write_end(classify.JobEnd(endings.EXITED, failure.exit_code, failure.reason))
             return failure.exit_code
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
@@ -116,6 +132,10 @@ class Shim:
 
     def _may_begin(self) -> bool:
         return self._lease.has_begun()
+
+    def _unstarted(self, reason: str) -> classify.JobEnd:
+        """The end of a job that was not started, so that it starts elsewhere or later."""
+        return classify.JobEnd(endings.NEVER_STARTED, None, reason)
 
     def _start(self) -> None:
         """Start the job's process. Raises child.StartFailed."""
@@ -147,14 +167,25 @@ class Shim:
                 self._warn_at = self._deadline - float(self._order["signal_before_s"])
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             boot_id = file.read().strip()
-        record.publish(
-            pid=self._main,
-            shim_pid=os.getpid(),
-            start_ticks=tree.start_ticks(self._main),
-            shim_start_ticks=tree.start_ticks(os.getpid()),
-            boot_id=boot_id,
-            at=time.time(),
-        )
+        self._started = {
+            "pid": self._main,
+            "shim_pid": os.getpid(),
+            "start_ticks": tree.start_ticks(self._main),
+            "shim_start_ticks": tree.start_ticks(os.getpid()),
+            "boot_id": boot_id,
+            "at": time.time(),
+        }
+        with suppress(OSError):  # the next look writes it
+            record.publish(**self._started)
+
+    def _keep_folder(self) -> None:
+        """Make the folder again where it was removed: without it, the attempt would be taken for one that does not run."""
+        folder = self._exit.folder
+        if self._started and not os.path.lexists(f"{folder}/started.json"):
+            with suppress(OSError):  # the next look tries again
+                make_again(folder)
+                write_json(f"{folder}/order.json", self._order)
+                write_json(f"{folder}/started.json", {"version": VERSION, **self._started})
 
     # --- watch ---
 
@@ -229,6 +260,7 @@ class Shim:
         if now < self._look_at:
             return
         self._look_at = now + (_ENDING_POLL_S if self._ending else _LOOK_EVERY_S)
+        self._keep_folder()
         self._memory.look()
         if self._lease.has_ended():
             self._begin_end(endings.LOST, self._lease.reason)
@@ -239,7 +271,7 @@ class Shim:
             if not save or not self._may_save(reason, now):
                 self._begin_end(endings.STOPPED, reason)
         elif self._signalled_to_end:
-            self._begin_end(endings.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
+            self._begin_end(endings.LOST, self._why_signalled())
         elif self._warn_at is not None and now >= self._warn_at and self._saves is None:
             # A job that does not listen yet is asked again: it may still be loading.
             self._warned = bool(tree.signal_listeners(os.getpid(), self._checkpoint_signal))
@@ -263,6 +295,11 @@ class Shim:
             return None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return "stopped", False
+
+    def _why_signalled(self) -> str:
+        if os.path.lexists(f"{self._exit.folder}/exit.json") and not self._exit.is_in_place():
+            return "its folder was removed while it ran, so gpuq ended it"
+        return "its supervisor, gpuq's shim process, was asked to end, as at a shutdown"
 
     # --- save ---
 
@@ -356,9 +393,17 @@ class Shim:
             reason = f"{reason}; {lost}"
         self._log.close()
         lasted_s = None if self._started_uptime is None else lease.uptime() - self._started_uptime
-        self._exit.publish(
-            ending=end.ending, exit_code=end.exit_code, reason=storable(reason), at=time.time(), lasted_s=lasted_s
-        )
+        reason, at, give_up_at = storable(reason), time.time(), time.monotonic() + self._end_within_s
+        while True:
+            self._keep_folder()
+            try:
+                self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason, at=at, lasted_s=lasted_s)
+                return
+            except OSError as error:
+                if time.monotonic() >= give_up_at:
+                    sys.stderr.write(f"{self._folder}: the end cannot be written: {error}; {end}\n")
+                    return
+            time.sleep(_LOOK_EVERY_S)
 
 
 if __name__ == "__main__":

@@ -74,35 +74,52 @@ def replace(new: str, path: str) -> None:
         os.rename(new, path)  # noqa: PTH104
 
 
+def anchored(folder: str) -> str:
+    """The folder by a path that holds although one above it is renamed, or replaced by another; for this process only."""
+    above, name = os.path.split(folder)
+    return f"/proc/self/fd/{os.open(above, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}/{name}"
+
+
+def make_again(folder: str) -> None:
+    """Make the folder if it was removed. Raises OSError."""
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+
+
 class OnceFile:
     """A file whose space on disk is allocated early, so that a full disk cannot lose an exit status."""
 
     def __init__(self, folder: str, name: str) -> None:
         """Raises FileExistsError if another process has written or will write this file, OSError if there is no space."""
-        self._folder, self._path = folder, f"{folder}/{name}"
+        self.folder, self._path = folder, f"{folder}/{name}"
         self._new = self._path + ".new"
         self._file = _create(self._new)
         if os.path.lexists(self._path):
             os.unlink(self._new)  # noqa: PTH108
+            os.close(self._file)
             raise FileExistsError(self._path)
         os.write(self._file, b" " * _ROOM_BYTES)
 
     def publish(self, **values: object) -> None:
-        """Write the values into the allocated space, sync them, then rename the file to its name. Raises OSError."""
-        if not self._has_its_name():
-            # The job has removed or replaced the file.
+        """Write the values into the allocated space, sync them, then rename the file to its name. Raises OSError; then it may be
+        called again."""
+        if not self.is_in_place():
+            # The job has removed or replaced the file, or its folder.
+            make_again(self.folder)
+            new = f"{self._path}.{time.time_ns()}.new"
+            file = _create(new)
             os.close(self._file)
-            self._new = f"{self._path}.{time.time_ns()}.new"
-            self._file = _create(self._new)
+            self._new, self._file = new, file
         os.pwrite(self._file, json.dumps({"version": VERSION, **values}).encode().ljust(_ROOM_BYTES), 0)
         os.fsync(self._file)
-        os.close(self._file)
         replace(self._new, self._path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        os.close(self._file)
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         os.fsync(folder)
         os.close(folder)
 
-    def _has_its_name(self) -> bool:
+    def is_in_place(self) -> bool:
+        """Whether the allocated space still has its name in the folder."""
         with suppress(OSError):
             return os.path.samestat(os.lstat(self._new), os.fstat(self._file))
         return False

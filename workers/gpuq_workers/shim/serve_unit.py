@@ -23,6 +23,8 @@ class UnitShim(Shim):
     it writes to; `strangers` are the children that we had before.
     """
 
+    _end_within_s = 0.0  # PID 1 passes the exit code on
+
     def __init__(
         self,
         folder: str,
@@ -36,14 +38,21 @@ class UnitShim(Shim):
         self._save_asked = False
 
     def serve(self) -> int:
-        """See Shim. A job that its lease does not let start is lost, as one whose lease ends: so it starts elsewhere."""
+        """See Shim."""
         if self._begun is None:
-            self._write_end(classify.JobEnd(endings.LOST, NOT_STARTED, self._lease.reason))
+            self._write_end(self._unstarted(self._lease.reason))
             return NOT_STARTED
         return super().serve()
 
     def _may_begin(self) -> bool:
         return True  # it has begun
+
+    def _unstarted(self, reason: str) -> classify.JobEnd:
+        """It is lost, as one whose lease ends. That it never started is not believed of what a job can write."""
+        return classify.JobEnd(endings.LOST, NOT_STARTED, reason)
+
+    def _keep_folder(self) -> None:
+        """Nothing: the job cannot remove it, and its absence would start nothing."""
 
     def _start(self) -> None:
         assert self._begun is not None
