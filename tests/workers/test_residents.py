@@ -242,7 +242,9 @@ def test_a_driver_error_reclassifies_the_end(host: Host) -> None:
     (running.folder / "xid").write_text(f"79 {running.end()['at']}\n")
     exited = host.settle(2)[1]
     assert (exited.ending, exited.exit_code) == ("device failed", 1)
-    assert exited.reason.startswith("the driver reported XID 79 (it has fallen off the bus); ended with exit code 1: CUDA error")
+    assert exited.reason.startswith(
+        "the driver reported XID 79 (it has fallen off the bus); ended with exit code 1: CUDA error"
+    )
     assert host.residents.held() == {}, "the backend, which knows the driver's errors, says when the device is well"
 
 
