@@ -383,7 +383,22 @@ def test_processes_left_by_the_main_process_are_ended(attempt: Attempt) -> None:
     code = "setsid sh -c 'echo $$; trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3; exit 7"
     end = attempt.run("sh", "-c", code)
     assert (end["ending"], end["exit_code"]) == ("exited", 7)
-    assert gone(int(attempt.log()))
+    assert gone(int(attempt.log().splitlines()[0]))
+
+
+def test_what_a_command_left_running_is_named_in_the_log(attempt: Attempt) -> None:
+    attempt.order("sh", "-c", "sleep 613 & sleep 614 & exit 3").start()
+    assert attempt.end()["reason"] == "ended with exit code 3"
+    said = attempt.log().splitlines()[-1]
+    assert said.startswith(b"[gpuq] the command has ended; what it left running is ended too: sleep 61")
+    assert b"sleep 613" in said
+    assert b"sleep 614" in said
+
+
+def test_copies_of_the_program_that_it_left_are_not_named(attempt: Attempt) -> None:
+    attempt.order("python3", "-c", "import os, time\nif os.fork() == 0: time.sleep(600)").start()
+    assert attempt.end()["exit_code"] == 0
+    assert attempt.log() == b""
 
 
 def test_a_signalled_shim_without_stop_order_ends_the_attempt_as_lost(attempt: Attempt) -> None:

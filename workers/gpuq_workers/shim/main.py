@@ -347,6 +347,8 @@ class Shim:
         kill = now >= self._kill_at
         self._killed |= kill and self._exit_code is None
         left = tree.below(os.getpid())
+        if self._exit_code is not None and not self._terminated:
+            self._note_left(left)
         if mps.PIPES in self._order["env"]:
             # Processes that this signal ends, for lack of a handler or by SIGKILL, are disconnected from MPS before it.
             ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
@@ -360,6 +362,19 @@ class Shim:
                 tree.send_signal(*one, signal.SIGTERM)
                 # A stopped process handles SIGTERM only once it is resumed.
                 tree.send_signal(*one, signal.SIGCONT)
+
+    def _note_left(self, left: list[tuple[int, int]]) -> None:
+        """Name in the log what the command left running, as `train.py &` does: it is ended, which may not be expected. Copies of
+        the program itself and helpers of `multiprocessing` are left by many that end in order."""
+        command = list(self._order["command"])
+        arguments = command[1:] or command  # of a copy; its program may have been found on PATH or in a first line
+        others = [
+            words for pid, _ in left if (words := tree.command_line(pid)) and words[-len(arguments) :] != arguments
+        ]
+        named = [" ".join(words)[:200] for words in others if not any("multiprocessing" in word for word in words)]
+        if named:
+            line = f"[gpuq] the command has ended; what it left running is ended too: {'; '.join(named[:3])}\n"
+            self._log.write(line.encode(errors="replace"))
 
     def _classify(self) -> classify.JobEnd:
         assert self._exit_code is not None

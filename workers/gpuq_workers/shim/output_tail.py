@@ -31,7 +31,8 @@ _SAME_CHAIN = re.compile(
 _NOT_AN_END = re.compile(rb"^Exception ignored |^Error in atexit|^Exception ignored in atexit")
 # Lines that do not say how a program ended: dumps of threads or C++ frames, warnings, a shell's or a logger's last line.
 _ASIDE = re.compile(
-    rb"^\s*$|^  File |^(?:Current t|T)hread 0x|^Extension modules:|^Fatal Python error|<no Python frame>|^wandb:|^srun: |^make: "
+    rb"^\s*$|^\[gpuq\] |^  File |^(?:Current t|T)hread 0x|^Extension modules:|^Fatal Python error|<no Python frame>"
+    rb"|^wandb:|^srun: |^make: "
     rb"|^frame #\d+: |^Exception raised from |^(?:\d[\d:. -]{9,30} [WI]|\[?[WI]\d{4}|\[[WI]) "
     rb"|^\s*\[\d+\] |^(?:.{0,80}: line \d+: .{0,40})?(?:Aborted|Killed|Terminated|Segmentation fault|Bus error)\b"
 )

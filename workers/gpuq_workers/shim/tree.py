@@ -76,6 +76,15 @@ def send_signal(pid: int, ticks: int, number: int) -> None:
             os.close(descriptor)
 
 
+def command_line(pid: int) -> list[str]:
+    """The words that the process was started with; none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return [os.fsdecode(word) for word in file.read().rstrip(b"\0").split(b"\0")]
+    except OSError:
+        return []
+
+
 def handles(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for this signal."""
     return bool(int(_status(pid).get(b"SigCgt", b"0"), 16) >> (number - 1) & 1)
