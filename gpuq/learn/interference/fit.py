@@ -101,7 +101,9 @@ def fit(
     possible = {
         pair: [value for value in values if math.isfinite(value) and value > 0] for pair, values in slowdowns.items()
     }
-    usable = _chosen({pair: values for pair, values in possible.items() if values})
+    chosen = _chosen({pair: values for pair, values in possible.items() if values})
+    # Draws go by position, so the order in which pairs were given is not to count.
+    usable = dict(sorted(chosen.items()))
     if not usable:
         return None
     shape = tune(profiles, usable, priors)

@@ -100,6 +100,13 @@ def test_the_same_pairs_give_the_same_part_and_it_survives_json():
     assert msgspec.json.decode(msgspec.json.encode(one), type=Interference) == one
 
 
+def test_the_order_of_pairs_changes_nothing():
+    profiles = world.kinds()
+    pairs = world.pairs(profiles)
+
+    assert fit(profiles, pairs, 0.95) == fit(profiles, dict(reversed(pairs.items())), 0.95)
+
+
 def test_a_flood_of_one_kinds_pairs_leaves_those_of_others(monkeypatch):
     monkeypatch.setattr(fit_module, "MOST_PAIRS", 12)
     flood = {(f"busy {i % 4}", f"busy {i // 4}"): [1.1] for i in range(16)}
