@@ -85,6 +85,11 @@ class Admission(msgspec.Struct, frozen=True):
     law: Thresholds = ()
     """What the law alone gets wrong."""
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether there were pairs enough to calibrate with, at any budget."""
+        return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
+
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
     """The fitted part of a model. `pairs` holds (index of a, index of b, weight) for every measured directed pair."""

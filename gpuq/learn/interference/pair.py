@@ -55,10 +55,10 @@ class PairCosts:
         self._kept.clear()
         self._predicted.clear()
 
-    def judge(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
-        """Two kinds shared for the first time, under this version, and one of them was slowed beyond its budget, or was not. At
-        most a share of `risk` should be."""
-        self._adaptation.add(place, version, exceeded, risk)
+    def judge(self, place: str, version: str | None, exceeded: bool, risk: float, *, first: bool = True) -> None:
+        """Two kinds shared for the first time, or again, under this version, and one of them was slowed beyond its budget, or was
+        not. At most a share of `risk` should be."""
+        self._adaptation.add(place, version, exceeded, risk, first=first)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""
@@ -114,7 +114,7 @@ class PairCosts:
         both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
         measured = [self._history.slowdowns(*pair, place) for pair in both]
         if not any(measured):
-            factor = self._adaptation.factor(place, self._version)
+            factor = self._adaptation.factor(place, self._version, calibrated=part.admission.calibrated)
             found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
             found = [estimate(values, self._quantile) for values in measured]

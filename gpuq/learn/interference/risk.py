@@ -16,13 +16,15 @@ counts: the risk with the widest distance (of logs) between threshold and budget
 the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law, which is the load
 rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
 
-`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021).
+`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021). Its promise
+rests on nothing that was assumed of pairs: of those that one calibration admits for the first time at most a share of `risk`
+exceed their budget, and a twentieth of `risk` of the pairs that share again, and some six. Then none is admitted any more, until
+known pairs, trials or a new calibration lead out of that.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
@@ -41,9 +43,11 @@ _CONFIDENCE = 0.9
 _WHOLE_BUDGET = 0.1
 # A budget exceeded makes risks 1.6 times as large; it takes eighteen kept ones to undo that at a risk of 10%.
 _STEP = 0.5
-# At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
-_LEAST, _MOST = 0.5, 8.0
-_REMEMBERED = 256
+# At the least factor a pair may use up all of its budget by the law. There is no most: a factor that stopped while the surest
+# pairs are still admitted would let them exceed their budgets for ever.
+_LEAST = 0.5
+# The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
+_RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
 _LEVELS = np.array(LEVELS)
 
@@ -140,29 +144,26 @@ class Adaptation:
     """How much more often pairs exceeded a budget than their risk said, by place and version of the model. Not for use by
     several threads.
 
-    It depends on the attempts and their order only, so a restart rebuilds it. A new model was calibrated with those attempts, so
-    it begins at 1.
+    It depends on the attempts and their order only, so a restart rebuilds it. A new model that was calibrated was so with those
+    attempts, and begins at 1. Where it was not, the same assumptions go on, and so does the factor.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[str | None, bool, float]]] = {}
-        self._factors: dict[tuple[str, str | None], float] = {}
+        # (place, version) -> the log of the factor; without a version: over all of them.
+        self._logs: dict[tuple[str, str | None] | tuple[str], float] = {}
 
-    def add(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
-        """One direction of a pair of kinds that shared for the first time. At most a share of `risk` of pairs should exceed."""
-        self._seen.setdefault(place, deque(maxlen=_REMEMBERED)).append((version, exceeded, risk))
-        self._factors.clear()
-
-    def factor(self, place: str, version: str | None) -> float:
-        """What risks are multiplied by, from `_LEAST` to `_MOST`."""
-        if (place, version) not in self._factors:
-            self._factors[place, version] = self._factor(place, version)
-        return self._factors[place, version]
-
-    def _factor(self, place: str, version: str | None) -> float:
-        log = 0.0
-        for of, exceeded, risk in self._seen.get(place, ()):
-            if of == version:
+    def add(self, place: str, version: str | None, exceeded: bool, risk: float, *, first: bool = True) -> None:
+        """One direction of a pair of kinds that shared, for the first time or again. At most a share of `risk` of pairs should
+        exceed."""
+        for key in ((place, version), (place,)):
+            log = self._logs.get(key, 0.0)
+            if first:
                 # A pair has two directions and is wrong if either is, so each has half of the risk.
-                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2)))
-        return round(math.exp(log), 3)
+                self._logs[key] = max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2))
+            elif not exceeded:
+                # What is left of the risk of known pairs is spent on new ones, or a factor that admits none would stay for ever.
+                self._logs[key] = min(log, max(0.0, log - _STEP * _RESERVED * risk / 2))
+
+    def factor(self, place: str, version: str | None, *, calibrated: bool) -> float:
+        """What risks are multiplied by in this place under this version, which was calibrated there or was not."""
+        return round(math.exp(self._logs.get((place, version) if calibrated else (place,), 0.0)), 3)

@@ -114,12 +114,17 @@ class Predictor:
 
     def learn(self, outcome: Outcome) -> None:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
-        place, first_time = place_of(outcome.device_type, outcome.sharing), self._first_time(outcome)
+        place = place_of(outcome.device_type, outcome.sharing)
+        met = [
+            (beside, value, not self.history.slowdowns(outcome.kind, beside, place))
+            for beside, value, _, _ in outcome.slowdowns
+        ]
         if self.history.learn(outcome):
             budget = outcome.max_slowdown or self._limits.max_slowdown
             version = outcome.forecast.model_version if outcome.forecast else None
-            for beside, value in first_time:
-                self._pairs.judge(place, version, value > budget, self._stated_risk(outcome, beside, budget))
+            for beside, value, first in met:
+                risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
+                self._pairs.judge(place, version, value > budget, risk, first=first)
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
@@ -137,13 +142,6 @@ class Predictor:
             self._answers.pop(kind, None)
             self._profiles.pop((kind, device_type), None)
         return bool(changed)
-
-    def _first_time(self, outcome: Outcome) -> list[tuple[str, float]]:
-        """(kind, slowdown beside it) for each kind that this one was not measured beside before. Measured pairs are known by
-        their measurements, so they say nothing of risks."""
-        place = place_of(outcome.device_type, outcome.sharing)
-        found = ((beside, value) for beside, value, _, _ in outcome.slowdowns)
-        return [(beside, value) for beside, value in found if not self.history.slowdowns(outcome.kind, beside, place)]
 
     def _stated_risk(self, outcome: Outcome, beside: str, budget: float) -> float:
         """The risk with which the pair was admitted: for one that was tried what its launch said, else what admission allows."""

@@ -119,10 +119,12 @@ def test_more_measurements_of_a_pair_make_its_risk_clearer():
 
 
 def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Generator, shift: float) -> float:
-    """The share of admitted pairs that exceed, if a pair of stated risk r exceeds with probability r times `shift`."""
+    """The share of admitted pairs that exceed, if a pair of stated risk r exceeds with probability r times `shift`. For each that
+    is asked about, a known pair shares again."""
     wrong = admitted = 0
     for stated in chance.choice([level for level in LEVELS if level <= 0.2], rounds):
-        if scaled((float(stated),), adapted.factor("place", None))[0] > risk:
+        adapted.add("place", None, False, risk, first=False)
+        if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] > risk:
             continue
         is_wrong = bool(chance.random() < stated * shift)
         # One of the two directions exceeds, the other does not.
@@ -136,19 +138,52 @@ def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Ge
 def test_after_a_shift_risks_are_raised_until_the_promise_holds_again_and_fall_back_later():
     chance, adapted = np.random.default_rng(0), Adaptation()
     exceeded(0.1, adapted, 300, chance, shift=1)
-    assert adapted.factor("place", None) < 1.5
+    assert adapted.factor("place", None, calibrated=True) < 1.5
 
     exceeded(0.1, adapted, 100, chance, shift=6)
     assert exceeded(0.1, adapted, 800, chance, shift=6) <= 0.12
-    assert adapted.factor("place", None) > 1.5
+    assert adapted.factor("place", None, calibrated=True) > 1.5
 
     exceeded(0.1, adapted, 300, chance, shift=0.5)
-    assert adapted.factor("place", None) < 1
+    assert adapted.factor("place", None, calibrated=True) < 1
 
 
 def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
     adapted = Adaptation()
     adapted.add("here", "1", True, 0.1)
 
-    assert adapted.factor("here", "1") > 1
-    assert adapted.factor("here", "2") == adapted.factor("there", "1") == 1
+    assert adapted.factor("here", "1", calibrated=True) > 1
+    assert adapted.factor("here", "2", calibrated=True) == adapted.factor("there", "1", calibrated=True) == 1
+
+
+def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
+    adapted = Adaptation()
+    adapted.add("here", "1", True, 0.1)
+
+    assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
+
+
+def test_known_pairs_that_keep_their_budgets_pay_for_new_ones_and_no_more():
+    adapted = Adaptation()
+    for _ in range(6):
+        adapted.add("here", None, True, 0.1)
+    stopped = adapted.factor("here", None, calibrated=True)
+    for _ in range(800):
+        adapted.add("here", None, False, 0.1, first=False)
+
+    assert 0.01 * stopped > 0.1
+    assert adapted.factor("here", None, calibrated=True) < 0.5 * stopped
+    for _ in range(4000):
+        adapted.add("here", None, False, 0.1, first=False)
+    assert adapted.factor("here", None, calibrated=True) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_even_the_surest_pairs_exceed_their_budgets_admission_stops(seed):
+    chance, adapted, wrong = np.random.default_rng(seed), Adaptation(), 0
+    for stated in chance.choice(LEVELS, 2000):
+        if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] <= 0.1:
+            adapted.add("place", None, True, 0.1)
+            wrong += 1
+
+    assert wrong <= 6
