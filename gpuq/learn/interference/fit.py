@@ -66,13 +66,15 @@ PRIORS = Priors()
 
 
 class LeftOut(NamedTuple):
-    """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out."""
+    """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out, `units` is
+    what of the pair was in it: one or two kinds or models, or the pair itself."""
 
     pair: tuple[str, str]
     fold: int
     expected: float
     doubt: float
     measured: float
+    units: frozenset[Any]
 
 
 class _Table:
@@ -209,7 +211,8 @@ def _left_out(
         logs, doubt = learned.logs(ones, besides)
         for one, beside, log, width, pair in zip(ones, besides, logs.tolist(), doubt.tolist(), asked, strict=True):
             measured = fmean(map(math.log, slowdowns[pair]))
-            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured))
+            units = frozenset(groups[pair] & out)
+            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units))
     return found
 
 
@@ -218,8 +221,13 @@ def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftO
     table = _Table(profiles, slowdowns)
     utilization = numbers(table.kinds)[:, 0]
     expected = logs(utilization[table.a], utilization[table.b]).tolist()
+    units = {profile.kind: profile.model or profile.kind for profile in table.kinds}
     rows = zip(table.pairs, expected, table.y.tolist(), strict=True)
-    return [LeftOut(pair, 0, law, 1.0, measured) for pair, law, measured in rows if not math.isnan(law)]
+    return [
+        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair))
+        for pair, law, measured in rows
+        if not math.isnan(law)
+    ]
 
 
 def _factor(left_out: Sequence[LeftOut], quantile: float, default: float) -> float:
@@ -232,13 +240,13 @@ def _factor(left_out: Sequence[LeftOut], quantile: float, default: float) -> flo
 
 def _thresholds(left_out: Sequence[LeftOut]) -> Thresholds:
     """The thresholds of admission. Only pairs known in both directions count, by the worse."""
-    logs = {(one.fold, one.pair): (one.expected, one.measured) for one in left_out}
+    found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(expected, other[0]), max(measured, other[1]))
-        for (fold, (a, b)), (expected, measured) in logs.items()
-        if a <= b and (other := logs.get((fold, (b, a)))) is not None
+        (max(one.expected, other.expected), max(one.measured, other.measured), one.units)
+        for (fold, (a, b)), one in found.items()
+        if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return thresholds([expected for expected, _ in worst], [measured for _, measured in worst])
+    return thresholds([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst])
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

@@ -25,7 +25,7 @@ known pairs, trials or a new calibration lead out of that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -56,14 +56,23 @@ Thresholds = tuple[tuple[float, ...], ...]
 keep, where no pair has so low a risk. Empty: not calibrated."""
 
 
-def thresholds(expected: Sequence[float], measured: Sequence[float]) -> Thresholds:
-    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured."""
+def thresholds(
+    expected: Sequence[float], measured: Sequence[float], units: Sequence[Set[Hashable]] | None = None
+) -> Thresholds:
+    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured. `units`: what was left
+    out of each pair, one or two models or kinds, which err alike; None: pairs are independent."""
     order = np.argsort(np.array(expected), kind="stable")
     ordered, found = np.array(expected)[order], np.array(measured)[order]
-    return tuple(_threshold(ordered, found > log, float(log)) for log in _LOGS)
+    members = None
+    if units is not None and len(set(map(frozenset, units))) < len(units):
+        index = list(dict.fromkeys(unit for of in units for unit in of))
+        members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
+    return tuple(_threshold(ordered, found > log, float(log), members) for log in _LOGS)
 
 
-def _threshold(expected: Floats, exceeded: np.ndarray, budget: float) -> tuple[float, ...]:
+def _threshold(
+    expected: Floats, exceeded: np.ndarray, budget: float, members: Floats | None = None
+) -> tuple[float, ...]:
     """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
     from scipy.special import betaincinv  # only when training
 
@@ -71,12 +80,34 @@ def _threshold(expected: Floats, exceeded: np.ndarray, budget: float) -> tuple[f
     if within < ENOUGH:
         return ()
     wrong, count = np.cumsum(exceeded[:within]), np.arange(1, within + 1)
-    upper = np.where(wrong < count, betaincinv(wrong + 1, np.maximum(count - wrong, 1), _CONFIDENCE), 1.0)
+    effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])
+    kept = np.maximum(count - wrong, 1) / effect
+    upper = np.where(wrong < count, betaincinv(wrong / effect + 1, kept, _CONFIDENCE), 1.0)
     best = np.minimum.accumulate(upper[::-1])[::-1]
     # Where all of them may be admitted, no pair shows that one nearer to the budget may not.
     limits = np.append(expected[: within - 1], budget)
     last = [np.flatnonzero(best <= level) for level in LEVELS]
     return tuple(round(float(limits[places[-1]]), 6) if len(places) else 0.0 for places in last)
+
+
+def _design_effect(members: Floats, exceeded: np.ndarray) -> Floats:
+    """Of the first one, two, three ... of these pairs: by how much the variance of the share that exceeded is above that of as
+    many independent pairs, at least 1. `members` says of which units each pair is.
+
+    Variance of a ratio between clusters (Cochran 1977, section 9A.4); a pair of two units is in both, and its own square, which
+    is then counted twice, is taken off once (Cameron, Gelbach and Miller 2011).
+    """
+    wrong, count = np.cumsum(members * exceeded[:, None], axis=0), np.cumsum(members, axis=0)
+    twice = members.sum(axis=1) - 1
+    all_wrong, pairs = np.cumsum(exceeded), np.arange(1, len(exceeded) + 1)
+    share = all_wrong / pairs
+    own = np.cumsum(twice * exceeded) * (1 - 2 * share) + np.cumsum(twice) * share**2
+    products = ((wrong**2).sum(axis=1), (wrong * count).sum(axis=1), (count**2).sum(axis=1))
+    between = products[0] - 2 * share * products[1] + share**2 * products[2] - own
+    units = (count > 0).sum(axis=1)
+    independent = pairs * share * (1 - share)
+    found = between * units / np.maximum(units - 1, 1) / np.where(independent > 0, independent, 1.0)
+    return np.asarray(np.where(independent > 0, np.maximum(found, 1.0), 1.0))
 
 
 def strictest(found: Iterable[Thresholds]) -> Thresholds:

@@ -50,6 +50,35 @@ def test_admitted_pairs_exceed_their_budget_at_most_as_often_as_the_risk_says(ta
     assert admitted > 20 * 200 * 0.2, "and it is no empty promise"
 
 
+def test_pairs_of_models_that_err_alike_show_less_than_as_many_independent_ones():
+    def admitted_of_new_models(units: bool) -> list[float]:
+        """The share of the admitted pairs of new models that exceed their budget, of each table that admits any."""
+        found = []
+        for seed in range(40):
+            chance = np.random.default_rng(seed)
+            expected, measured = (part.reshape(14, -1) for part in pairs(14 * 50, seed))
+            new, new_measured = (part.reshape(200, -1) for part in pairs(200 * 20, 1000 + seed))
+            measured, new_measured = (of + chance.normal(0, 0.04, (len(of), 1)) for of in (measured, new_measured))
+            models = [{str(model)} for model in range(14) for _ in range(50)]
+            calibrated = thresholds(expected.ravel(), measured.ravel(), models if units else None)
+            low = new.ravel() <= calibrated[AT][LEVELS.index(0.1)]
+            if low.any():
+                found.append(float((new_measured.ravel()[low] > math.log(1.15)).mean()))
+        return found
+
+    alike, counted_apart = admitted_of_new_models(True), admitted_of_new_models(False)
+    assert np.mean([share > 0.1 for share in alike]) < 0.6 * np.mean([share > 0.1 for share in counted_apart])
+    assert np.mean(alike) <= 0.1
+
+
+def test_models_that_do_not_differ_count_as_independent_pairs():
+    expected, measured = pairs(300, 5)
+    models = [{str(place % 10)} for place in range(300)]
+    apart, alike = (thresholds(expected, measured, units)[AT] for units in (None, models))
+
+    assert alike == pytest.approx(apart, abs=0.02)
+
+
 def test_forecasts_that_are_no_good_admit_nothing():
     expected, measured = pairs(300, 0, noise=0.001)
     calibrated = thresholds(expected, np.random.default_rng(1).permutation(measured))
