@@ -55,10 +55,12 @@ class PairCosts:
         self._kept.clear()
         self._predicted.clear()
 
-    def judge(self, place: str, version: str | None, exceeded: bool, risk: float, *, first: bool = True) -> None:
+    def judge(
+        self, place: str, version: str | None, pair: frozenset[str], exceeded: bool, risk: float, *, first: bool = True
+    ) -> None:
         """Two kinds shared for the first time, or again, under this version, and one of them was slowed beyond its budget, or was
         not. At most a share of `risk` should be."""
-        self._adaptation.add(place, version, exceeded, risk, first=first)
+        self._adaptation.add(place, version, pair, exceeded, risk, first=first)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""

@@ -41,7 +41,7 @@ ENOUGH = 22
 _CONFIDENCE = 0.9
 # The risk of a pair that uses up its whole budget, where nothing was calibrated.
 _WHOLE_BUDGET = 0.1
-# A budget exceeded makes risks 1.6 times as large; it takes eighteen kept ones to undo that at a risk of 10%.
+# A pair that exceeds a budget makes risks 1.6 times as large; it takes nine that do not to undo that at a risk of 10%.
 _STEP = 0.5
 # At the least factor a pair may use up all of its budget by the law. There is no most: a factor that stopped while the surest
 # pairs are still admitted would let them exceed their budgets for ever.
@@ -182,15 +182,20 @@ class Adaptation:
     def __init__(self) -> None:
         # (place, version) -> the log of the factor; without a version: over all of them.
         self._logs: dict[tuple[str, str | None] | tuple[str], float] = {}
+        self._wrong: set[tuple[str, frozenset[str]]] = set()
 
-    def add(self, place: str, version: str | None, exceeded: bool, risk: float, *, first: bool = True) -> None:
+    def add(
+        self, place: str, version: str | None, pair: frozenset[str], exceeded: bool, risk: float, *, first: bool = True
+    ) -> None:
         """One direction of a pair of kinds that shared, for the first time or again. At most a share of `risk` of pairs should
-        exceed."""
+        exceed, in either direction or both: that counts once."""
+        wrong = exceeded and first and (place, pair) not in self._wrong
+        if wrong:
+            self._wrong.add((place, pair))
         for key in ((place, version), (place,)):
             log = self._logs.get(key, 0.0)
             if first:
-                # A pair has two directions and is wrong if either is, so each has half of the risk.
-                self._logs[key] = max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2))
+                self._logs[key] = max(math.log(_LEAST), log + _STEP * (wrong - risk / 2))
             elif not exceeded:
                 # What is left of the risk of known pairs is spent on new ones, or a factor that admits none would stay for ever.
                 self._logs[key] = min(log, max(0.0, log - _STEP * _RESERVED * risk / 2))

@@ -124,7 +124,8 @@ class Predictor:
             version = outcome.forecast.model_version if outcome.forecast else None
             for beside, value, first in met:
                 risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
-                self._pairs.judge(place, version, value > budget, risk, first=first)
+                pair = frozenset((outcome.kind, beside))
+                self._pairs.judge(place, version, pair, value > budget, risk, first=first)
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:

@@ -98,8 +98,8 @@ def test_cache_is_dropped_when_a_pair_was_measured():
 def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there():
     of, light = costs(part=None), (Profile("d", utilization_pct=40.0), Profile("e", utilization_pct=50.0))
     before = of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15)
-    for _ in range(3):
-        of.judge(DEVICE, None, True, 0.1)
+    for bad in "xyz":
+        of.judge(DEVICE, None, frozenset((bad, "d")), True, 0.1)
     of.forget()
 
     assert before is not None

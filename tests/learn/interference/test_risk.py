@@ -22,6 +22,7 @@ from gpuq.learn.interference.risk import (
 
 AT = BUDGETS.index(1.15)
 UNKNOWN = np.array([math.nan])
+KNOWN = frozenset(("a", "b"))
 
 
 def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.ndarray]:
@@ -152,13 +153,14 @@ def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Ge
     is asked about, a known pair shares again."""
     wrong = admitted = 0
     for stated in chance.choice([level for level in LEVELS if level <= 0.2], rounds):
-        adapted.add("place", None, False, risk, first=False)
+        adapted.add("place", None, KNOWN, False, risk, first=False)
         if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] > risk:
             continue
         is_wrong = bool(chance.random() < stated * shift)
         # One of the two directions exceeds, the other does not.
-        adapted.add("place", None, is_wrong, risk)
-        adapted.add("place", None, False, risk)
+        pair = frozenset((f"pair {chance.integers(2**40)}", "of kinds"))
+        adapted.add("place", None, pair, is_wrong, risk)
+        adapted.add("place", None, pair, False, risk)
         admitted += 1
         wrong += is_wrong
     return wrong / admitted
@@ -173,13 +175,13 @@ def test_after_a_shift_risks_are_raised_until_the_promise_holds_again_and_fall_b
     assert exceeded(0.1, adapted, 800, chance, shift=6) <= 0.12
     assert adapted.factor("place", None, calibrated=True) > 1.5
 
-    exceeded(0.1, adapted, 300, chance, shift=0.5)
+    exceeded(0.1, adapted, 600, chance, shift=0.5)
     assert adapted.factor("place", None, calibrated=True) < 1
 
 
 def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
     adapted = Adaptation()
-    adapted.add("here", "1", True, 0.1)
+    adapted.add("here", "1", KNOWN, True, 0.1)
 
     assert adapted.factor("here", "1", calibrated=True) > 1
     assert adapted.factor("here", "2", calibrated=True) == adapted.factor("there", "1", calibrated=True) == 1
@@ -187,32 +189,42 @@ def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
 
 def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     adapted = Adaptation()
-    adapted.add("here", "1", True, 0.1)
+    adapted.add("here", "1", KNOWN, True, 0.1)
 
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
 
 
 def test_known_pairs_that_keep_their_budgets_pay_for_new_ones_and_no_more():
     adapted = Adaptation()
-    for _ in range(6):
-        adapted.add("here", None, True, 0.1)
+    for place in range(6):
+        adapted.add("here", None, frozenset((f"bad {place}", "b")), True, 0.1)
     stopped = adapted.factor("here", None, calibrated=True)
     for _ in range(800):
-        adapted.add("here", None, False, 0.1, first=False)
+        adapted.add("here", None, KNOWN, False, 0.1, first=False)
 
     assert 0.01 * stopped > 0.1
     assert adapted.factor("here", None, calibrated=True) < 0.5 * stopped
     for _ in range(4000):
-        adapted.add("here", None, False, 0.1, first=False)
+        adapted.add("here", None, KNOWN, False, 0.1, first=False)
     assert adapted.factor("here", None, calibrated=True) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_where_even_the_surest_pairs_exceed_their_budgets_admission_stops(seed):
     chance, adapted, wrong = np.random.default_rng(seed), Adaptation(), 0
-    for stated in chance.choice(LEVELS, 2000):
+    for place, stated in enumerate(chance.choice(LEVELS, 2000)):
         if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] <= 0.1:
-            adapted.add("place", None, True, 0.1)
+            for _ in ("one", "the other"):
+                adapted.add("place", None, frozenset((f"bad {place}", "b")), True, 0.1)
             wrong += 1
 
     assert wrong <= 6
+
+
+def test_a_pair_that_is_wrong_in_both_directions_is_one_wrong_pair():
+    once, twice = Adaptation(), Adaptation()
+    for adapted, directions in ((once, (True, False)), (twice, (True, True))):
+        for exceeds in directions:
+            adapted.add("here", None, KNOWN, exceeds, 0.1)
+
+    assert once.factor("here", None, calibrated=True) == twice.factor("here", None, calibrated=True)
