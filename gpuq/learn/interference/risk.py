@@ -16,10 +16,10 @@ counts: the risk with the widest distance (of logs) between threshold and budget
 the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law, which is the load
 rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
 
-`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021). Its promise
-rests on nothing that was assumed of pairs: of those that one calibration admits for the first time at most a share of `risk`
-exceed their budget, and a twentieth of `risk` of the pairs that share again, and some six. Then none is admitted any more, until
-known pairs, trials or a new calibration lead out of that.
+`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
+many more exceeded their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of those
+that one calibration admits for the first time, at most a share of `risk` and six more exceed their budget. Then none is admitted
+until known pairs, trials or a new calibration lead out of that.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _CONFIDENCE = 0.9
 _WHOLE_BUDGET = 0.1
 # A pair that exceeds a budget makes risks 1.6 times as large; it takes nine that do not to undo that at a risk of 10%.
 _STEP = 0.5
-# At the least factor a pair may use up all of its budget by the law. There is no most: a factor that stopped while the surest
-# pairs are still admitted would let them exceed their budgets for ever.
-_LEAST = 0.5
+# At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
+_LEAST, _MOST = 0.5, 8.0
+# Once so many more pairs than the risk allows exceeded a budget, not even the surest are admitted: the factor passes its most.
+_MOST_EXCESS = 6.0
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
@@ -180,8 +181,9 @@ class Adaptation:
     """
 
     def __init__(self) -> None:
-        # (place, version) -> the log of the factor; without a version: over all of them.
-        self._logs: dict[tuple[str, str | None] | tuple[str], float] = {}
+        # (place, version) -> the log of the factor, and how many more pairs exceeded a budget than the risk allows; without a
+        # version: over all of them.
+        self._states: dict[tuple[str, str | None] | tuple[str], tuple[float, float]] = {}
         self._wrong: set[tuple[str, frozenset[str]]] = set()
 
     def add(
@@ -193,13 +195,19 @@ class Adaptation:
         if wrong:
             self._wrong.add((place, pair))
         for key in ((place, version), (place,)):
-            log = self._logs.get(key, 0.0)
+            log, excess = self._states.get(key, (0.0, 0.0))
             if first:
-                self._logs[key] = max(math.log(_LEAST), log + _STEP * (wrong - risk / 2))
+                # Each of the two directions has half of the risk.
+                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
+                excess = max(0.0, excess + wrong - risk / 2)
             elif not exceeded:
-                # What is left of the risk of known pairs is spent on new ones, or a factor that admits none would stay for ever.
-                self._logs[key] = min(log, max(0.0, log - _STEP * _RESERVED * risk / 2))
+                # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
+                excess = max(0.0, excess - _RESERVED * risk / 2)
+            self._states[key] = log, excess
 
     def factor(self, place: str, version: str | None, *, calibrated: bool) -> float:
         """What risks are multiplied by in this place under this version, which was calibrated there or was not."""
-        return round(math.exp(self._logs.get((place, version) if calibrated else (place,), 0.0)), 3)
+        log, excess = self._states.get((place, version) if calibrated else (place,), (0.0, 0.0))
+        if excess > _MOST_EXCESS:
+            log = math.log(_MOST) + _STEP * (1 + excess - _MOST_EXCESS)
+        return round(math.exp(log), 3)

@@ -194,19 +194,16 @@ def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
 
 
-def test_known_pairs_that_keep_their_budgets_pay_for_new_ones_and_no_more():
+def test_known_pairs_that_keep_their_budgets_pay_for_new_ones():
     adapted = Adaptation()
-    for place in range(6):
+    for place in range(8):
         adapted.add("here", None, frozenset((f"bad {place}", "b")), True, 0.1)
-    stopped = adapted.factor("here", None, calibrated=True)
-    for _ in range(800):
-        adapted.add("here", None, KNOWN, False, 0.1, first=False)
+    assert 0.01 * adapted.factor("here", None, calibrated=True) > 0.1
 
-    assert 0.01 * stopped > 0.1
-    assert adapted.factor("here", None, calibrated=True) < 0.5 * stopped
-    for _ in range(4000):
+    for _ in range(1000):
         adapted.add("here", None, KNOWN, False, 0.1, first=False)
-    assert adapted.factor("here", None, calibrated=True) == 1
+    assert 0.01 * adapted.factor("here", None, calibrated=True) <= 0.1, "the surest are tried again, and no others"
+    assert 0.02 * adapted.factor("here", None, calibrated=True) > 0.1
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -218,7 +215,7 @@ def test_where_even_the_surest_pairs_exceed_their_budgets_admission_stops(seed):
                 adapted.add("place", None, frozenset((f"bad {place}", "b")), True, 0.1)
             wrong += 1
 
-    assert wrong <= 6
+    assert wrong <= 7
 
 
 def test_a_pair_that_is_wrong_in_both_directions_is_one_wrong_pair():
