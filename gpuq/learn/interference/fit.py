@@ -42,6 +42,8 @@ MOST_PAIRS = 1200
 """Directed pairs that are used. Work grows with the third power of their number."""
 TUNED_ON = 150
 _STEPS = 110
+# For so many the priors of the reaches were set.
+_USUAL_INPUTS = 5
 _FOLDS = 5
 _NEWTON_STEPS = 20
 # A noise below half of the 4% by which repeated runs differ would be overfitting.
@@ -136,7 +138,9 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors =
     drawn = sorted(np.random.default_rng(0).permutation(len(pairs))[:TUNED_ON].tolist())
     table = _Table(profiles, {pairs[i]: slowdowns[pairs[i]] for i in drawn})
     same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
-    middle = np.array([*priors.middle, *[priors.reach] * len(inputs)])
+    # Squared distances add up over inputs, so that with more than usual each has to reach further.
+    reach = priors.reach + 0.5 * math.log(max(1.0, len(inputs) / _USUAL_INPUTS))
+    middle = np.array([*priors.middle, *[reach] * len(inputs)])
     spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
 
     def loss(point: Floats) -> float:
@@ -147,7 +151,7 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors =
         return float(0.5 * np.sum(((point - middle) / spread) ** 2) - evidence)
 
     simplex = np.vstack([middle, middle + 0.6 * np.eye(len(middle))])
-    options = {"maxfev": _STEPS, "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
+    options = {"maxfev": max(_STEPS, 10 * len(middle)), "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
     return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, inputs)
 
 

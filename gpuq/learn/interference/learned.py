@@ -5,8 +5,8 @@ The law (see `law`) gives what utilisations alone imply; a Gaussian process over
     log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
 
 `alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. A kind's terms are shrunk
-towards those of similar kinds (model, batch size, utilisation, step time), those of a kind unlike all others towards 0, so
-that the law remains. The prior covariance of two directed pairs ab and cd, with the similarity k of kinds:
+towards those of similar kinds (model, batch size, utilisation, step time, memory, power), those of a kind unlike all others
+towards 0, so that the law remains. The prior covariance of two directed pairs ab and cd, with the similarity k of kinds:
 
     s_c^2 + s_a^2 k(a,c) + s_b^2 k(b,d) + r s_a s_b (k(a,d) + k(b,c)) + s_g^2 k(a,c) k(b,d)
     k(a,c) = (1 - w) [a is c] + w exp(-1/2 sum over inputs of (distance / reach)^2)
