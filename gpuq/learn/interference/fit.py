@@ -45,6 +45,8 @@ _STEPS = 110
 # For so many the priors of the reaches were set.
 _USUAL_INPUTS = 5
 _FOLDS = 5
+_MISFITS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+_ENOUGH_FOR_MISFIT = 20
 _NEWTON_STEPS = 20
 # A noise below half of the 4% by which repeated runs differ would be overfitting.
 _LEAST_NOISE = 0.02
@@ -183,12 +185,17 @@ def calibrate(
     )
     by_tier = {"both": (pairs[2],), "one": (kinds[1], models[1]), "neither": (kinds[0], models[0])}
     default = Factors()
+    misfits = {tier: _misfit([one for rows in found for one in rows]) for tier, found in by_tier.items()}
     factors = {
-        tier: max(_factor(rows, quantile, getattr(default, tier)) for rows in found if rows or rows is found[0])
+        tier: max(
+            _factor(rows, quantile, getattr(default, tier), misfits[tier]) for rows in found if rows or rows is found[0]
+        )
         for tier, found in by_tier.items()
     }
     tiers = {tier: strictest(map(_thresholds, found)) for tier, found in by_tier.items()}
-    return Factors(**factors), Admission(**tiers, law=_thresholds(_by_law(profiles, slowdowns)))
+    return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission(
+        **tiers, law=_thresholds(_by_law(profiles, slowdowns))
+    )
 
 
 def _left_out(
@@ -234,9 +241,27 @@ def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftO
     ]
 
 
-def _factor(left_out: Sequence[LeftOut], quantile: float, default: float) -> float:
+def _misfit(left_out: Sequence[LeftOut]) -> float:
+    """The likeliest standard deviation that is to be added to every doubt, up to a common factor; 0 from few pairs.
+
+    Doubt is almost nothing where the law expects no slowdown. Where such pairs are slowed all the same, a factor alone would have
+    to make up for it, and would widen all other bounds as much.
+    """
+    if len(left_out) < _ENOUGH_FOR_MISFIT:
+        return 0.0
+    squares = np.array([(one.measured - one.expected) ** 2 for one in left_out])
+    doubts = np.array([one.doubt for one in left_out]) ** 2
+
+    def loss(misfit: float) -> float:
+        variance = doubts + misfit**2
+        return float(len(squares) * math.log(fmean(squares / variance) + 1e-12) + np.log(variance).sum())
+
+    return min(_MISFITS, key=loss)
+
+
+def _factor(left_out: Sequence[LeftOut], quantile: float, default: float, misfit: float) -> float:
     """The conformal quantile of the scores; from too few of them, at least the default."""
-    ordered = sorted((one.measured - one.expected) / one.doubt for one in left_out)
+    ordered = sorted((one.measured - one.expected) / math.hypot(one.doubt, misfit) for one in left_out)
     rank = conformal_rank(len(ordered), quantile)
     value = ordered[rank - 1] if rank is not None else max([default, *ordered])
     return round(max(0.0, value), 6)

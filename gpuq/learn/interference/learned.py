@@ -73,6 +73,8 @@ class Factors(msgspec.Struct, frozen=True):
     both: Annotated[float, Meta(ge=0)] = 2.5
     one: Annotated[float, Meta(ge=0)] = 3.0
     neither: Annotated[float, Meta(ge=0)] = 3.0
+    misfits: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Neither, one, both: the standard deviation, in logs, of what the form itself gets wrong, whatever is known of the kinds."""
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -104,8 +106,9 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
         of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
-        factors = of_tiers[self._levels(ones, besides)] if self.kinds else self.factors.neither
-        return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + factors * doubt, _MOST_LOG))
+        levels = self._levels(ones, besides) if self.kinds else np.zeros(len(ones), dtype=np.intp)
+        width = of_tiers[levels] * np.hypot(doubt, np.array(self.factors.misfits)[levels])
+        return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + width, _MOST_LOG))
 
     def risks(self, ones: Sequence[Profile], besides: Sequence[Profile], expected: Floats) -> list[tuple[float, ...]]:
         """For each of `ones` beside the entry of `besides` at the same index, the risk at each of `BUDGETS`; `expected` are the

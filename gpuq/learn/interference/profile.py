@@ -27,8 +27,8 @@ _PEAK_QUANTILE = 0.9
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One kind alone. Percent of the device; `step_log`, `memory_log` and `power_log` are natural logs of the seconds of one step,
-    of peak memory and of power, each in any unit."""
+    """One kind alone. Percent of the device; `step_log`, `memory_log` and `power_log` are natural logs of the seconds of one
+    step, of peak memory and of power, each in any unit."""
 
     kind: str
     model: str | None = None
