@@ -32,7 +32,7 @@ from gpuq.learn.interference.profile import (
     numbers,
     same_kind,
 )
-from gpuq.learn.interference.risk import Thresholds, strictest, thresholds
+from gpuq.learn.interference.risk import ENOUGH, Thresholds, strictest, thresholds
 from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
@@ -194,7 +194,7 @@ def calibrate(
     }
     tiers = {tier: strictest(map(_thresholds, found)) for tier, found in by_tier.items()}
     return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission(
-        **tiers, law=_thresholds(_by_law(profiles, slowdowns))
+        **tiers, law=_thresholds(_by_law(profiles, slowdowns), assumed=ENOUGH)
     )
 
 
@@ -267,7 +267,7 @@ def _factor(left_out: Sequence[LeftOut], quantile: float, default: float, misfit
     return round(max(0.0, value), 6)
 
 
-def _thresholds(left_out: Sequence[LeftOut]) -> Thresholds:
+def _thresholds(left_out: Sequence[LeftOut], assumed: int = 0) -> Thresholds:
     """The thresholds of admission. Only pairs known in both directions count, by the worse."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
@@ -275,7 +275,7 @@ def _thresholds(left_out: Sequence[LeftOut]) -> Thresholds:
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return thresholds([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst])
+    return thresholds([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst], assumed)
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

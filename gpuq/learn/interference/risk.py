@@ -7,9 +7,11 @@ that contain the pair, as a q-value is (Storey 2002). Admitting what has a risk 
 slowdown that is chosen by its own error among those admitted (Angelopoulos et al. 2021, "Learn then test"; there is one
 threshold per budget, type of device, way of sharing, and tier of evidence). Both directions of a pair count as one, by the worse.
 
-The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. A pair that keeps its budget by
-what was learned, and has half of the risk by the law, may pass by that: otherwise a kind that was never beside another would
-never be where forecasts of new kinds are poor, and so never be measured.
+The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. What is assumed of it where
+nothing was measured (below) counts there as `ENOUGH` more pairs that kept their budget, which show as much: so the first pairs
+that keep theirs make admission no stricter than none. A pair that keeps its budget by what was learned, and has half of the risk
+by the law, may pass by that: otherwise a kind that was never beside another would never be where forecasts of new kinds are poor,
+and so never be measured.
 
 Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the least of two
 counts: the risk with the widest distance (of logs) between threshold and budget that other budgets need, and the law's. Where
@@ -58,21 +60,25 @@ keep, where no pair has so low a risk. Empty: not calibrated."""
 
 
 def thresholds(
-    expected: Sequence[float], measured: Sequence[float], units: Sequence[Set[Hashable]] | None = None
+    expected: Sequence[float],
+    measured: Sequence[float],
+    units: Sequence[Set[Hashable]] | None = None,
+    assumed: int = 0,
 ) -> Thresholds:
     """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured. `units`: what was left
-    out of each pair, one or two models or kinds, which err alike; None: pairs are independent."""
+    out of each pair, one or two models or kinds, which err alike; None: pairs are independent. `assumed`: so many more pairs that
+    were expected to use up at most half of the budget are taken to have kept it."""
     order = np.argsort(np.array(expected), kind="stable")
     ordered, found = np.array(expected)[order], np.array(measured)[order]
     members = None
     if units is not None and len(set(map(frozenset, units))) < len(units):
         index = list(dict.fromkeys(unit for of in units for unit in of))
         members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
-    return tuple(_threshold(ordered, found > log, float(log), members) for log in _LOGS)
+    return tuple(_threshold(ordered, found > log, float(log), members, assumed) for log in _LOGS)
 
 
 def _threshold(
-    expected: Floats, exceeded: np.ndarray, budget: float, members: Floats | None = None
+    expected: Floats, exceeded: np.ndarray, budget: float, members: Floats | None, assumed: int
 ) -> tuple[float, ...]:
     """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
     from scipy.special import betaincinv  # only when training
@@ -82,7 +88,7 @@ def _threshold(
         return ()
     wrong, count = np.cumsum(exceeded[:within]), np.arange(1, within + 1)
     effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])
-    kept = np.maximum(count - wrong, 1) / effect
+    kept = np.maximum(count - wrong, 1) / effect + np.where(expected[:within] <= budget / 2, assumed, 0)
     upper = np.where(wrong < count, betaincinv(wrong / effect + 1, kept, _CONFIDENCE), 1.0)
     best = np.minimum.accumulate(upper[::-1])[::-1]
     # Where all of them may be admitted, no pair shows that one nearer to the budget may not.

@@ -133,6 +133,18 @@ def test_the_law_is_trusted_as_far_as_it_proved_right():
     assert risk_of(0.1, law=0.03, calibrated=poor, of_law=right) <= 0.1, "or a new kind would never be measured"
 
 
+def test_the_first_pairs_that_keep_their_budget_make_the_law_no_stricter_than_none():
+    """Some models err alike, and forecasts of new kinds are no good, so the law has to show half of the risk."""
+    light = np.full(ENOUGH + 2, 0.01)
+    poor = thresholds(
+        np.linspace(0.0, 0.2, 200), np.random.default_rng(0).permutation(np.linspace(0.0, 0.2, 200)) + 0.1
+    )
+
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light)) > 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light, assumed=ENOUGH)) <= 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light + 0.2, assumed=ENOUGH)) > 0.1
+
+
 def test_of_two_calibrations_the_stricter_counts():
     good, bad = thresholds(*pairs(300, 0, noise=0.01)), thresholds(*pairs(300, 0, noise=0.1))
     found = strictest([good, bad, ()])
