@@ -20,7 +20,7 @@ rule at a sum of 100%, and at most all of it by what was learned; without utilis
 
 `Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
 many more exceeded their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of those
-that one calibration admits for the first time, at most a share of `risk` and six more exceed their budget. Then none is admitted
+that one calibration admits for the first time, at most a share of `risk` and seven more exceed their budget. Then none is admitted
 until known pairs, trials or a new calibration lead out of that.
 """
 
