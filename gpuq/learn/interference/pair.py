@@ -16,7 +16,7 @@ from gpuq.core.state.job import KindId
 from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Admission, Interference
 from gpuq.learn.interference.profile import Profile
-from gpuq.learn.interference.risk import Adaptation, measured_risks, scaled
+from gpuq.learn.interference.risk import Adaptation, Meeting, measured_risks, scaled
 from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
@@ -55,12 +55,9 @@ class PairCosts:
         self._kept.clear()
         self._predicted.clear()
 
-    def judge(
-        self, place: str, version: str | None, pair: frozenset[str], exceeded: bool, risk: float, *, first: bool = True
-    ) -> None:
-        """Two kinds shared for the first time, or again, under this version, and one of them was slowed beyond its budget, or was
-        not. At most a share of `risk` should be."""
-        self._adaptation.add(place, version, pair, exceeded, risk, first=first)
+    def judge(self, place: str, version: str | None, meeting: Meeting) -> None:
+        """Two kinds shared under this version, and this is what became of one of them."""
+        self._adaptation.add(place, version, meeting)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""

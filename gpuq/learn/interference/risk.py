@@ -19,9 +19,9 @@ the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up
 rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
 
 `Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
-many more exceeded their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of those
-that one calibration admits for the first time, at most a share of `risk` and seven more exceed their budget. Then none is admitted
-until known pairs, trials or a new calibration lead out of that.
+many more were shown to exceed their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of
+those that one calibration admits for the first time at most a share of `risk` and seven more are shown to exceed it. Then none is
+admitted until known pairs, trials or a new calibration lead out of that.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,7 +48,8 @@ _WHOLE_BUDGET = 0.1
 _STEP = 0.5
 # At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
 _LEAST, _MOST = 0.5, 8.0
-# Once so many more pairs than the risk allows exceeded a budget, not even the surest are admitted: the factor passes its most.
+# Once so many more pairs than the risk allows were shown to exceed a budget, not even the surest are admitted: the factor passes
+# its most. A pair near its budget that was measured beyond it by less than the measurement's error is no reason to admit none.
 _MOST_EXCESS = 6.0
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
@@ -178,6 +180,18 @@ def scaled(risks: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return risks if factor == 1 else tuple(min(1.0, round(risk * factor, 4)) for risk in risks)
 
 
+class Meeting(NamedTuple):
+    """What became of one direction of a pair of kinds that shared. At most a share of `risk` of pairs should exceed a budget."""
+
+    pair: frozenset[str]
+    exceeded: bool
+    risk: float
+    first: bool = True
+    """Whether it was never measured before; else its measurements were known."""
+    shown: bool = True
+    """Whether it exceeded by more than the error of the measurement."""
+
+
 class Adaptation:
     """How much more often pairs exceeded a budget than their risk said, by place and version of the model. Not for use by
     several threads.
@@ -187,25 +201,25 @@ class Adaptation:
     """
 
     def __init__(self) -> None:
-        # (place, version) -> the log of the factor, and how many more pairs exceeded a budget than the risk allows; without a
-        # version: over all of them.
+        # (place, version) -> the log of the factor, and how many more pairs were shown to exceed a budget than the risk allows;
+        # without a version: over all of them.
         self._states: dict[tuple[str, str | None] | tuple[str], tuple[float, float]] = {}
-        self._wrong: set[tuple[str, frozenset[str]]] = set()
+        # (place, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
+        self._wrong: set[tuple[str, frozenset[str], bool]] = set()
 
-    def add(
-        self, place: str, version: str | None, pair: frozenset[str], exceeded: bool, risk: float, *, first: bool = True
-    ) -> None:
-        """One direction of a pair of kinds that shared, for the first time or again. At most a share of `risk` of pairs should
-        exceed, in either direction or both: that counts once."""
-        wrong = exceeded and first and (place, pair) not in self._wrong
-        if wrong:
-            self._wrong.add((place, pair))
+    def add(self, place: str, version: str | None, meeting: Meeting) -> None:
+        """One direction of a pair. At most a share of its risk should exceed, in either direction or both: that counts once."""
+        pair, exceeded, risk, first, shown = meeting
+        found = {(place, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)}
+        new = found - self._wrong
+        self._wrong |= new
+        wrong, shown_wrong = ((place, pair, by_more) in new for by_more in (False, True))
         for key in ((place, version), (place,)):
             log, excess = self._states.get(key, (0.0, 0.0))
             if first:
                 # Each of the two directions has half of the risk.
                 log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
-                excess = max(0.0, excess + wrong - risk / 2)
+                excess = max(0.0, excess + shown_wrong - risk / 2)
             elif not exceeded:
                 # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
                 excess = max(0.0, excess - _RESERVED * risk / 2)

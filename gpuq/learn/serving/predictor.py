@@ -25,6 +25,7 @@ from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import OngoingAttempt, Outcome
 from gpuq.learn.interference.pair import AskedPair, PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
+from gpuq.learn.interference.risk import Meeting
 from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import TRACED, LayerForecast, LayerTerms, blended, on_device
@@ -116,16 +117,16 @@ class Predictor:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
         place = place_of(outcome.device_type, outcome.sharing)
         met = [
-            (beside, value, not self.history.slowdowns(outcome.kind, beside, place))
-            for beside, value, _, _ in outcome.slowdowns
+            (beside, value, value if low is None else low, not self.history.slowdowns(outcome.kind, beside, place))
+            for beside, value, low, _ in outcome.slowdowns
         ]
         if self.history.learn(outcome):
             budget = outcome.max_slowdown or self._limits.max_slowdown
             version = outcome.forecast.model_version if outcome.forecast else None
-            for beside, value, first in met:
+            for beside, value, low, first in met:
                 risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
                 pair = frozenset((outcome.kind, beside))
-                self._pairs.judge(place, version, pair, value > budget, risk, first=first)
+                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, low > budget))
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:

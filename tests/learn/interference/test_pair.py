@@ -6,7 +6,7 @@ from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
 from gpuq.learn.history.history import History
 from gpuq.learn.interference import Interference, PairCosts, Profile
 from gpuq.learn.interference.learned import Admission
-from gpuq.learn.interference.risk import thresholds
+from gpuq.learn.interference.risk import Meeting, thresholds
 from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
@@ -99,7 +99,7 @@ def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there()
     of, light = costs(part=None), (Profile("d", utilization_pct=40.0), Profile("e", utilization_pct=50.0))
     before = of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15)
     for bad in "xyz":
-        of.judge(DEVICE, None, frozenset((bad, "d")), True, 0.1)
+        of.judge(DEVICE, None, Meeting(frozenset((bad, "d")), True, 0.1))
     of.forget()
 
     assert before is not None

@@ -12,6 +12,7 @@ from gpuq.learn.interference.risk import (
     ENOUGH,
     LEVELS,
     Adaptation,
+    Meeting,
     Thresholds,
     measured_risks,
     risks,
@@ -165,14 +166,14 @@ def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Ge
     is asked about, a known pair shares again."""
     wrong = admitted = 0
     for stated in chance.choice([level for level in LEVELS if level <= 0.2], rounds):
-        adapted.add("place", None, KNOWN, False, risk, first=False)
+        adapted.add("place", None, Meeting(KNOWN, False, risk, first=False))
         if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] > risk:
             continue
         is_wrong = bool(chance.random() < stated * shift)
         # One of the two directions exceeds, the other does not.
         pair = frozenset((f"pair {chance.integers(2**40)}", "of kinds"))
-        adapted.add("place", None, pair, is_wrong, risk)
-        adapted.add("place", None, pair, False, risk)
+        adapted.add("place", None, Meeting(pair, is_wrong, risk))
+        adapted.add("place", None, Meeting(pair, False, risk))
         admitted += 1
         wrong += is_wrong
     return wrong / admitted
@@ -193,7 +194,7 @@ def test_after_a_shift_risks_are_raised_until_the_promise_holds_again_and_fall_b
 
 def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
     adapted = Adaptation()
-    adapted.add("here", "1", KNOWN, True, 0.1)
+    adapted.add("here", "1", Meeting(KNOWN, True, 0.1))
 
     assert adapted.factor("here", "1", calibrated=True) > 1
     assert adapted.factor("here", "2", calibrated=True) == adapted.factor("there", "1", calibrated=True) == 1
@@ -201,7 +202,7 @@ def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
 
 def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     adapted = Adaptation()
-    adapted.add("here", "1", KNOWN, True, 0.1)
+    adapted.add("here", "1", Meeting(KNOWN, True, 0.1))
 
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
 
@@ -209,11 +210,11 @@ def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
 def test_known_pairs_that_keep_their_budgets_pay_for_new_ones():
     adapted = Adaptation()
     for place in range(8):
-        adapted.add("here", None, frozenset((f"bad {place}", "b")), True, 0.1)
+        adapted.add("here", None, Meeting(frozenset((f"bad {place}", "b")), True, 0.1))
     assert 0.01 * adapted.factor("here", None, calibrated=True) > 0.1
 
     for _ in range(1000):
-        adapted.add("here", None, KNOWN, False, 0.1, first=False)
+        adapted.add("here", None, Meeting(KNOWN, False, 0.1, first=False))
     assert 0.01 * adapted.factor("here", None, calibrated=True) <= 0.1, "the surest are tried again, and no others"
     assert 0.02 * adapted.factor("here", None, calibrated=True) > 0.1
 
@@ -224,16 +225,28 @@ def test_where_even_the_surest_pairs_exceed_their_budgets_admission_stops(seed):
     for place, stated in enumerate(chance.choice(LEVELS, 2000)):
         if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] <= 0.1:
             for _ in ("one", "the other"):
-                adapted.add("place", None, frozenset((f"bad {place}", "b")), True, 0.1)
+                adapted.add("place", None, Meeting(frozenset((f"bad {place}", "b")), True, 0.1))
             wrong += 1
 
     assert wrong <= 7
+
+
+def test_pairs_beyond_their_budgets_by_less_than_a_measurement_shows_do_not_stop_the_surest():
+    adapted = Adaptation()
+    for place in range(50):
+        adapted.add("here", None, Meeting(frozenset((f"near {place}", "b")), True, 0.1, shown=False))
+
+    assert (
+        0.01 * adapted.factor("here", None, calibrated=True)
+        <= 0.1
+        < 0.02 * adapted.factor("here", None, calibrated=True)
+    )
 
 
 def test_a_pair_that_is_wrong_in_both_directions_is_one_wrong_pair():
     once, twice = Adaptation(), Adaptation()
     for adapted, directions in ((once, (True, False)), (twice, (True, True))):
         for exceeds in directions:
-            adapted.add("here", None, KNOWN, exceeds, 0.1)
+            adapted.add("here", None, Meeting(KNOWN, exceeds, 0.1))
 
     assert once.factor("here", None, calibrated=True) == twice.factor("here", None, calibrated=True)
