@@ -6,6 +6,7 @@ Exit code 0 where something was judged, 2 where files or options make no sense.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gpuq.errors import BadInput, Failure, GpuqError
+from gpuq.lab.evaluate.answers import BUDGET
 from gpuq.lab.evaluate.holdout import WAYS
 from gpuq.lab.evaluate.report import evaluate, lines
 from gpuq.lab.measured import read_pairs, read_singles
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise BadInput(
                 "there is nothing to judge.", fix="Give --singles FILE, --pairs FILE, or both, with rows in them."
             )
-        result = evaluate(singles, pairs, asked.holdout)
+        result = evaluate(singles, pairs, asked.holdout, budget=asked.budget)
     except GpuqError as error:
         return _complain(error)
     except KeyboardInterrupt:
@@ -50,6 +52,15 @@ def _complain(error: GpuqError) -> int:
     return error.exit_code
 
 
+def _budget(text: str) -> float:
+    budget = float(text)
+    if not 1 <= budget < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no slowdown budget: write time together / time alone, such as 1.15"
+        )
+    return budget
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m gpuq.lab.evaluate", description="Judge forecasts on your own data."
@@ -57,6 +68,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--singles", type=Path)
     parser.add_argument("--pairs", type=Path)
     parser.add_argument("--holdout", choices=WAYS, default="model")
+    parser.add_argument("--budget", type=_budget, default=BUDGET, metavar="SLOWDOWN")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
 

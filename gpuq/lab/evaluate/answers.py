@@ -39,17 +39,23 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Slowdowns:
-    """Expected slowdowns with their bounds. `risk` orders the pairs; `admits`: the method would let the pair share."""
+    """Expected slowdowns with their bounds. `risk` orders the pairs; `admits`: the method would let the pair share, None where
+    it has no rule of its own and admits what it expects to keep the budget.
+    """
 
     point: Numbers
     upper: Numbers
     risk: Numbers
-    admits: Flags
+    admits: Flags | None = None
 
     @classmethod
-    def of(cls, point: Numbers, upper: Numbers, budget: float = BUDGET) -> Slowdowns:
+    def of(cls, point: Numbers, upper: Numbers) -> Slowdowns:
         """The answer of a method that orders and admits by its expected slowdowns."""
-        return cls(point, upper, point, point < budget)
+        return cls(point, upper, point)
+
+    def admitted(self, budget: float) -> Flags:
+        """Whether the method would let each pair share at this budget."""
+        return self.point < budget if self.admits is None else self.admits
 
 
 AnswerPairs = Callable[[Sequence[tuple[SingleMeasurement, SingleMeasurement]]], Slowdowns]

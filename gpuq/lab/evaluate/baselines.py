@@ -32,6 +32,7 @@ from gpuq.lab.measured import SingleMeasurement
 RIDGE_PENALTY = 0.5
 _TREES = 100
 _LEAST_ROWS = 20
+_FOLDS = 5
 _MEASURED_ALONE = ("utilization_pct", "memory_utilization_pct", "peak_memory_mib", "power_w")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -125,18 +126,18 @@ def forest(known: Sequence[Directed]) -> AnswerPairs:
 
 def boosting(known: Sequence[Directed]) -> AnswerPairs:
     """Gradient-boosted trees over what was measured of both jobs alone, batch size and step time among it; unknown where nothing
-    was. Its bound comes from a fifth of the rows left out in turn.
+    was. Its bound comes from a fifth of the pairs left out in turn, both directions together.
     """
     matrix = _profiles([(row.job, row.beside) for row in known], (*_MEASURED_ALONE, "batch_size", "steps_per_s"))
     some = ~np.isnan(matrix).all(axis=0) if len(known) else np.zeros(0, dtype=bool)
     if len(known) < _LEAST_ROWS or not some.any():
         return lambda questions: Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
     from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.model_selection import cross_val_predict
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
     logs = np.log(np.array([row.slowdown for row in known]))
     model = HistGradientBoostingRegressor(max_iter=_TREES, min_samples_leaf=5, random_state=0)
-    left_out = cross_val_predict(model, matrix[:, some], logs, cv=5)
+    left_out = cross_val_predict(model, matrix[:, some], logs, cv=PredefinedSplit(_pair_folds(known)))
     model.fit(matrix[:, some], logs)
     bound = ratio_bound(np.exp(left_out), np.exp(logs))
 
@@ -149,6 +150,15 @@ def boosting(known: Sequence[Directed]) -> AnswerPairs:
         return Slowdowns.of(point, point * bound)
 
     return answer
+
+
+def _pair_folds(known: Sequence[Directed]) -> list[int]:
+    """The fold of each row: a seeded draw of pairs, so that neither their order nor a row's other direction counts."""
+    pairs = [tuple(sorted((row.job.job, row.beside.job))) for row in known]
+    names = sorted(set(pairs))
+    drawn = np.random.default_rng(0).permutation(len(names)).tolist()
+    fold = {names[place]: turn % _FOLDS for turn, place in enumerate(drawn)}
+    return [fold[pair] for pair in pairs]
 
 
 def global_mean(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:

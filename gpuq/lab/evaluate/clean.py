@@ -26,6 +26,8 @@ _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _ENOUGH = 4
 # Pairs below a slowdown of 1 exist as noise only. If the median is below this, the numbers are speeds.
 _SPEEDS_BELOW = 0.97
+# Two jobs on one device are slowed to a few times; a median beyond this is no slowdown but percent.
+_PERCENT_FROM = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,10 @@ def _note_pairs(placed: Sequence[JoinedPair], empty: int, missing: Sequence[str]
         )
     whole = combined_pairs(placed)
     if one_sided := sum(len(pair.directed()) == 1 for pair in whole):
-        notes.append(f"{_count(one_sided, 'pair')} with one slowdown: it counts, the worse of the two is not known")
+        notes.append(
+            f"{_count(one_sided, 'pair')} with one slowdown: it is learned from, but counts for neither admission nor its risk, "
+            "since the worse of the two is not known"
+        )
     if repeats := len(placed) - len(whole):
         notes.append(
             f"{_count(repeats, 'row')} repeating a pair or giving its other direction: combined, by the median"
@@ -201,6 +206,11 @@ def _note_pairs(placed: Sequence[JoinedPair], empty: int, missing: Sequence[str]
     if known and median(known) < _SPEEDS_BELOW:
         notes.append(
             f"the median slowdown is {median(known):.2f}: these look like speeds (together / alone); a slowdown is 1 / that"
+        )
+    if known and median(known) >= _PERCENT_FROM:
+        notes.append(
+            f"the median slowdown is {median(known):.0f}: these look like percent; a slowdown is time together / time alone, "
+            "1.04 for 104%"
         )
 
 

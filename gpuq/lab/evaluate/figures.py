@@ -6,10 +6,16 @@ where it is not defined.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpuq.learn.statistics import binomial_tail
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -18,6 +24,11 @@ Flags = NDArray[np.bool_]
 def mean_absolute_pct(expected: Numbers, measured: Numbers) -> float | None:
     """The mean of |expected - measured| / measured, in percent. Measured values are above 0."""
     return _mean(100 * np.abs(expected - measured) / measured)
+
+
+def median_absolute_pct(expected: Numbers, measured: Numbers) -> float | None:
+    """The median of |expected - measured| / measured, in percent. Measured values are above 0."""
+    return float(np.median(100 * np.abs(expected - measured) / measured)) if len(measured) else None
 
 
 def mean_absolute(expected: Numbers, measured: Numbers) -> float | None:
@@ -51,6 +62,20 @@ def recall(admitted: Flags, good: Flags) -> float | None:
 def coverage_pct(upper: Numbers, measured: Numbers) -> float | None:
     """Percent that stayed at or under their bound."""
     return _mean(100.0 * (measured <= upper))
+
+
+def failures_chance(upper: Numbers, measured: Numbers, of: Sequence[Hashable], quantile: float) -> float | None:
+    """The probability that bounds which hold with this probability fail as often as these, or more often (exact binomial).
+
+    Rows with an equal entry in `of` are one measured value under several bounds: it counts once, by the share that held it.
+    """
+    held: dict[Hashable, list[bool]] = defaultdict(list)
+    for key, inside in zip(of, (measured <= upper).tolist(), strict=True):
+        held[key].append(inside)
+    if not held:
+        return None
+    failed = round(len(held) - math.fsum(fmean(values) for values in held.values()))
+    return binomial_tail(failed, len(held), 1 - quantile)
 
 
 def overshoot(upper: Numbers, measured: Numbers) -> float | None:

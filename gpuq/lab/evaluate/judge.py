@@ -7,13 +7,14 @@ on questions to which it has no answer; `n` says how many it answered.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from gpuq.lab.evaluate import figures
-from gpuq.lab.evaluate.answers import BUDGET, FitPairs, FitSingles, Slowdowns
+from gpuq.lab.evaluate.answers import BUDGET, QUANTILE, FitPairs, FitSingles, Slowdowns
 from gpuq.lab.evaluate.clean import JoinedPair, combined, combined_pairs
 from gpuq.lab.evaluate.figures import Flags, Numbers
 from gpuq.lab.evaluate.holdout import Split
@@ -41,15 +42,18 @@ class Method:
 class SlowdownFigures:
     """Error, coverage and overshoot are over `n` directed slowdowns. Auc, precision and recall are over `pairs` with both
     slowdowns known, of which the worse is under the budget or not; `directed_auc` is over each slowdown. None where not
-    defined.
+    defined. `coverage_chance`: how likely a bound that holds in 95% of cases fails as often as this one; each measured slowdown
+    counts once there, however often it was asked about.
     """
 
     n: int
     error_pct: float | None = None
+    median_error_pct: float | None = None
     auc: float | None = None
     precision: float | None = None
     recall: float | None = None
     coverage_pct: float | None = None
+    coverage_chance: float | None = None
     overshoot: float | None = None
     directed_auc: float | None = None
     pairs: int = 0
@@ -78,16 +82,19 @@ class Asked:
 
 
 def judge_pairs(
-    splits: Sequence[Split[JoinedPair]], methods: Sequence[Method]
+    splits: Sequence[Split[JoinedPair]], methods: Sequence[Method], budget: float = BUDGET
 ) -> dict[Group | None, dict[str, SlowdownFigures]]:
-    """Group -> method -> figures; the group None is all of them together."""
+    """Group -> method -> figures at this budget; the group None is all of them together."""
     asked = ask_pairs(splits, methods)
+    slowdowns = [(pair.key, side) for pair in asked.pairs for side in range(2)]
     groups = [pair.group for pair in asked.pairs for _ in range(2)]
     places = {group: np.array([found == group for found in groups]) for group in sorted(set(groups), key=str)}
     everywhere = np.ones(len(asked.measured), dtype=bool)
     return {
         group: {
-            name: slowdown_figures(_part(answer, place), asked.measured[place])
+            name: slowdown_figures(
+                _part(answer, place), asked.measured[place], list(compress(slowdowns, place)), budget
+            )
             for name, answer in asked.answers.items()
         }
         for group, place in [(None, everywhere), *places.items()]
@@ -102,7 +109,9 @@ def ask_pairs(splits: Sequence[Split[JoinedPair]], methods: Sequence[Method]) ->
     for split in splits:
         known = _grouped(split.known)
         for group, asked in _grouped(split.asked).items():
-            evidence = [row for pair in combined_pairs(known.get(group, ())) for row in pair.directed()]
+            # Some methods draw by position: in one order whatever the file's, the same rows give the same answers.
+            ordered = sorted(combined_pairs(known.get(group, ())), key=lambda pair: (pair.a.job, pair.b.job))
+            evidence = [row for pair in ordered for row in pair.directed()]
             pairs = combined_pairs(asked)
             # Two questions for each pair, one for each direction.
             questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
@@ -143,24 +152,32 @@ def judge_singles(
     }
 
 
-def slowdown_figures(answer: Slowdowns, measured: Numbers) -> SlowdownFigures:
-    """The figures of directed answers; rows 2i and 2i + 1 are the two directions of one pair. NaN is unknown."""
+def slowdown_figures(
+    answer: Slowdowns, measured: Numbers, of: Sequence[Hashable] | None = None, budget: float = BUDGET
+) -> SlowdownFigures:
+    """The figures of directed answers; rows 2i and 2i + 1 are the two directions of one pair. NaN is unknown. `of` names the
+    slowdown that each row is about, where several may be about the same."""
     there = ~np.isnan(measured) & ~np.isnan(answer.point)
     bounded = there & ~np.isnan(answer.upper)
     both = there.reshape(-1, 2).all(axis=1)
     worse = measured.reshape(-1, 2)[both].max(axis=1)
     risk = answer.risk.reshape(-1, 2)[both].max(axis=1)
-    admitted = np.asarray(answer.admits.reshape(-1, 2)[both].all(axis=1))
-    good = np.asarray(worse < BUDGET)
+    admitted = np.asarray(answer.admitted(budget).reshape(-1, 2)[both].all(axis=1))
+    good = np.asarray(worse < budget)
+    rows = list(range(len(measured))) if of is None else of
     return SlowdownFigures(
         n=int(there.sum()),
         error_pct=figures.mean_absolute_pct(answer.point[there], measured[there]),
+        median_error_pct=figures.median_absolute_pct(answer.point[there], measured[there]),
         auc=figures.auc(-risk, good),
         precision=figures.precision(admitted, good),
         recall=figures.recall(admitted, good),
         coverage_pct=figures.coverage_pct(answer.upper[bounded], measured[bounded]),
+        coverage_chance=figures.failures_chance(
+            answer.upper[bounded], measured[bounded], list(compress(rows, bounded)), QUANTILE
+        ),
         overshoot=figures.overshoot(answer.upper[bounded], measured[bounded]),
-        directed_auc=figures.auc(-answer.risk[there], measured[there] < BUDGET),
+        directed_auc=figures.auc(-answer.risk[there], measured[there] < budget),
         pairs=int(both.sum()),
     )
 
@@ -207,8 +224,10 @@ def _joined(parts: Sequence[Slowdowns]) -> Slowdowns:
     point, upper, risk = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("point", "upper", "risk")
     )
-    return Slowdowns(point, upper, risk, np.concatenate([part.admits for part in parts]))
+    rules = [part.admits for part in parts if part.admits is not None]
+    return Slowdowns(point, upper, risk, np.concatenate(rules) if rules else None)
 
 
 def _part(answer: Slowdowns, place: Flags) -> Slowdowns:
-    return Slowdowns(answer.point[place], answer.upper[place], answer.risk[place], answer.admits[place])
+    rule = None if answer.admits is None else answer.admits[place]
+    return Slowdowns(answer.point[place], answer.upper[place], answer.risk[place], rule)

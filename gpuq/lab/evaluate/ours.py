@@ -11,7 +11,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -38,8 +38,9 @@ from gpuq.lab.evaluate.tables import profile_of
 from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History, Outcome
-from gpuq.learn.interference import Profile
+from gpuq.learn.interference import LAW, Profile
 from gpuq.learn.interference.fit import PRIORS, Priors, fit
+from gpuq.learn.interference.profile import utilizations
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
 from gpuq.messages.submission import Submission
@@ -60,11 +61,11 @@ def slowdowns(known: Sequence[Directed], budget: float = BUDGET, priors: Priors 
     for row in known:
         measured[row.job.job, row.beside.job].append(row.slowdown)
     profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
-    learned = fit(profiles, measured, QUANTILE, priors)
+    learned = fit(profiles, measured, QUANTILE, priors) or LAW
 
     def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
-        if learned is None or not questions:
-            return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
+        if not questions:
+            return Slowdowns.of(unknown(0), unknown(0))
         ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
         point, upper = learned.expect_many(ones, besides)
         there, there_upper = learned.expect_many(besides, ones)
@@ -82,8 +83,13 @@ def slowdowns(known: Sequence[Directed], budget: float = BUDGET, priors: Priors 
             )
             for one, beside, (a, a_upper, b, b_upper), of_pair in zip(ones, besides, numbers, risks, strict=True)
         ]
-        rows = zip(ones, besides, costs, strict=True)
-        return Slowdowns(point, upper, point, np.array([_admits(*row, limits) for row in rows]))
+        admits = np.array([_admits(*row, limits) for row in zip(ones, besides, costs, strict=True)])
+        # As in `interference.pair`: where nothing was learned, the law needs both utilisations.
+        silent = (
+            np.isnan(utilizations(ones) + utilizations(besides)) if learned is LAW else np.zeros(len(point), dtype=bool)
+        )
+        point, upper = np.where(silent, np.nan, point), np.where(silent, np.nan, upper)
+        return Slowdowns(point, upper, point, admits & ~silent)
 
     return answer
 
@@ -124,7 +130,9 @@ def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: flo
 def _predictor(known: tuple[SingleMeasurement, ...]) -> Predictor:
     """A predictor trained on these singles, without history: the questions are about kinds without runs."""
     learning = Learning(quantile=QUANTILE)
-    return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
+    # With one model in all, holding it out leaves nothing to train with.
+    model = train.fit([_outcome(single) for single in known], learning) if known else None
+    return Predictor(History(), model, learning)
 
 
 def _forecast(predictor: Predictor, single: SingleMeasurement) -> Forecast:
@@ -163,9 +171,11 @@ def _submission(single: SingleMeasurement) -> Submission:
     )
 
 
-OURS = Method(
-    "gpuq",
-    pairs=slowdowns,
-    utilization=peaks(lambda one: (one.expected_utilization_pct, one.peak_utilization_pct), 1.0),
-    memory=peaks(lambda one: (one.peak_memory_bytes, one.upper_memory_bytes), float(_MIB)),
-)
+def ours(budget: float = BUDGET) -> Method:
+    """gpuq, which admits at this slowdown budget."""
+    return Method(
+        "gpuq",
+        pairs=partial(slowdowns, budget=budget),
+        utilization=peaks(lambda one: (one.expected_utilization_pct, one.peak_utilization_pct), 1.0),
+        memory=peaks(lambda one: (one.peak_memory_bytes, one.upper_memory_bytes), float(_MIB)),
+    )

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from gpuq.lab.evaluate.answers import BUDGET, QUANTILE
 from gpuq.lab.evaluate.baselines import PAIR_BASELINES, SINGLE_BASELINES
 from gpuq.lab.evaluate.clean import CleanTables, clean
 from gpuq.lab.evaluate.holdout import SEED, few_of_a_job, few_pairs, hold_out
 from gpuq.lab.evaluate.judge import TARGETS, Method, PeakFigures, SlowdownFigures, judge_pairs, judge_singles
-from gpuq.lab.evaluate.ours import OURS
+from gpuq.lab.evaluate.ours import ours
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 Plain = dict[str, Any]
@@ -25,11 +26,13 @@ BASELINES: tuple[Method, ...] = (
 SLOWDOWN: Mapping[str, tuple[str, bool | None]] = {
     "n": ("n", None),
     "error_pct": ("error %", False),
+    "median_error_pct": ("median %", False),
     "auc": ("AUC", True),
     "directed_auc": ("AUC each", True),
     "precision": ("precision", True),
     "recall": ("recall", True),
     "coverage_pct": ("coverage %", None),
+    "coverage_chance": ("p", None),
     "overshoot": ("bound/truth", None),
 }
 PEAKS: Mapping[str, tuple[str, bool | None]] = {
@@ -54,25 +57,29 @@ def evaluate(
     singles: Sequence[SingleMeasurement],
     pairs: Sequence[PairMeasurement],
     way: str,
-    methods: Sequence[Method] = (OURS, *BASELINES),
+    methods: Sequence[Method] | None = None,
     seed: int = SEED,
+    budget: float = BUDGET,
 ) -> Plain:
-    """Refit without what is held out and judge. The first method is ours. Raises BadInput where `way` lacks its column."""
+    """Refit without what is held out and judge at this budget. The first method is ours; None: gpuq and all baselines. Raises
+    BadInput where `way` lacks its column."""
+    methods = methods or (ours(budget), *BASELINES)
     table = clean(singles, pairs)
     held = hold_out(table, way, seed)
-    by_group = judge_pairs(held.pairs, methods)
+    by_group = judge_pairs(held.pairs, methods, budget)
     peaks = {target: judge_singles(held.singles, methods, target) for target in TARGETS}
     result: Plain = {
         "holdout": {"by": way, "how": held.how, "seed": seed},
         "singles": len(table.singles),
         "pairs": len(table.pairs),
+        "budget": budget,
         **_of_each(methods, by_group.get(None, {}), peaks),
         "groups": [
             {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
             for group, found in by_group.items()
             if group is not None
         ],
-        "sparse": list(_sparse(methods, table, seed)) if way == "pair" else [],
+        "sparse": list(_sparse(methods, table, seed, budget)) if way == "pair" else [],
         "notes": [*table.notes, *_not_judged(table, by_group.get(None, {}))],
     }
     return {**result, "verdict": verdict(result)}
@@ -112,11 +119,13 @@ def lines(result: Plain) -> list[str]:
     """The dictionary of `evaluate` as lines of text."""
     text = [
         f"{result['singles']} singles, {result['pairs']} pairs. Held out: {result['holdout']['how']}.",
-        "The best of each column is marked *. The bound is the 95% bound.",
+        "The best of each column is marked *. The bound is the 95% bound; p: how likely a valid one fails as often.",
+        f"Pairs are to keep a slowdown budget of {result['budget']:g}.",
     ]
     for part, title in TITLES.items():
         if result[part]["n"] or any(found[part]["n"] for found in result["baselines"].values()):
             text += ["", title, *_table(result, part, SLOWDOWN if part == "slowdown" else PEAKS)]
+            text += _narrowest(result) if part == "slowdown" else []
     if len(result["groups"]) > 1:
         for group in result["groups"]:
             text += ["", f"slowdown on {group['device_type']}, {group['sharing'] or 'sharing mode unknown'}"]
@@ -147,11 +156,11 @@ def _of_each(
     return {**ours, "baselines": found}
 
 
-def _sparse(methods: Sequence[Method], table: CleanTables, seed: int) -> Iterator[Plain]:
+def _sparse(methods: Sequence[Method], table: CleanTables, seed: int, budget: float) -> Iterator[Plain]:
     """Figures with few pairs known: a fifth of all, and three of one job."""
     for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
         if held.pairs:
-            yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods)[None], {})}
+            yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods, budget)[None], {})}
 
 
 def _not_judged(table: CleanTables, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
@@ -182,6 +191,20 @@ def _table(result: Plain, part: str, columns: Mapping[str, tuple[str, bool | Non
         "  "
         + "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
         for row in cells
+    ]
+
+
+def _narrowest(result: Plain) -> list[str]:
+    """Which bound of slowdowns is the narrowest of those whose coverage is consistent with what they promise."""
+    found = {"gpuq": result["slowdown"], **{name: of["slowdown"] for name, of in result["baselines"].items()}}
+    valid = {
+        name: of["overshoot"] for name, of in found.items() if of["n"] and (of["coverage_chance"] or 0.0) > 1 - QUANTILE
+    }
+    if not valid:
+        return ["  No bound holds as often as it promises."]
+    name = min(valid, key=lambda name: valid[name])
+    return [
+        f"  The narrowest bound that holds as often as it promises (p above 0.05): {_number(valid[name])}, of {name}."
     ]
 
 

@@ -24,6 +24,8 @@ def profile_of(single: SingleMeasurement) -> Profile:
         memory_utilization_pct=single.memory_utilization_pct,
         batch_log2=_log(single.batch_size, 2.0),
         step_log=_log(None if not single.steps_per_s else 1 / single.steps_per_s, math.e),
+        memory_log=_log(single.peak_memory_mib, math.e),
+        power_log=_log(single.power_w, math.e),
     )
 
 

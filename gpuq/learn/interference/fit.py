@@ -32,7 +32,7 @@ from gpuq.learn.interference.profile import (
     numbers,
     same_kind,
 )
-from gpuq.learn.interference.risk import Thresholds, strictest, thresholds
+from gpuq.learn.interference.risk import ENOUGH, Thresholds, strictest, thresholds
 from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
@@ -42,7 +42,11 @@ MOST_PAIRS = 1200
 """Directed pairs that are used. Work grows with the third power of their number."""
 TUNED_ON = 150
 _STEPS = 110
+# For so many the priors of the reaches were set.
+_USUAL_INPUTS = 5
 _FOLDS = 5
+_MISFITS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+_ENOUGH_FOR_MISFIT = 20
 _NEWTON_STEPS = 20
 # A noise below half of the 4% by which repeated runs differ would be overfitting.
 _LEAST_NOISE = 0.02
@@ -66,13 +70,15 @@ PRIORS = Priors()
 
 
 class LeftOut(NamedTuple):
-    """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out."""
+    """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out, `units` is
+    what of the pair was in it: one or two kinds or models, or the pair itself."""
 
     pair: tuple[str, str]
     fold: int
     expected: float
     doubt: float
     measured: float
+    units: frozenset[Any]
 
 
 class _Table:
@@ -101,7 +107,9 @@ def fit(
     possible = {
         pair: [value for value in values if math.isfinite(value) and value > 0] for pair, values in slowdowns.items()
     }
-    usable = _chosen({pair: values for pair, values in possible.items() if values})
+    chosen = _chosen({pair: values for pair, values in possible.items() if values})
+    # Draws go by position, so the order in which pairs were given is not to count.
+    usable = dict(sorted(chosen.items()))
     if not usable:
         return None
     shape = tune(profiles, usable, priors)
@@ -132,7 +140,9 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors =
     drawn = sorted(np.random.default_rng(0).permutation(len(pairs))[:TUNED_ON].tolist())
     table = _Table(profiles, {pairs[i]: slowdowns[pairs[i]] for i in drawn})
     same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
-    middle = np.array([*priors.middle, *[priors.reach] * len(inputs)])
+    # Squared distances add up over inputs, so that with more than usual each has to reach further.
+    reach = priors.reach + 0.5 * math.log(max(1.0, len(inputs) / _USUAL_INPUTS))
+    middle = np.array([*priors.middle, *[reach] * len(inputs)])
     spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
 
     def loss(point: Floats) -> float:
@@ -143,7 +153,7 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors =
         return float(0.5 * np.sum(((point - middle) / spread) ** 2) - evidence)
 
     simplex = np.vstack([middle, middle + 0.6 * np.eye(len(middle))])
-    options = {"maxfev": _STEPS, "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
+    options = {"maxfev": max(_STEPS, 10 * len(middle)), "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
     return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, inputs)
 
 
@@ -175,12 +185,17 @@ def calibrate(
     )
     by_tier = {"both": (pairs[2],), "one": (kinds[1], models[1]), "neither": (kinds[0], models[0])}
     default = Factors()
+    misfits = {tier: _misfit([one for rows in found for one in rows]) for tier, found in by_tier.items()}
     factors = {
-        tier: max(_factor(rows, quantile, getattr(default, tier)) for rows in found if rows or rows is found[0])
+        tier: max(
+            _factor(rows, quantile, getattr(default, tier), misfits[tier]) for rows in found if rows or rows is found[0]
+        )
         for tier, found in by_tier.items()
     }
     tiers = {tier: strictest(map(_thresholds, found)) for tier, found in by_tier.items()}
-    return Factors(**factors), Admission(**tiers, law=_thresholds(_by_law(profiles, slowdowns)))
+    return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission(
+        **tiers, law=_thresholds(_by_law(profiles, slowdowns), assumed=ENOUGH)
+    )
 
 
 def _left_out(
@@ -207,7 +222,8 @@ def _left_out(
         logs, doubt = learned.logs(ones, besides)
         for one, beside, log, width, pair in zip(ones, besides, logs.tolist(), doubt.tolist(), asked, strict=True):
             measured = fmean(map(math.log, slowdowns[pair]))
-            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured))
+            units = frozenset(groups[pair] & out)
+            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units))
     return found
 
 
@@ -216,27 +232,50 @@ def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftO
     table = _Table(profiles, slowdowns)
     utilization = numbers(table.kinds)[:, 0]
     expected = logs(utilization[table.a], utilization[table.b]).tolist()
+    units = {profile.kind: profile.model or profile.kind for profile in table.kinds}
     rows = zip(table.pairs, expected, table.y.tolist(), strict=True)
-    return [LeftOut(pair, 0, law, 1.0, measured) for pair, law, measured in rows if not math.isnan(law)]
+    return [
+        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair))
+        for pair, law, measured in rows
+        if not math.isnan(law)
+    ]
 
 
-def _factor(left_out: Sequence[LeftOut], quantile: float, default: float) -> float:
+def _misfit(left_out: Sequence[LeftOut]) -> float:
+    """The likeliest standard deviation that is to be added to every doubt, up to a common factor; 0 from few pairs.
+
+    Doubt is almost nothing where the law expects no slowdown. Where such pairs are slowed all the same, a factor alone would have
+    to make up for it, and would widen all other bounds as much.
+    """
+    if len(left_out) < _ENOUGH_FOR_MISFIT:
+        return 0.0
+    squares = np.array([(one.measured - one.expected) ** 2 for one in left_out])
+    doubts = np.array([one.doubt for one in left_out]) ** 2
+
+    def loss(misfit: float) -> float:
+        variance = doubts + misfit**2
+        return float(len(squares) * math.log(fmean(squares / variance) + 1e-12) + np.log(variance).sum())
+
+    return min(_MISFITS, key=loss)
+
+
+def _factor(left_out: Sequence[LeftOut], quantile: float, default: float, misfit: float) -> float:
     """The conformal quantile of the scores; from too few of them, at least the default."""
-    ordered = sorted((one.measured - one.expected) / one.doubt for one in left_out)
+    ordered = sorted((one.measured - one.expected) / math.hypot(one.doubt, misfit) for one in left_out)
     rank = conformal_rank(len(ordered), quantile)
     value = ordered[rank - 1] if rank is not None else max([default, *ordered])
     return round(max(0.0, value), 6)
 
 
-def _thresholds(left_out: Sequence[LeftOut]) -> Thresholds:
+def _thresholds(left_out: Sequence[LeftOut], assumed: int = 0) -> Thresholds:
     """The thresholds of admission. Only pairs known in both directions count, by the worse."""
-    logs = {(one.fold, one.pair): (one.expected, one.measured) for one in left_out}
+    found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(expected, other[0]), max(measured, other[1]))
-        for (fold, (a, b)), (expected, measured) in logs.items()
-        if a <= b and (other := logs.get((fold, (b, a)))) is not None
+        (max(one.expected, other.expected), max(one.measured, other.measured), one.units)
+        for (fold, (a, b)), one in found.items()
+        if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return thresholds([expected for expected, _ in worst], [measured for _, measured in worst])
+    return thresholds([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst], assumed)
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

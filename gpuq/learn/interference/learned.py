@@ -5,8 +5,8 @@ The law (see `law`) gives what utilisations alone imply; a Gaussian process over
     log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
 
 `alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. A kind's terms are shrunk
-towards those of similar kinds (model, batch size, utilisation, step time), those of a kind unlike all others towards 0, so
-that the law remains. The prior covariance of two directed pairs ab and cd, with the similarity k of kinds:
+towards those of similar kinds (model, batch size, utilisation, step time, memory, power), those of a kind unlike all others
+towards 0, so that the law remains. The prior covariance of two directed pairs ab and cd, with the similarity k of kinds:
 
     s_c^2 + s_a^2 k(a,c) + s_b^2 k(b,d) + r s_a s_b (k(a,d) + k(b,c)) + s_g^2 k(a,c) k(b,d)
     k(a,c) = (1 - w) [a is c] + w exp(-1/2 sum over inputs of (distance / reach)^2)
@@ -73,6 +73,8 @@ class Factors(msgspec.Struct, frozen=True):
     both: Annotated[float, Meta(ge=0)] = 2.5
     one: Annotated[float, Meta(ge=0)] = 3.0
     neither: Annotated[float, Meta(ge=0)] = 3.0
+    misfits: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Neither, one, both: the standard deviation, in logs, of what the form itself gets wrong, whatever is known of the kinds."""
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -84,6 +86,11 @@ class Admission(msgspec.Struct, frozen=True):
     neither: Thresholds = ()
     law: Thresholds = ()
     """What the law alone gets wrong."""
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether there were pairs enough to calibrate with, at any budget."""
+        return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
@@ -99,8 +106,9 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
         of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
-        factors = of_tiers[self._levels(ones, besides)] if self.kinds else self.factors.neither
-        return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + factors * doubt, _MOST_LOG))
+        levels = self._levels(ones, besides) if self.kinds else np.zeros(len(ones), dtype=np.intp)
+        width = of_tiers[levels] * np.hypot(doubt, np.array(self.factors.misfits)[levels])
+        return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + width, _MOST_LOG))
 
     def risks(self, ones: Sequence[Profile], besides: Sequence[Profile], expected: Floats) -> list[tuple[float, ...]]:
         """For each of `ones` beside the entry of `besides` at the same index, the risk at each of `BUDGETS`; `expected` are the

@@ -16,7 +16,7 @@ from gpuq.core.state.job import KindId
 from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Admission, Interference
 from gpuq.learn.interference.profile import Profile
-from gpuq.learn.interference.risk import Adaptation, measured_risks, scaled
+from gpuq.learn.interference.risk import Adaptation, Meeting, measured_risks, scaled
 from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
@@ -55,10 +55,9 @@ class PairCosts:
         self._kept.clear()
         self._predicted.clear()
 
-    def judge(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
-        """Two kinds shared for the first time, under this version, and one of them was slowed beyond its budget, or was not. At
-        most a share of `risk` should be."""
-        self._adaptation.add(place, version, exceeded, risk)
+    def judge(self, place: str, version: str | None, meeting: Meeting) -> None:
+        """Two kinds shared under this version, and this is what became of one of them."""
+        self._adaptation.add(place, version, meeting)
 
     def forget(self) -> None:
         """Drop cached costs, after a pair was measured. Predictions of the model stay."""
@@ -114,7 +113,7 @@ class PairCosts:
         both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
         measured = [self._history.slowdowns(*pair, place) for pair in both]
         if not any(measured):
-            factor = self._adaptation.factor(place, self._version)
+            factor = self._adaptation.factor(place, self._version, calibrated=part.admission.calibrated)
             found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
             found = [estimate(values, self._quantile) for values in measured]

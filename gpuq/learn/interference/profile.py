@@ -20,14 +20,15 @@ from gpuq.learn.history.job_features import JobFeatures
 from gpuq.learn.interference.law import Floats
 from gpuq.learn.statistics import order_statistic
 
-NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
+NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log", "memory_log", "power_log")
 _LEAST_SPREAD = 1e-6
 # As in `history.peak_utilization`: of up to nine runs, the highest.
 _PEAK_QUANTILE = 0.9
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One kind alone. Percent of the device; `step_log` is the natural log of the seconds (in any unit) of one step."""
+    """One kind alone. Percent of the device; `step_log`, `memory_log` and `power_log` are natural logs of the seconds of one
+    step, of peak memory and of power, each in any unit."""
 
     kind: str
     model: str | None = None
@@ -35,6 +36,8 @@ class Profile(msgspec.Struct, frozen=True):
     memory_utilization_pct: float | None = None
     batch_log2: float | None = None
     step_log: float | None = None
+    memory_log: float | None = None
+    power_log: float | None = None
 
 
 def observed(
@@ -45,6 +48,8 @@ def observed(
     rates = [run.alone_rate for run in runs if run.alone_rate]
     peaks = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None and not run.shared]
     peaks = peaks or [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
+    memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes]
+    powers = [run.power_w for run in runs if run.power_w]
     # Where the command shows no model, the script's name and its folder's stand for it.
     named = sorted(token for token in latest.tokens if token.startswith("model:"))
     named = named or sorted(token for token in latest.tokens if token.startswith(("script:", "folder:")))
@@ -54,6 +59,8 @@ def observed(
         utilization_pct=order_statistic(peaks, _PEAK_QUANTILE) if peaks else utilization_pct,
         batch_log2=latest.batch_log2,
         step_log=-math.log(median(rates)) if rates else None,
+        memory_log=math.log(max(memory)) if memory else None,
+        power_log=math.log(median(powers)) if powers else None,
     )
 
 

@@ -7,25 +7,30 @@ that contain the pair, as a q-value is (Storey 2002). Admitting what has a risk 
 slowdown that is chosen by its own error among those admitted (Angelopoulos et al. 2021, "Learn then test"; there is one
 threshold per budget, type of device, way of sharing, and tier of evidence). Both directions of a pair count as one, by the worse.
 
-The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. A pair that keeps its budget by
-what was learned, and has half of the risk by the law, may pass by that: otherwise a kind that was never beside another would
-never be where forecasts of new kinds are poor, and so never be measured.
+The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. What is assumed of it where
+nothing was measured (below) counts there as `ENOUGH` more pairs that kept their budget, which show as much: so the first pairs
+that keep theirs make admission no stricter than none. A pair that keeps its budget by what was learned, and has half of the risk
+by the law, may pass by that: otherwise a kind that was never beside another would never be where forecasts of new kinds are poor,
+and so never be measured.
 
 Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the least of two
 counts: the risk with the widest distance (of logs) between threshold and budget that other budgets need, and the law's. Where
 the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law, which is the load
 rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
 
-`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021).
+`Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
+many more were shown to exceed their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of
+those that one calibration admits for the first time at most a share of `risk` and seven more are shown to exceed it. Then none is
+admitted until known pairs, trials or a new calibration lead out of that.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,11 +44,15 @@ ENOUGH = 22
 _CONFIDENCE = 0.9
 # The risk of a pair that uses up its whole budget, where nothing was calibrated.
 _WHOLE_BUDGET = 0.1
-# A budget exceeded makes risks 1.6 times as large; it takes eighteen kept ones to undo that at a risk of 10%.
+# A pair that exceeds a budget makes risks 1.6 times as large; it takes nine that do not to undo that at a risk of 10%.
 _STEP = 0.5
 # At the least factor a pair may use up all of its budget by the law; at the most, an eighth of the half.
 _LEAST, _MOST = 0.5, 8.0
-_REMEMBERED = 256
+# Once so many more pairs than the risk allows were shown to exceed a budget, not even the surest are admitted: the factor passes
+# its most. A pair near its budget that was measured beyond it by less than the measurement's error is no reason to admit none.
+_MOST_EXCESS = 6.0
+# The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
+_RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
 _LEVELS = np.array(LEVELS)
 
@@ -52,14 +61,27 @@ Thresholds = tuple[tuple[float, ...], ...]
 keep, where no pair has so low a risk. Empty: not calibrated."""
 
 
-def thresholds(expected: Sequence[float], measured: Sequence[float]) -> Thresholds:
-    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured."""
+def thresholds(
+    expected: Sequence[float],
+    measured: Sequence[float],
+    units: Sequence[Set[Hashable]] | None = None,
+    assumed: int = 0,
+) -> Thresholds:
+    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured. `units`: what was left
+    out of each pair, one or two models or kinds, which err alike; None: pairs are independent. `assumed`: so many more pairs that
+    were expected to use up at most half of the budget are taken to have kept it."""
     order = np.argsort(np.array(expected), kind="stable")
     ordered, found = np.array(expected)[order], np.array(measured)[order]
-    return tuple(_threshold(ordered, found > log, float(log)) for log in _LOGS)
+    members = None
+    if units is not None and len(set(map(frozenset, units))) < len(units):
+        index = list(dict.fromkeys(unit for of in units for unit in of))
+        members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
+    return tuple(_threshold(ordered, found > log, float(log), members, assumed) for log in _LOGS)
 
 
-def _threshold(expected: Floats, exceeded: np.ndarray, budget: float) -> tuple[float, ...]:
+def _threshold(
+    expected: Floats, exceeded: np.ndarray, budget: float, members: Floats | None, assumed: int
+) -> tuple[float, ...]:
     """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
     from scipy.special import betaincinv  # only when training
 
@@ -67,12 +89,34 @@ def _threshold(expected: Floats, exceeded: np.ndarray, budget: float) -> tuple[f
     if within < ENOUGH:
         return ()
     wrong, count = np.cumsum(exceeded[:within]), np.arange(1, within + 1)
-    upper = np.where(wrong < count, betaincinv(wrong + 1, np.maximum(count - wrong, 1), _CONFIDENCE), 1.0)
+    effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])
+    kept = np.maximum(count - wrong, 1) / effect + np.where(expected[:within] <= budget / 2, assumed, 0)
+    upper = np.where(wrong < count, betaincinv(wrong / effect + 1, kept, _CONFIDENCE), 1.0)
     best = np.minimum.accumulate(upper[::-1])[::-1]
     # Where all of them may be admitted, no pair shows that one nearer to the budget may not.
     limits = np.append(expected[: within - 1], budget)
     last = [np.flatnonzero(best <= level) for level in LEVELS]
     return tuple(round(float(limits[places[-1]]), 6) if len(places) else 0.0 for places in last)
+
+
+def _design_effect(members: Floats, exceeded: np.ndarray) -> Floats:
+    """Of the first one, two, three ... of these pairs: by how much the variance of the share that exceeded is above that of as
+    many independent pairs, at least 1. `members` says of which units each pair is.
+
+    Variance of a ratio between clusters (Cochran 1977, section 9A.4); a pair of two units is in both, and its own square, which
+    is then counted twice, is taken off once (Cameron, Gelbach and Miller 2011).
+    """
+    wrong, count = np.cumsum(members * exceeded[:, None], axis=0), np.cumsum(members, axis=0)
+    twice = members.sum(axis=1) - 1
+    all_wrong, pairs = np.cumsum(exceeded), np.arange(1, len(exceeded) + 1)
+    share = all_wrong / pairs
+    own = np.cumsum(twice * exceeded) * (1 - 2 * share) + np.cumsum(twice) * share**2
+    products = ((wrong**2).sum(axis=1), (wrong * count).sum(axis=1), (count**2).sum(axis=1))
+    between = products[0] - 2 * share * products[1] + share**2 * products[2] - own
+    units = (count > 0).sum(axis=1)
+    independent = pairs * share * (1 - share)
+    found = between * units / np.maximum(units - 1, 1) / np.where(independent > 0, independent, 1.0)
+    return np.asarray(np.where(independent > 0, np.maximum(found, 1.0), 1.0))
 
 
 def strictest(found: Iterable[Thresholds]) -> Thresholds:
@@ -136,33 +180,54 @@ def scaled(risks: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return risks if factor == 1 else tuple(min(1.0, round(risk * factor, 4)) for risk in risks)
 
 
+class Meeting(NamedTuple):
+    """What became of one direction of a pair of kinds that shared. At most a share of `risk` of pairs should exceed a budget."""
+
+    pair: frozenset[str]
+    exceeded: bool
+    risk: float
+    first: bool = True
+    """Whether it was never measured before; else its measurements were known."""
+    shown: bool = True
+    """Whether it exceeded by more than the error of the measurement."""
+
+
 class Adaptation:
     """How much more often pairs exceeded a budget than their risk said, by place and version of the model. Not for use by
     several threads.
 
-    It depends on the attempts and their order only, so a restart rebuilds it. A new model was calibrated with those attempts, so
-    it begins at 1.
+    It depends on the attempts and their order only, so a restart rebuilds it. A new model that was calibrated was so with those
+    attempts, and begins at 1. Where it was not, the same assumptions go on, and so does the factor.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[str | None, bool, float]]] = {}
-        self._factors: dict[tuple[str, str | None], float] = {}
+        # (place, version) -> the log of the factor, and how many more pairs were shown to exceed a budget than the risk allows;
+        # without a version: over all of them.
+        self._states: dict[tuple[str, str | None] | tuple[str], tuple[float, float]] = {}
+        # (place, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
+        self._wrong: set[tuple[str, frozenset[str], bool]] = set()
 
-    def add(self, place: str, version: str | None, exceeded: bool, risk: float) -> None:
-        """One direction of a pair of kinds that shared for the first time. At most a share of `risk` of pairs should exceed."""
-        self._seen.setdefault(place, deque(maxlen=_REMEMBERED)).append((version, exceeded, risk))
-        self._factors.clear()
+    def add(self, place: str, version: str | None, meeting: Meeting) -> None:
+        """One direction of a pair. At most a share of its risk should exceed, in either direction or both: that counts once."""
+        pair, exceeded, risk, first, shown = meeting
+        found = {(place, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)}
+        new = found - self._wrong
+        self._wrong |= new
+        wrong, shown_wrong = ((place, pair, by_more) in new for by_more in (False, True))
+        for key in ((place, version), (place,)):
+            log, excess = self._states.get(key, (0.0, 0.0))
+            if first:
+                # Each of the two directions has half of the risk.
+                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
+                excess = max(0.0, excess + shown_wrong - risk / 2)
+            elif not exceeded:
+                # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
+                excess = max(0.0, excess - _RESERVED * risk / 2)
+            self._states[key] = log, excess
 
-    def factor(self, place: str, version: str | None) -> float:
-        """What risks are multiplied by, from `_LEAST` to `_MOST`."""
-        if (place, version) not in self._factors:
-            self._factors[place, version] = self._factor(place, version)
-        return self._factors[place, version]
-
-    def _factor(self, place: str, version: str | None) -> float:
-        log = 0.0
-        for of, exceeded, risk in self._seen.get(place, ()):
-            if of == version:
-                # A pair has two directions and is wrong if either is, so each has half of the risk.
-                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (exceeded - risk / 2)))
+    def factor(self, place: str, version: str | None, *, calibrated: bool) -> float:
+        """What risks are multiplied by in this place under this version, which was calibrated there or was not."""
+        log, excess = self._states.get((place, version) if calibrated else (place,), (0.0, 0.0))
+        if excess > _MOST_EXCESS:
+            log = math.log(_MOST) + _STEP * (1 + excess - _MOST_EXCESS)
         return round(math.exp(log), 3)

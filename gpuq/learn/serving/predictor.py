@@ -25,6 +25,7 @@ from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import OngoingAttempt, Outcome
 from gpuq.learn.interference.pair import AskedPair, PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
+from gpuq.learn.interference.risk import Meeting
 from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import TRACED, LayerForecast, LayerTerms, blended, on_device
@@ -114,12 +115,18 @@ class Predictor:
 
     def learn(self, outcome: Outcome) -> None:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
-        place, first_time = place_of(outcome.device_type, outcome.sharing), self._first_time(outcome)
+        place = place_of(outcome.device_type, outcome.sharing)
+        met = [
+            (beside, value, value if low is None else low, not self.history.slowdowns(outcome.kind, beside, place))
+            for beside, value, low, _ in outcome.slowdowns
+        ]
         if self.history.learn(outcome):
             budget = outcome.max_slowdown or self._limits.max_slowdown
             version = outcome.forecast.model_version if outcome.forecast else None
-            for beside, value in first_time:
-                self._pairs.judge(place, version, value > budget, self._stated_risk(outcome, beside, budget))
+            for beside, value, low, first in met:
+                risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
+                pair = frozenset((outcome.kind, beside))
+                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, low > budget))
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
@@ -137,13 +144,6 @@ class Predictor:
             self._answers.pop(kind, None)
             self._profiles.pop((kind, device_type), None)
         return bool(changed)
-
-    def _first_time(self, outcome: Outcome) -> list[tuple[str, float]]:
-        """(kind, slowdown beside it) for each kind that this one was not measured beside before. Measured pairs are known by
-        their measurements, so they say nothing of risks."""
-        place = place_of(outcome.device_type, outcome.sharing)
-        found = ((beside, value) for beside, value, _, _ in outcome.slowdowns)
-        return [(beside, value) for beside, value in found if not self.history.slowdowns(outcome.kind, beside, place)]
 
     def _stated_risk(self, outcome: Outcome, beside: str, budget: float) -> float:
         """The risk with which the pair was admitted: for one that was tried what its launch said, else what admission allows."""

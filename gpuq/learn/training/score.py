@@ -143,8 +143,7 @@ def judge(
         _error_guard("utilisation error", pairs, _utilization_error),
         _bound_guard("slowdown bounds that failed", pairs, _slowdown_failed, promise, _CHANCE),
         _error_guard("slowdown error", pairs, _slowdown_error),
-        _mistake_guard("pairs wrongly admitted", pairs, lambda row: _mistake(row, limits, admitted=True)),
-        _mistake_guard("pairs wrongly refused", pairs, lambda row: _mistake(row, limits, admitted=False)),
+        _error_guard("loss of admission", pairs, lambda row: admission_loss(row, limits)),
     )
     objection = _objection(pairs, guards)
     reason = objection or f"better on held-out attempts: {_losses(pairs)}"
@@ -259,15 +258,6 @@ def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], floa
     )
 
 
-def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast], bool | None]) -> Guard:
-    """Vetoes if the candidate alone makes more mistakes than the serving model alone, by more than chance (exact sign test)."""
-    both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
-    only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
-    chance = binomial_tail(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
-    new, old = (_mean([bool(side[k]) for side in both]) for k in (0, 1))
-    return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
-
-
 def _by_unit(pairs: Pairs, value: Callable[[ScoredForecast, ScoredForecast], float]) -> list[float]:
     units: dict[tuple[str, int], list[float]] = defaultdict(list)
     for new, old in pairs:
@@ -299,6 +289,19 @@ def _mistake(row: ScoredForecast, limits: Limits, *, admitted: bool) -> bool | N
     if row.admitted is None or row.slowdown is None:
         return None
     return row.admitted is admitted and (row.slowdown > limits.max_slowdown) is admitted
+
+
+def admission_loss(row: ScoredForecast, limits: Limits) -> float | None:
+    """What a decision cost, from 0 to 1: a pair wrongly admitted 1 - risk, one wrongly refused risk.
+
+    These are the costs under which it is right to admit exactly what exceeds a budget with a probability of at most `risk`.
+    One sum of both, because the held-out pairs are those that were admitted: a more careful model can only refuse more of them.
+    """
+    if row.admitted is None:
+        return None
+    # With a risk of 1 pairs are admitted by what is expected alone, which is right for equal costs.
+    risk = limits.risk if limits.risk < 1 else 0.5
+    return (1 - risk) * bool(_mistake(row, limits, admitted=True)) + risk * bool(_mistake(row, limits, admitted=False))
 
 
 def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:

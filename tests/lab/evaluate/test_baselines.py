@@ -36,7 +36,7 @@ def test_the_rule_admits_up_to_a_hundred_percent_and_orders_by_the_sum() -> None
         asked("a", "b", utilization=(40, 60)) + asked("a", "b", utilization=(80, 60)) + asked("a", "b")
     )
     assert answer.point[:2] == pytest.approx([1.0, 1.4])
-    assert list(answer.admits) == [True, False, False]
+    assert list(answer.admitted(1.15)) == [True, False, False]
     assert answer.risk[0] < answer.risk[1]
     assert np.isnan(answer.point[2])
 
@@ -78,6 +78,16 @@ def test_the_forest_learns_from_profiles_alone() -> None:
     assert heavy > 1.4
 
 
+def test_both_directions_of_a_pair_are_left_out_together_whatever_the_order() -> None:
+    rows = square({(a, b): 1.2 for a in "abcdef" for b in "abcdef"})
+    folds = {(row.job.job, row.beside.job): fold for row, fold in zip(rows, baselines._pair_folds(rows), strict=True)}
+    back = rows[::-1]
+    again = {(row.job.job, row.beside.job): fold for row, fold in zip(back, baselines._pair_folds(back), strict=True)}
+    assert folds == again
+    assert all(folds[a, b] == folds[b, a] for a, b in folds)
+    assert set(folds.values()) == set(range(5))
+
+
 def test_forest_has_no_answer_without_measurements_alone() -> None:
     rows = square({("a", "b"): 1.5, ("b", "a"): 1.2, ("a", "c"): 1.1})
     assert np.isnan(baselines.forest(rows)(asked("a", "b")).point).all()
@@ -87,7 +97,7 @@ def test_forest_has_no_answer_without_measurements_alone() -> None:
 def test_pairs_without_any_evidence_are_unknown_or_by_the_rule(method: object) -> None:
     answer = method([])(asked("a", "b"))  # type: ignore[operator]
     assert np.isnan(answer.point).all()
-    assert not answer.admits.any()
+    assert not answer.admitted(1.15).any()
     assert len(method([])([]).point) == 0  # type: ignore[operator]
 
 

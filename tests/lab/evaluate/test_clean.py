@@ -110,6 +110,10 @@ def test_speeds_given_for_slowdowns_are_noted() -> None:
     assert said(clean([], [pair("a", "b", 0.6, 0.7)]).notes, "look like speeds")
 
 
+def test_percent_given_for_slowdowns_is_noted() -> None:
+    assert said(clean([], [pair("a", "b", 104.0, 118.0)]).notes, "look like percent")
+
+
 def test_repeated_singles_are_combined_and_other_batch_sizes_kept() -> None:
     rows = [single("a", batch_size=32, utilization_pct=value) for value in (40.0, 60.0, 50.0)]
     rows.append(replace(rows[0], batch_size=64, utilization_pct=90.0))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpuq.lab.evaluate.answers import AnswerPairs, AnswerSingles, Directed, Expected, Slowdowns, unknown
+from gpuq.lab.evaluate.baselines import PAIR_BASELINES
 from gpuq.lab.evaluate.clean import clean
 from gpuq.lab.evaluate.figures import Numbers
 from gpuq.lab.evaluate.holdout import by_model, by_pair
@@ -26,6 +27,32 @@ def test_slowdown_figures_counted_by_hand() -> None:
     # The worse: 1.1 expected for the good, 1.1 for the bad: a tie; both are admitted.
     assert (found.auc, found.precision, found.recall) == (0.5, 0.5, 1.0)
     assert found.coverage_pct == pytest.approx(100 * 5 / 6)
+    assert found.median_error_pct == 0
+    # One of six bounds failed: 1 - 0.95^6.
+    assert found.coverage_chance == pytest.approx(1 - 0.95**6)
+
+
+def test_slowdown_asked_about_twice_counts_once_against_its_bound() -> None:
+    measured, upper = np.array([1.2, 1.2, 1.0, 1.0]), np.array([1.1, 1.1, 1.1, 1.1])
+    found = slowdown_figures(
+        Slowdowns.of(upper, upper), measured, ["a beside b", "a beside b", "b beside a", "b beside a"]
+    )
+    assert found.coverage_pct == 50
+    assert found.coverage_chance == pytest.approx(1 - 0.95**2)
+
+
+def test_the_budget_is_that_of_the_question() -> None:
+    measured = np.array([1.3, 1.2, 1.6, 1.0])
+    at = [slowdown_figures(Slowdowns.of(measured, measured), measured, budget=budget).recall for budget in (1.15, 1.5)]
+    assert at == [None, 1.0]
+
+
+def test_the_order_of_rows_in_a_file_changes_nothing() -> None:
+    alone = tables.singles()
+    rows = tables.pairs(alone)
+    methods = [Method(name, pairs=PAIR_BASELINES[name]) for name in ("forest", "boosting")]
+    one, back = (judge_pairs(by_pair(clean(alone, pairs)).pairs[:1], methods)[None] for pairs in (rows, rows[::-1]))
+    assert one == back
 
 
 def test_peak_figures_know_that_a_device_has_a_hundred_percent() -> None:

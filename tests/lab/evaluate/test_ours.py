@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuq.lab.evaluate.answers import Directed
-from gpuq.lab.evaluate.ours import OURS, slowdowns
+from gpuq.lab.evaluate.ours import ours, slowdowns
 from gpuq.lab.measured import SingleMeasurement
 from tests.lab.evaluate import tables
 
@@ -39,19 +39,28 @@ def test_unknown_jobs_get_an_answer() -> None:
     assert np.isfinite(answer.upper).all()
 
 
-def test_without_any_pair_there_is_no_answer() -> None:
-    answer = slowdowns([])([(SingleMeasurement("V100", "a", "a"), SingleMeasurement("V100", "b", "b"))])
-    assert np.isnan(answer.point).all()
-    assert not answer.admits.any()
+def test_without_any_pair_the_law_answers_where_both_utilisations_are_known() -> None:
+    light, dark = SingleMeasurement("V100", "a", "a", utilization_pct=30), SingleMeasurement("V100", "b", "b")
+    answer = slowdowns([])([(light, light), (light, dark)])
+    assert 1 <= answer.point[0] <= answer.upper[0]
+    assert np.isnan(answer.point[1])
+    assert answer.admitted(1.15).tolist() == [True, False]
+
+
+def test_with_one_model_in_all_nothing_is_left_to_train_with() -> None:
+    memory = ours().memory
+    assert memory is not None
+    assert np.isnan(memory([], np.array([]))(tables.singles()[:1]).point).all()
 
 
 def test_peaks_of_another_batch_size_of_a_known_model() -> None:
     known = tables.singles(batches=(8, 16, 64))
     question = SingleMeasurement("V100", "VGG16:32", "VGG16", batch_size=32)
-    assert OURS.utilization is not None
-    assert OURS.memory is not None
-    utilization = OURS.utilization(known, np.array([single.utilization_pct for single in known]))([question])
-    memory = OURS.memory(known, np.array([single.peak_memory_mib for single in known]))([question])
+    gpuq = ours()
+    assert gpuq.utilization is not None
+    assert gpuq.memory is not None
+    utilization = gpuq.utilization(known, np.array([single.utilization_pct for single in known]))([question])
+    memory = gpuq.memory(known, np.array([single.peak_memory_mib for single in known]))([question])
     # The world of these tables: 80% and five more with 16 of the batch; 2,100 MiB and ten more with each one.
     assert utilization.point[0] == pytest.approx(90, abs=8)
     assert memory.point[0] == pytest.approx(2420, rel=0.1)
@@ -60,6 +69,7 @@ def test_peaks_of_another_batch_size_of_a_known_model() -> None:
 
 
 def test_too_few_singles_are_no_evidence() -> None:
-    assert OURS.memory is not None
+    memory = ours().memory
+    assert memory is not None
     one = tables.singles()[:1]
-    assert np.isnan(OURS.memory(one, np.array([1.0]))(one).point).all()
+    assert np.isnan(memory(one, np.array([1.0]))(one).point).all()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from gpuq.lab.evaluate.tables import directed, profile_of
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.learn.interference import Profile
@@ -15,6 +19,13 @@ SINGLES = [
 def test_a_single_becomes_a_profile_and_blank_stays_unknown():
     assert profile_of(SINGLES[0]) == Profile("a", "cnn", 50.0, None, 3.0, 0.0)
     assert profile_of(SINGLES[1]) == Profile("b")
+
+
+def test_memory_and_power_alone_are_known_of_a_kind_as_of_the_baselines():
+    profile = profile_of(SingleMeasurement("gpu", "a", "cnn", peak_memory_mib=1024.0, power_w=150.0))
+
+    assert profile.memory_log == pytest.approx(math.log(1024))
+    assert profile.power_log == pytest.approx(math.log(150))
 
 
 def test_each_row_gives_both_directions_and_blanks_give_none():

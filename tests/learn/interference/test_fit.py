@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from functools import cache
 from statistics import fmean
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference import fit as fit_module
-from gpuq.learn.interference.fit import fit
+from gpuq.learn.interference.fit import LeftOut, fit
 from tests.learn.interference import world
 from tests.learn.interference.world import expect
 
@@ -91,6 +92,19 @@ def test_bounds_hold_as_often_as_they_should_for_kinds_never_seen():
     assert fmean(held) >= 0.9
 
 
+def test_light_pairs_that_are_slowed_all_the_same_do_not_widen_all_other_bounds():
+    """Their doubt is almost nothing: a factor that makes up for it would have to be ten."""
+    chance = random.Random(0)
+    light = [LeftOut(("a", "b"), 0, 0.0, 0.02, chance.gauss(0, 0.1), frozenset("a")) for _ in range(200)]
+    heavy = [LeftOut(("c", "d"), 0, 0.5, 0.3, 0.5 + chance.gauss(0, 0.2), frozenset("c")) for _ in range(200)]
+    misfit = fit_module._misfit([*light, *heavy])
+    factors = {of: fit_module._factor([*light, *heavy], 0.95, 2.5, of) for of in (0.0, misfit)}
+
+    assert factors[misfit] * math.hypot(0.3, misfit) < 0.5 * factors[0.0] * 0.3
+    assert fmean(one.measured <= one.expected + factors[misfit] * math.hypot(one.doubt, misfit) for one in light) >= 0.9
+    assert fit_module._misfit(heavy) == 0, "and where doubt says it all nothing is added"
+
+
 def test_the_same_pairs_give_the_same_part_and_it_survives_json():
     profiles = world.kinds()
     few = dict(list(world.pairs(profiles).items())[:20])
@@ -98,6 +112,13 @@ def test_the_same_pairs_give_the_same_part_and_it_survives_json():
 
     assert one == again
     assert msgspec.json.decode(msgspec.json.encode(one), type=Interference) == one
+
+
+def test_the_order_of_pairs_changes_nothing():
+    profiles = world.kinds()
+    pairs = world.pairs(profiles)
+
+    assert fit(profiles, pairs, 0.95) == fit(profiles, dict(reversed(pairs.items())), 0.95)
 
 
 def test_a_flood_of_one_kinds_pairs_leaves_those_of_others(monkeypatch):

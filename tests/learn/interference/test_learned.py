@@ -101,9 +101,11 @@ def a_run(**changes: object) -> MeasuredRun:
 
 
 def test_a_profile_is_what_the_kind_showed_alone():
-    profile = observed("kind", [a_run(), a_run(peak_utilization_pct=20.0, shared=True, alone_rate=None)])
+    profile = observed("kind", [a_run(power_w=90.0), a_run(peak_utilization_pct=20.0, shared=True, alone_rate=None)])
 
-    assert profile == Profile("kind", "model:bert", 60.0, None, 5.0, -math.log(4.0))
+    assert profile == Profile(
+        "kind", "model:bert", 60.0, None, 5.0, -math.log(4.0), memory_log=0.0, power_log=math.log(90.0)
+    )
 
 
 def test_profile_of_a_kind_without_runs_is_its_forecast():

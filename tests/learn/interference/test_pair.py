@@ -5,6 +5,8 @@ from __future__ import annotations
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
 from gpuq.learn.history.history import History
 from gpuq.learn.interference import Interference, PairCosts, Profile
+from gpuq.learn.interference.learned import Admission
+from gpuq.learn.interference.risk import Meeting, thresholds
 from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
@@ -96,15 +98,18 @@ def test_cache_is_dropped_when_a_pair_was_measured():
 def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there():
     of, light = costs(part=None), (Profile("d", utilization_pct=40.0), Profile("e", utilization_pct=50.0))
     before = of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15)
-    for _ in range(3):
-        of.judge(DEVICE, None, True, 0.1)
+    for bad in "xyz":
+        of.judge(DEVICE, None, Meeting(frozenset((bad, "d")), True, 0.1))
     of.forget()
 
     assert before is not None
     assert before <= 0.1 < (of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) or 0)
     assert of.cost(*light, "another type", "another type").risk(1.15, 1.15) == before
-    of.use({}, "trained with what happened")
-    assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) == before
+    of.use({}, "trained, but with too little to calibrate")
+    assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) > 0.1
+    enough = thresholds([0.01] * 50, [0.01] * 50)
+    of.use({DEVICE: Interference((), (), admission=Admission(law=enough))}, "calibrated with what happened")
+    assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) <= 0.1
 
 
 def test_risk_of_a_measured_pair_is_what_its_measurements_say():

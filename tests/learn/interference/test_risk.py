@@ -12,6 +12,7 @@ from gpuq.learn.interference.risk import (
     ENOUGH,
     LEVELS,
     Adaptation,
+    Meeting,
     Thresholds,
     measured_risks,
     risks,
@@ -22,6 +23,7 @@ from gpuq.learn.interference.risk import (
 
 AT = BUDGETS.index(1.15)
 UNKNOWN = np.array([math.nan])
+KNOWN = frozenset(("a", "b"))
 
 
 def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.ndarray]:
@@ -48,6 +50,35 @@ def test_admitted_pairs_exceed_their_budget_at_most_as_often_as_the_risk_says(ta
 
     assert wrong <= target * admitted
     assert admitted > 20 * 200 * 0.2, "and it is no empty promise"
+
+
+def test_pairs_of_models_that_err_alike_show_less_than_as_many_independent_ones():
+    def admitted_of_new_models(units: bool) -> list[float]:
+        """The share of the admitted pairs of new models that exceed their budget, of each table that admits any."""
+        found = []
+        for seed in range(40):
+            chance = np.random.default_rng(seed)
+            expected, measured = (part.reshape(14, -1) for part in pairs(14 * 50, seed))
+            new, new_measured = (part.reshape(200, -1) for part in pairs(200 * 20, 1000 + seed))
+            measured, new_measured = (of + chance.normal(0, 0.04, (len(of), 1)) for of in (measured, new_measured))
+            models = [{str(model)} for model in range(14) for _ in range(50)]
+            calibrated = thresholds(expected.ravel(), measured.ravel(), models if units else None)
+            low = new.ravel() <= calibrated[AT][LEVELS.index(0.1)]
+            if low.any():
+                found.append(float((new_measured.ravel()[low] > math.log(1.15)).mean()))
+        return found
+
+    alike, counted_apart = admitted_of_new_models(True), admitted_of_new_models(False)
+    assert np.mean([share > 0.1 for share in alike]) < 0.6 * np.mean([share > 0.1 for share in counted_apart])
+    assert np.mean(alike) <= 0.1
+
+
+def test_models_that_do_not_differ_count_as_independent_pairs():
+    expected, measured = pairs(300, 5)
+    models = [{str(place % 10)} for place in range(300)]
+    apart, alike = (thresholds(expected, measured, units)[AT] for units in (None, models))
+
+    assert alike == pytest.approx(apart, abs=0.02)
 
 
 def test_forecasts_that_are_no_good_admit_nothing():
@@ -103,6 +134,18 @@ def test_the_law_is_trusted_as_far_as_it_proved_right():
     assert risk_of(0.1, law=0.03, calibrated=poor, of_law=right) <= 0.1, "or a new kind would never be measured"
 
 
+def test_the_first_pairs_that_keep_their_budget_make_the_law_no_stricter_than_none():
+    """Some models err alike, and forecasts of new kinds are no good, so the law has to show half of the risk."""
+    light = np.full(ENOUGH + 2, 0.01)
+    poor = thresholds(
+        np.linspace(0.0, 0.2, 200), np.random.default_rng(0).permutation(np.linspace(0.0, 0.2, 200)) + 0.1
+    )
+
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light)) > 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light, assumed=ENOUGH)) <= 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light + 0.2, assumed=ENOUGH)) > 0.1
+
+
 def test_of_two_calibrations_the_stricter_counts():
     good, bad = thresholds(*pairs(300, 0, noise=0.01)), thresholds(*pairs(300, 0, noise=0.1))
     found = strictest([good, bad, ()])
@@ -119,15 +162,18 @@ def test_more_measurements_of_a_pair_make_its_risk_clearer():
 
 
 def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Generator, shift: float) -> float:
-    """The share of admitted pairs that exceed, if a pair of stated risk r exceeds with probability r times `shift`."""
+    """The share of admitted pairs that exceed, if a pair of stated risk r exceeds with probability r times `shift`. For each that
+    is asked about, a known pair shares again."""
     wrong = admitted = 0
     for stated in chance.choice([level for level in LEVELS if level <= 0.2], rounds):
-        if scaled((float(stated),), adapted.factor("place", None))[0] > risk:
+        adapted.add("place", None, Meeting(KNOWN, False, risk, first=False))
+        if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] > risk:
             continue
         is_wrong = bool(chance.random() < stated * shift)
         # One of the two directions exceeds, the other does not.
-        adapted.add("place", None, is_wrong, risk)
-        adapted.add("place", None, False, risk)
+        pair = frozenset((f"pair {chance.integers(2**40)}", "of kinds"))
+        adapted.add("place", None, Meeting(pair, is_wrong, risk))
+        adapted.add("place", None, Meeting(pair, False, risk))
         admitted += 1
         wrong += is_wrong
     return wrong / admitted
@@ -136,19 +182,71 @@ def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Ge
 def test_after_a_shift_risks_are_raised_until_the_promise_holds_again_and_fall_back_later():
     chance, adapted = np.random.default_rng(0), Adaptation()
     exceeded(0.1, adapted, 300, chance, shift=1)
-    assert adapted.factor("place", None) < 1.5
+    assert adapted.factor("place", None, calibrated=True) < 1.5
 
     exceeded(0.1, adapted, 100, chance, shift=6)
     assert exceeded(0.1, adapted, 800, chance, shift=6) <= 0.12
-    assert adapted.factor("place", None) > 1.5
+    assert adapted.factor("place", None, calibrated=True) > 1.5
 
-    exceeded(0.1, adapted, 300, chance, shift=0.5)
-    assert adapted.factor("place", None) < 1
+    exceeded(0.1, adapted, 600, chance, shift=0.5)
+    assert adapted.factor("place", None, calibrated=True) < 1
 
 
 def test_what_happened_under_another_model_or_elsewhere_counts_for_nothing():
     adapted = Adaptation()
-    adapted.add("here", "1", True, 0.1)
+    adapted.add("here", "1", Meeting(KNOWN, True, 0.1))
 
-    assert adapted.factor("here", "1") > 1
-    assert adapted.factor("here", "2") == adapted.factor("there", "1") == 1
+    assert adapted.factor("here", "1", calibrated=True) > 1
+    assert adapted.factor("here", "2", calibrated=True) == adapted.factor("there", "1", calibrated=True) == 1
+
+
+def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
+    adapted = Adaptation()
+    adapted.add("here", "1", Meeting(KNOWN, True, 0.1))
+
+    assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
+
+
+def test_known_pairs_that_keep_their_budgets_pay_for_new_ones():
+    adapted = Adaptation()
+    for place in range(8):
+        adapted.add("here", None, Meeting(frozenset((f"bad {place}", "b")), True, 0.1))
+    assert 0.01 * adapted.factor("here", None, calibrated=True) > 0.1
+
+    for _ in range(1000):
+        adapted.add("here", None, Meeting(KNOWN, False, 0.1, first=False))
+    assert 0.01 * adapted.factor("here", None, calibrated=True) <= 0.1, "the surest are tried again, and no others"
+    assert 0.02 * adapted.factor("here", None, calibrated=True) > 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_even_the_surest_pairs_exceed_their_budgets_admission_stops(seed):
+    chance, adapted, wrong = np.random.default_rng(seed), Adaptation(), 0
+    for place, stated in enumerate(chance.choice(LEVELS, 2000)):
+        if scaled((float(stated),), adapted.factor("place", None, calibrated=True))[0] <= 0.1:
+            for _ in ("one", "the other"):
+                adapted.add("place", None, Meeting(frozenset((f"bad {place}", "b")), True, 0.1))
+            wrong += 1
+
+    assert wrong <= 7
+
+
+def test_pairs_beyond_their_budgets_by_less_than_a_measurement_shows_do_not_stop_the_surest():
+    adapted = Adaptation()
+    for place in range(50):
+        adapted.add("here", None, Meeting(frozenset((f"near {place}", "b")), True, 0.1, shown=False))
+
+    assert (
+        0.01 * adapted.factor("here", None, calibrated=True)
+        <= 0.1
+        < 0.02 * adapted.factor("here", None, calibrated=True)
+    )
+
+
+def test_a_pair_that_is_wrong_in_both_directions_is_one_wrong_pair():
+    once, twice = Adaptation(), Adaptation()
+    for adapted, directions in ((once, (True, False)), (twice, (True, True))):
+        for exceeds in directions:
+            adapted.add("here", None, Meeting(KNOWN, exceeds, 0.1))
+
+    assert once.factor("here", None, calibrated=True) == twice.factor("here", None, calibrated=True)

@@ -8,12 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.forecast import UNKNOWN
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.memory.clusters import ClusterMember
 from gpuq.learn.serving.model import Calibration, Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
-from gpuq.learn.training.score import judge, pinball
+from gpuq.learn.training.score import ScoredForecast, admission_loss, judge, pinball
 from gpuq.learn.training.train import fit, fit_clusters
 from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
@@ -99,6 +101,20 @@ def test_pinball_loss_is_least_at_the_quantile():
     truths = [float(i) for i in range(1, 101)]
     losses = {f: sum(pinball(t, f, 0.9) for t in truths) for f in (50.0, 80.0, 90.0, 95.0, 100.0)}
     assert min(losses, key=losses.__getitem__) == 90.0
+
+
+@pytest.mark.parametrize(("wrong", "better"), [(2, "admit all"), (20, "refuse all")])
+def test_refusing_all_pairs_is_worse_where_few_exceed_the_budget_and_better_where_many_do(wrong: int, better: str):
+    def loss(admitted: bool) -> float:
+        slowdowns = [1.5] * wrong + [1.0] * (40 - wrong)
+        met = [
+            run(Work("a", 8, 10.0, GIB), i, random.Random(i), slowdowns=(("b", value, None, None),))
+            for i, value in enumerate(slowdowns)
+        ]
+        rows = [ScoredForecast(one, UNKNOWN, 0.0, ("a", 0), admitted) for one in met]
+        return sum(admission_loss(row, Limits(risk=0.1)) or 0.0 for row in rows)
+
+    assert min(("admit all", "refuse all"), key=lambda way: loss(way == "admit all")) == better
 
 
 def world(seed: int = 1) -> list[Outcome]:
