@@ -27,7 +27,9 @@ def test_figures_for_people_and_for_programs(gpuq: Command, pairs: Path) -> None
     done = gpuq("model", "evaluate", "--pairs", pairs.name, "--holdout", "model", GPUQ_HOME=gone)
     assert (done.code, done.err) == (0, "")
     assert "slowdown" in done.out
-    output = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
+    words = ("--pairs", str(pairs), "--holdout=model", "--budget", "1.5")
+    output = gpuq("model", "--json", "evaluate", *words, GPUQ_HOME=gone).json
+    assert output["budget"] == 1.5
     assert output["holdout"]["by"] == "model"
     assert output["slowdown"]["n"] == 18
     assert set(output["baselines"]["ridge"]["slowdown"]) == set(output["slowdown"])
@@ -53,6 +55,7 @@ def test_invalid_options_give_a_sentence_and_exit_code_2(
 
 
 def test_options_of_evaluate_are_refused_elsewhere(gpuq: Command) -> None:
-    done = gpuq("model", "status", "--pairs", "pairs.csv")
-    assert done.code == 2
-    assert "go with `evaluate` only" in done.err
+    for words in (("--pairs", "pairs.csv"), ("--budget", "1.5")):
+        done = gpuq("model", "status", *words)
+        assert done.code == 2
+        assert "go with `evaluate` only" in done.err

@@ -29,14 +29,15 @@ def run(words: list[str]) -> int:
     add("--singles", metavar="FILE", help="evaluate: CSV of jobs measured with the device to themselves")
     add("--pairs", metavar="FILE", help="evaluate: CSV of slowdowns of jobs measured two at a time")
     add("--holdout", choices=["model", "pair", "time"], help="evaluate: what is held out (default: model)")
+    add("--budget", metavar="SLOWDOWN", help="evaluate: the slowdown budget that pairs are to keep (default: 1.15)")
     add("-v", "--verbose", action="store_true", help="train, rollback: also figures, guards and counts")
     options = parser.parse_args(words)
     fix = "`gpuq model --help` shows what it takes."
     if options.action == "evaluate":
         # It reads the user's own tables only, so --host has no meaning here and is ignored.
-        return _become_laboratory(options, ("singles", "pairs", "holdout"), needs=("scipy", "sklearn"))
-    if options.singles is not None or options.pairs is not None or options.holdout is not None:
-        raise BadInput("--singles, --pairs and --holdout go with `evaluate` only.", fix=fix)
+        return _become_laboratory(options, ("singles", "pairs", "holdout", "budget"), needs=("scipy", "sklearn"))
+    if any(getattr(options, name) is not None for name in ("singles", "pairs", "holdout", "budget")):
+        raise BadInput("--singles, --pairs, --holdout and --budget go with `evaluate` only.", fix=fix)
     if options.action == "characterize":
         if options.host is not None:
             sentence = "`characterize` reads the record on this machine, not another gpuq's."
