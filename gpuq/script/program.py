@@ -61,162 +61,36 @@ _OF_SHELLS = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _OF_OTHERS = frozenset(
     {"-r", "-I", "-J", "-L", "-C", "--require", "--import", "--load", "--sysimage", "--procs", "--threads"}
 )
-_LAUNCHERS = frozenset(
-    {
-        *(
-            "env",
-            "nice",
-            "ionice",
-            "chrt",
-            "taskset",
-            "numactl",
-            "nohup",
-            "setsid",
-            "stdbuf",
-            "unbuffer",
-            "timeout",
-            "time",
-        ),
-        *(
-            "flock",
-            "sudo",
-            "doas",
-            "runuser",
-            "gosu",
-            "tini",
-            "dumb-init",
-            "xvfb-run",
-            "dbus-run-session",
-            "systemd-run",
-        ),
-        *("systemd-inhibit", "cgexec", "exec", "command", "script", "proxychains", "proxychains4", "caffeinate"),
-        *("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "jsrun", "aprun", "ibrun"),
-        *("horovodrun", "torchrun", "accelerate", "deepspeed", "fabric", "composer", "colossalai", "torchx"),
-        *(
-            "uv",
-            "uvx",
-            "poetry",
-            "pdm",
-            "hatch",
-            "pipenv",
-            "pixi",
-            "rye",
-            "conda",
-            "mamba",
-            "micromamba",
-            "pyenv",
-            "mise",
-        ),
-        *("direnv", "dotenv", "apptainer", "singularity", "docker", "podman", "nerdctl", "enroot", "shifter", "ch-run"),
-        *(
-            "nsys",
-            "ncu",
-            "nvprof",
-            "rocprof",
-            "py-spy",
-            "scalene",
-            "viztracer",
-            "kernprof",
-            "coverage",
-            "memray",
-            "fil-profile",
-        ),
-        *(
-            "pyinstrument",
-            "mprof",
-            "strace",
-            "ltrace",
-            "perf",
-            "valgrind",
-            "gdb",
-            "cuda-gdb",
-            "compute-sanitizer",
-            "catchsegv",
-        ),
-        *("cuda-memcheck", "ddtrace-run", "opentelemetry-instrument", "debugpy"),
-    }
-)
-_LAUNCHING_MODULES = frozenset(
-    {
-        *("torch.distributed.run", "torch.distributed.launch", "torch.utils.bottleneck", "accelerate.commands.launch"),
-        *(
-            "accelerate",
-            "deepspeed",
-            "deepspeed.launcher.runner",
-            "horovod.runner",
-            "mpi4py",
-            "mpi4py.futures",
-            "IPython",
-        ),
-        *(
-            "cProfile",
-            "profile",
-            "pdb",
-            "ipdb",
-            "debugpy",
-            "trace",
-            "coverage",
-            "scalene",
-            "viztracer",
-            "memray",
-            "kernprof",
-        ),
-        *("memory_profiler", "line_profiler", "pyinstrument", "runpy", "faulthandler", "colossalai.cli"),
-    }
-)
+# fmt: off
+_LAUNCHERS = frozenset({
+    "env", "nice", "ionice", "chrt", "taskset", "numactl", "nohup", "setsid", "stdbuf", "unbuffer", "timeout", "time", "flock",
+    "sudo", "doas", "runuser", "gosu", "tini", "dumb-init", "xvfb-run", "dbus-run-session", "systemd-run", "systemd-inhibit",
+    "cgexec", "exec", "command", "script", "proxychains", "proxychains4", "caffeinate", "srun", "mpirun", "mpiexec",
+    "mpiexec.hydra", "orterun", "prun", "jsrun", "aprun", "ibrun", "horovodrun", "torchrun", "accelerate", "deepspeed",
+    "fabric", "composer", "colossalai", "torchx", "uv", "uvx", "poetry", "pdm", "hatch", "pipenv", "pixi", "rye", "conda",
+    "mamba", "micromamba", "pyenv", "mise", "direnv", "dotenv", "apptainer", "singularity", "docker", "podman", "nerdctl",
+    "enroot", "shifter", "ch-run", "nsys", "ncu", "nvprof", "rocprof", "py-spy", "scalene", "viztracer", "kernprof", "coverage",
+    "memray", "fil-profile", "pyinstrument", "mprof", "strace", "ltrace", "perf", "valgrind", "gdb", "cuda-gdb",
+    "compute-sanitizer", "catchsegv", "cuda-memcheck", "ddtrace-run", "opentelemetry-instrument", "debugpy",
+})
+_LAUNCHING_MODULES = frozenset({
+    "torch.distributed.run", "torch.distributed.launch", "torch.utils.bottleneck", "accelerate.commands.launch", "accelerate",
+    "deepspeed", "deepspeed.launcher.runner", "horovod.runner", "mpi4py", "mpi4py.futures", "IPython", "cProfile", "profile",
+    "pdb", "ipdb", "debugpy", "trace", "coverage", "scalene", "viztracer", "memray", "kernprof", "memory_profiler",
+    "line_profiler", "pyinstrument", "runpy", "faulthandler", "colossalai.cli",
+})
 # Launchers whose own `-m` or `--module` names a module of Python.
-_TAKE_MODULES = frozenset(
-    {
-        "torchrun",
-        "accelerate",
-        "deepspeed",
-        "coverage",
-        "uv",
-        "kernprof",
-        "scalene",
-        "viztracer",
-        "memray",
-        "pyinstrument",
-    }
-)
+_TAKE_MODULES = frozenset({
+    "torchrun", "accelerate", "deepspeed", "coverage", "uv", "kernprof", "scalene", "viztracer", "memray", "pyinstrument",
+})
 # Words between a launcher and the program that it runs: `uv run`, `accelerate launch`, `docker exec`.
 _SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile"})
 # These do what a file of the folder says: the same words mean other work in another one.
-_BY_FOLDER = frozenset(
-    {
-        *(
-            "make",
-            "gmake",
-            "cmake",
-            "ninja",
-            "just",
-            "task",
-            "invoke",
-            "inv",
-            "nox",
-            "tox",
-            "doit",
-            "rake",
-            "snakemake",
-        ),
-        *(
-            "nextflow",
-            "npm",
-            "yarn",
-            "pnpm",
-            "cargo",
-            "bazel",
-            "go",
-            "poe",
-            "scons",
-            "waf",
-            "dvc",
-            "guild",
-            "mlflow",
-            "wandb",
-        ),
-    }
-)
+_BY_FOLDER = frozenset({
+    "make", "gmake", "cmake", "ninja", "just", "task", "invoke", "inv", "nox", "tox", "doit", "rake", "snakemake", "nextflow",
+    "npm", "yarn", "pnpm", "cargo", "bazel", "go", "poe", "scons", "waf", "dvc", "guild", "mlflow", "wandb",
+})
+# fmt: on
 _TELLING = frozenset({"nproc-per-node", "num-processes", "num-gpus", "np", "nnodes", "num-machines", "mixed-precision"})
 _NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -226,31 +100,16 @@ _DEEPEST = 8
 
 _REDIRECTION = re.compile(r"(?:^|(?<=\s))(?:\d|&)?>>?\s*(?:&\d|[^\s'\"|;&()<>]+)|(?:^|(?<=\s))\d?<\s*/dev/null(?=\s|$)")
 _NOT_SIMPLE = re.compile(r"[$`#*?(){}]|<<|\|\||(?:^|[^&])&(?!&)")
-_SETTING_UP = frozenset(
-    {
-        *(
-            "cd",
-            "source",
-            ".",
-            "export",
-            "set",
-            "module",
-            "ml",
-            "ulimit",
-            "umask",
-            "echo",
-            "printf",
-            "date",
-            "hostname",
-            "pwd",
-        ),
-        *("mkdir", "nvidia-smi", "sleep", "true", ":", "whoami", "uname"),
-    }
-)
+# fmt: off
+_SETTING_UP = frozenset({
+    "cd", "source", ".", "export", "set", "module", "ml", "ulimit", "umask", "echo", "printf", "date", "hostname", "pwd",
+    "mkdir", "nvidia-smi", "sleep", "true", ":", "whoami", "uname",
+})
+# fmt: on
 _ENVIRONMENTS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _READERS = frozenset({"tee", "cat", "grep", "tail", "head", "ts", "sed", "awk", "logger"})
 _KEYWORDS = frozenset(
-    {"for", "while", "until", "if", "case", "select", "function", "{", "}", "[", "[[", "!", "do", "then", "eval"}
+    {"for", "while", "until", "if", "case", "select", "function", "[", "[[", "!", "do", "then", "eval"}
 )
 
 
