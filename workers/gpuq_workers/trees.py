@@ -69,7 +69,7 @@ def _serve(home: Home, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
         except OSError as error:
-            if error.errno == errno.EINVAL:  # it was shut down
+            if error.errno in (errno.EINVAL, errno.EBADF):  # it was shut down, or closed before that was seen
                 return
             log.warning("nothing is sent for --sync for now: %s", error, extra={"action": "tree"})
             time.sleep(_AGAIN_AFTER_S)
