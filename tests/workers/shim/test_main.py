@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -399,6 +400,15 @@ def test_copies_of_the_program_that_it_left_are_not_named(attempt: Attempt) -> N
     attempt.order("python3", "-c", "import os, time\nif os.fork() == 0: time.sleep(600)").start()
     assert attempt.end()["exit_code"] == 0
     assert attempt.log() == b""
+
+
+def test_where_the_home_is_removed_the_shim_ends_with_its_job(attempt: Attempt) -> None:
+    attempt.order("sleep", "600").start()
+    started = attempt.started()
+    assert attempt.shim is not None
+    shutil.rmtree(attempt.folder.parent)
+    os.kill(started["pid"], signal.SIGKILL)
+    assert attempt.shim.wait(60) is not None
 
 
 def test_a_signalled_shim_without_stop_order_ends_the_attempt_as_lost(attempt: Attempt) -> None:

@@ -31,6 +31,7 @@ from gpuq_workers.shim.record import (
     VERSION,
     OnceFile,
     anchored,
+    can_be_made_again,
     make_again,
     read_json,
     storable,
@@ -415,7 +416,7 @@ class Shim:
                 self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason, at=at, lasted_s=lasted_s)
                 return
             except OSError as error:
-                if time.monotonic() >= give_up_at:
+                if time.monotonic() >= give_up_at or not can_be_made_again(self._exit.folder):
                     sys.stderr.write(f"{self._folder}: the end cannot be written: {error}; {end}\n")
                     return
             time.sleep(_LOOK_EVERY_S)

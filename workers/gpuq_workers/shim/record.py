@@ -86,6 +86,13 @@ def make_again(folder: str) -> None:
         os.mkdir(folder, 0o700)  # noqa: PTH102
 
 
+def can_be_made_again(folder: str) -> bool:
+    """Whether the folder above it, which `anchored` keeps open, still exists somewhere."""
+    with suppress(OSError):
+        return os.stat(os.path.dirname(folder)).st_nlink > 0  # noqa: PTH116, PTH120
+    return False
+
+
 class OnceFile:
     """A file whose space on disk is allocated early, so that a full disk cannot lose an exit status."""
 
