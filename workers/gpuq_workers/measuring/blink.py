@@ -27,7 +27,7 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq_workers.attempts import AttemptFolder, BlinkAnswer, counter_path
 from gpuq_workers.measuring.peers import why_not_alone
 from gpuq_workers.measuring.progress import Progress, read_progress
-from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
+from gpuq_workers.measuring.sample import AloneSteps, WatchedResident
 from gpuq_workers.measuring.sampler_thread import SamplerThread
 from gpuq_workers.shim.blink import EARN, LONGEST_S
 
@@ -81,7 +81,7 @@ class Blinker:
         self._next = {attempt: at for attempt, at in self._next.items() if attempt in here}
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
         for measured in residents:
-            partners = partners_of(measured, residents)
+            partners = _partners_of(measured, residents)
             if not measured.blink or measured.is_paused or not partners:
                 continue
             pair = self._pair(measured, partners)
@@ -169,7 +169,7 @@ class Blinker:
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
-        if [one.attempt for one in partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
+        if [one.attempt for one in _partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # a partner started or ended meanwhile
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
@@ -229,3 +229,11 @@ def _too_early(pair: PausedPair, now: float) -> str | None:
 
 def _progress(resident: WatchedResident) -> Progress | None:
     return read_progress(counter_path(resident.folder))
+
+
+def _partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
+    """The other residents that share a device with this one and do not stand still."""
+    own = set(resident.devices)
+    # Most share no device with it, so that is looked at first.
+    beside = [other for other in residents if not own.isdisjoint(other.devices)]
+    return [other for other in beside if other.attempt != resident.attempt and not other.is_paused]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -139,18 +139,22 @@ class Sampler:
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""
         residents = self._unfinished(residents)
-        for resident in residents:
-            self._watch(resident)
+        all_watched = [self._watch(resident) for resident in residents]
         self._note_faults(now)
         devices = self._backend.devices()
         memory = {device.id: device.total_memory for device in devices if device.backend == "nvml"}
         snapshot = self._backend.read(now, residents)
-        reports = []
+        beside: dict[DeviceId, list[AttemptId]] = defaultdict(list)
         for resident in residents:
-            watched = self._watch(resident)
+            if not resident.is_paused:
+                for device in resident.devices:
+                    beside[device].append(resident.attempt)
+        reports = []
+        for resident, watched in zip(residents, all_watched, strict=True):
             watched.follow_pause(resident.is_paused)
             progress, why_not_counted = read_counter(watched.counter)
-            look = self._look(now, resident, residents, snapshot, memory, progress)
+            partners = {one for device in resident.devices for one in beside[device]} - {resident.attempt}
+            look = self._look(now, resident, tuple(sorted(partners)), snapshot, memory, progress)
             watched.meter.look(look)
             if look.clock - watched.saved_at >= _SAVE_EVERY_S:
                 watched.saved_at = look.clock
@@ -232,7 +236,7 @@ class Sampler:
         self,
         now: float,
         resident: WatchedResident,
-        residents: Sequence[WatchedResident],
+        partners: tuple[AttemptId, ...],
         snapshot: Snapshot,
         memory: Mapping[DeviceId, int],
         progress: Progress | None,
@@ -247,7 +251,7 @@ class Sampler:
             clock=self._clock(),
             usage=usage,
             busy_pct=max((value for value in busy if value is not None), default=None),
-            partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
+            partners=partners,
             progress=progress,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
@@ -292,14 +296,6 @@ class Sampler:
                         file.write(f"{fault.xid} {at:.3f}\n")
                 except OSError as error:
                     _log.warning("%s cannot be written: %s", path, error.strerror)
-
-
-def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    """The other residents that share a device with this one and do not stand still."""
-    own = set(resident.devices)
-    # Most share no device with it, so that is looked at first.
-    beside = [other for other in residents if not own.isdisjoint(other.devices)]
-    return [other for other in beside if other.attempt != resident.attempt and not other.is_paused]
 
 
 def read_measurement(folder: Path) -> Measurement | None:
