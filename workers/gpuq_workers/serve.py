@@ -149,9 +149,8 @@ class WorkerService:
         reported: dict[DeviceId, str] = {}
         while True:
             held = self._residents.held()
-            if (
-                held != reported
-            ):  # before the end because of which it is held: else another job would be launched there meanwhile
+            # Before the end because of which a device is held: else another job would be launched there meanwhile.
+            if held != reported:
                 await self._delivery.report(self.report())
                 reported = held
             await self._delivery.poll()
