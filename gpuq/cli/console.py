@@ -45,13 +45,6 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def open_closed_streams() -> None:
-    """Let what is written to a stream that was closed for us (`>&-`), which is None, go nowhere."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - pathlib costs start time
-
-
 def write_of_done(write: Callable[[], None], done: str) -> None:
     """Call `write`, which writes of something that is `done`: where it cannot, stderr says so, and that is no failure."""
     try:

@@ -112,6 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def guarded(run: Callable[[], int], program: str = "gpuq") -> int:
     """What `run` returns; errors become a sentence of `program` and their exit code. Never raises."""
+    _open_closed_streams()
     try:
         code = run()
         sys.stdout.flush()
@@ -136,6 +137,13 @@ def guarded(run: Callable[[], int], program: str = "gpuq") -> int:
         )
         return 1
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let what is written to a stream that was closed for us (`>&-`), which is None, go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - pathlib costs start time
 
 
 def _run(words: list[str]) -> int:

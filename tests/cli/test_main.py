@@ -131,6 +131,14 @@ def test_a_closed_pipe_exits_with_141(gpuq: Command, api: FakeApi) -> None:
     assert shell.stdout.splitlines()[1] == "141"
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_verb_runs_without_standard_streams(gpuq: Command, api: FakeApi, closed: str) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    line = f'exec "$0" gpus {closed}'
+    done = subprocess.run(["sh", "-c", line, gpuq.program], env=gpuq.env, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 def test_ctrl_c_ends_quietly_with_130(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1)], "next": None})
     process = gpuq.start("wait", "1")

@@ -32,7 +32,6 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"")
 
 def run(words: list[str]) -> int:
     """Submit. Returns 0, or the job's exit code with --wait or --follow."""
-    console.open_closed_streams()
     parser = job_options.job_parser(
         "submit", "Queue a script or a command. Prints the id alone when stdout is not a terminal."
     )
