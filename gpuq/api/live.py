@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from gpuq.errors import Unreachable
+from gpuq.messages.launch import NOT_JSON
 from gpuq.messages.live import LiveView, decode
 from gpuq.messages.wire import Message
 
@@ -99,5 +100,5 @@ class LiveReader:
 def _decoded(raw: bytes | None) -> LiveView | None:
     try:
         return None if raw is None else decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         return None

@@ -24,6 +24,7 @@ from gpuq.adapters.tasks import wait_for_event
 from gpuq.api.context import ApiContext
 from gpuq.api.live import LiveReader
 from gpuq.home import open_regular, write_private
+from gpuq.messages.launch import NOT_JSON
 from gpuq.messages.live import LiveView
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def read(folder: Path, job: int, attempt: int) -> list[Point]:
         return []
     points = []
     for line in lines:
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        with contextlib.suppress(*NOT_JSON):
             points.append(_decoder.decode(line))
     return points
 

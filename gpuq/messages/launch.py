@@ -36,6 +36,8 @@ Interactive = Literal["terminal", "notebook"]
 """How a user works in a job that is no batch job: on its terminal, or in a notebook."""
 ChannelName = Literal["terminal", "notebook", "files"]
 """What the API asks a host for a connection to: one of these in a job, or the files of an attempt."""
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no JSON, of another type, no UTF-8, or nested too deeply."""
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
 # What the command and the record set themselves, of the variables that are gpuq's.
 _OF_THE_RECORD = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
@@ -166,5 +168,5 @@ def decoded(raw: bytes, kind: Any) -> Any:
     """The message of this type in `raw`. Raises BadLaunch."""
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise BadLaunch(f"it cannot be read: {error}") from error

@@ -16,7 +16,7 @@ import msgspec
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.home import host_key
-from gpuq.messages.launch import ChannelName, SignedCredential
+from gpuq.messages.launch import NOT_JSON, ChannelName, SignedCredential
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
@@ -30,8 +30,6 @@ TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"
 LARGEST_MESSAGE_BYTES = 2**20
-# What decoding raises for bytes from Redis that are no JSON, of another type, no UTF-8, or nested too deeply.
-_NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # The record has 64 bits for the number of an event; a host that sends a larger one must not make a commit fail.
 _NUMBERS_END = 2**53
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=_NUMBERS_END)]
@@ -315,7 +313,7 @@ def decode(raw: bytes) -> Message:
         raise ValueError(f"not a message: it has {len(raw)} bytes")
     try:
         message: Message = _decoder.decode(raw)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         raise ValueError(f"not a message: {error}") from error
     return message
 
@@ -324,7 +322,7 @@ def genuine(raw: bytes, kind: type[Addressed], host: str, key: str) -> Addressed
     """The message of this kind to or from `host` in `raw`; None unless it was signed with `key`."""
     try:
         message = msgspec.json.decode(raw, type=kind)
-    except _NOT_JSON:
+    except NOT_JSON:
         return None
     return message if message.host == host and is_genuine(message, key) else None
 
@@ -364,7 +362,7 @@ class HostKeys:
         """The mark in `raw`; None unless a dispatcher signed it."""
         try:
             mark = msgspec.json.decode(raw, type=CommitMark)
-        except _NOT_JSON:
+        except NOT_JSON:
             return None
         return mark if is_genuine(mark, self._master) else None
 

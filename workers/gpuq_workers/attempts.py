@@ -22,6 +22,7 @@ from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import LARGEST_FILE_BYTES, Home, free_name, is_folder, open_regular, read_regular, write_private
+from gpuq.messages.launch import NOT_JSON
 from gpuq.messages.submission import MAX_MOMENT, NO_NUL, USUAL_UMASK
 from gpuq_workers.shim.record import LARGEST_ORDER_BYTES, VERSION, OnceFile, storable
 
@@ -317,7 +318,7 @@ class AttemptFolder:
             raise
         except OSError as error:
             raise UnreadableFile(f"{name} cannot be read: {error.strerror}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except NOT_JSON as error:
             raise UnreadableFile(f"{name} cannot be read: {error}") from error
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gpuq.home import read_regular, write_private
+from gpuq.messages.launch import NOT_JSON
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,6 @@ class EndedAttempts:
             return msgspec.json.decode(read_regular(self._file, _LARGEST_BYTES), type=dict[str, float])
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, *NOT_JSON) as error:
             log.warning("%s cannot be read, so the folders are: %s", self._file, error)
             return {}

@@ -18,6 +18,7 @@ import msgspec
 
 from gpuq.files import BadStream, SentFile, content_sha256, is_name, last_line, matches, pieces_of
 from gpuq.home import open_regular, read_regular
+from gpuq.messages.launch import NOT_JSON
 from gpuq_workers.sync import FOLDER, LISTING
 
 _MOST_SENT = 100_000
@@ -73,7 +74,7 @@ def _sent(attempt: Path) -> Mapping[str, tuple[int, str]]:
     """Name -> (size, SHA-256) of the files that the attempt began with; none if that cannot be read, the job may write it."""
     try:
         return msgspec.json.decode(read_regular(attempt / LISTING, _LARGEST_LISTING), type=dict[str, tuple[int, str]])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (OSError, *NOT_JSON):
         return {}
 
 

@@ -26,6 +26,7 @@ from gpuq.errors import NotPermitted
 from gpuq.home import Home
 from gpuq.messages import wire
 from gpuq.messages.codec import plain
+from gpuq.messages.launch import NOT_JSON
 
 Body = TypeVar("Body")
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern="^[^\x00]*$")]
@@ -180,7 +181,7 @@ async def read(request: web.Request, body: Any) -> Any:
     """The body of this type. Raises BadRequest."""
     try:
         return msgspec.json.decode(await request.read() or b"null", type=body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise BadRequest(f"The body cannot be read: {error}.") from None
 
 

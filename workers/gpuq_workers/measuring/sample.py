@@ -26,6 +26,7 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import ResidentReport
 from gpuq.home import open_regular, read_regular, write_private
+from gpuq.messages.launch import NOT_JSON
 from gpuq.settings import Learning
 from gpuq_workers.attempts import AttemptFolder, PauseRecord, UnreadableFile, counter_path
 from gpuq_workers.measuring.foreign import with_foreign_load_of_gpus
@@ -312,7 +313,7 @@ def _read_saved(folder: Path) -> _Saved | None:
         return saved
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, *NOT_JSON) as error:
         _log.warning("the measurement in %s cannot be read and starts again: %s", folder, error)
         return None
 
