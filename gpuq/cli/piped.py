@@ -18,9 +18,6 @@ HERE = "-"
 _FILE = "/dev/stdin"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-# Options whose value is the next word.
-_OF_PYTHON = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_OF_SHELLS = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
 _INFORMATION = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
 
 
@@ -30,6 +27,8 @@ def reads_program(command: Sequence[str]) -> bool:
     is_shell = name in _SHELLS
     if not is_shell and not _PYTHON.fullmatch(name):
         return False
+    from gpuq.script.program import OF_PYTHON, OF_SHELLS
+
     words = iter(command[1:])
     for word in words:
         if is_shell and word in (HERE, "--"):
@@ -45,7 +44,7 @@ def reads_program(command: Sequence[str]) -> bool:
             return False
         if is_shell and _has_letter(word, "s"):
             return True
-        if word in (_OF_SHELLS if is_shell else _OF_PYTHON):
+        if word in (OF_SHELLS if is_shell else OF_PYTHON):
             next(words, None)
     return True
 

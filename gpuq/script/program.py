@@ -56,8 +56,8 @@ _PYTHON = re.compile(r"(python|pypy|ipython)[\d.]*t?")
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
 _OTHERS = frozenset({"Rscript", "julia", "node", "lua", "perl", "ruby"})
 # Options of interpreters whose value is the next word.
-_OF_PYTHON = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_OF_SHELLS = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+OF_PYTHON = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+OF_SHELLS = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _OF_OTHERS = frozenset(
     {"-r", "-I", "-J", "-L", "-C", "--require", "--import", "--load", "--sysimage", "--procs", "--threads"}
 )
@@ -147,7 +147,7 @@ def _interpreted(words: tuple[str, ...], start: int, cwd: str, stdin: str | None
     name = posixpath.basename(words[start])
     is_python, is_shell = bool(_PYTHON.fullmatch(name)), name in _SHELLS
     of_code = "c" if is_python or is_shell else "eE"
-    with_value = _OF_PYTHON if is_python else _OF_SHELLS if is_shell else _OF_OTHERS
+    with_value = OF_PYTHON if is_python else OF_SHELLS if is_shell else _OF_OTHERS
     place, has_code = start + 1, False
     while place < len(words):
         word = words[place]
