@@ -32,8 +32,8 @@ class ResidentUsage:
     and may be higher or lower.
 
     `foreign_load` is for how many seconds per second since the previous look other programs ran on its devices; noise can make
-    it slightly negative. `held_back` is the part of the attempt's time in which it waited for a core, whoever ran there. Both
-    are None where they are unknown, and on GPUs, whose readings have the foreign load.
+    it slightly negative. `held_back` is the part of the attempt's time in which it waited for a core, whoever ran there; on GPUs
+    it is at most the foreign load, and has its value. Both are None where they are unknown.
     """
 
     memory_bytes: int | None

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuq.adapters.process import ProcFiles, read_proc, tree
 
@@ -39,6 +40,15 @@ class TreeUsage:
     memory_is_estimate: bool
 
 
+class _Process(NamedTuple):
+    """One look at a process: `pages` are resident, of all kinds; the CPU seconds include reaped children."""
+
+    start_ticks: int
+    pages: int
+    memory_bytes: int
+    cpu_seconds: float
+
+
 @dataclass(slots=True)
 class _Exact:
     """The latest exact reading of a tree. `shared`: bytes of each process's quick value that are counted for another one."""
@@ -58,17 +68,20 @@ class Trees:
         self._delays: dict[int, dict[int, int]] = {}
         # The processes of each tree and their threads, as the last `read` found them.
         self._found: dict[int, dict[int, list[str]]] = {}
+        # Of each process that was read since the last `end_look`, and of each of the look before.
+        self._processes: dict[int, _Process] = {}
+        self._before: dict[int, _Process] = {}
         self._seen: set[int] = set()
 
     def read(self, root: int, at: float) -> TreeUsage | None:
         """The tree of the process `root` at monotonic time `at`; None if the root is gone."""
         here = self._found[root] = tree(root, self._files.read)
-        found = [(pid, process) for pid in here if (process := _read_process(pid, self._files.read)) is not None]
-        if not found or found[0][0] != root:
+        found = {pid: process for pid in here if (process := self._process(pid)) is not None}
+        if root not in found:
             return None
         self._seen.add(root)
-        quick = {(pid, start): bytes_ for pid, (start, bytes_, _) in found}
-        seconds = sum(seconds for _, (_, _, seconds) in found)
+        quick = {(pid, process.start_ticks): process.memory_bytes for pid, process in found.items()}
+        seconds = sum(process.cpu_seconds for process in found.values())
         large = {key: bytes_ for key, bytes_ in quick.items() if bytes_ >= _EXACT_ABOVE_BYTES}
         if len(large) < 2:
             self._exact.pop(root, None)
@@ -106,10 +119,27 @@ class Trees:
             for root in kept.keys() - self._seen:
                 kept.pop(root)
         self._seen = set()
+        self._before, self._processes = self._processes, {}
 
     def close(self) -> None:
         """Close the files that are kept open between looks."""
         self._files.close()
+
+    def _process(self, pid: int) -> _Process | None:
+        """The process now; None if it is gone. Its memory is taken from the last look if as many of its pages are resident."""
+        fields = self._files.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if len(fields) < 22:
+            return None
+        start, pages = int(fields[19]), int(fields[21])
+        own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        before = self._before.get(pid)
+        if before is not None and (before.start_ticks, before.pages) == (start, pages):
+            memory = before.memory_bytes
+        else:
+            status = self._files.read(f"/proc/{pid}/status")
+            memory = _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:")
+        self._processes[pid] = process = _Process(start, pages, memory, (own + of_children) / _TICKS_PER_S)
+        return process
 
     def _exact_for(self, root: int, large: dict[_Key, int], at: float) -> _Exact:
         """An exact reading of these processes; a new one if it is due and the cost limit allows it."""
@@ -122,17 +152,6 @@ class Trees:
         shared = {key: max(0, large[key] - bytes_) for key, bytes_ in found.items() if bytes_ is not None}
         self._exact[root] = _Exact(shared, at, self._cost_clock() - began)
         return self._exact[root]
-
-
-def _read_process(pid: int, read: Callable[[str], bytes]) -> tuple[int, int, float] | None:
-    """(start ticks, bytes, CPU seconds with reaped children); None if the process is gone."""
-    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    if len(fields) < 20:
-        return None
-    own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    status = read(f"/proc/{pid}/status")
-    memory = _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:")
-    return int(fields[19]), memory, (own + of_children) / _TICKS_PER_S
 
 
 def _exact_bytes(pid: int) -> int | None:

@@ -31,7 +31,7 @@ from gpuq.adapters.nvml.device_files import CONTROL_FILES, device_files
 from gpuq.adapters.nvml.energy import DeviceEnergy
 from gpuq.adapters.nvml.faults import Events, Health, address
 from gpuq.adapters.nvml.gpm import Gpm
-from gpuq.adapters.nvml.processes import Processes, computing, in_host_pid_namespace, owners
+from gpuq.adapters.nvml.processes import Processes, in_host_pid_namespace, owners
 from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usage_of
 from gpuq.adapters.nvml.vitals import read_vitals
 from gpuq.adapters.process import ProcFiles
@@ -138,12 +138,13 @@ def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
         raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - getattr(memory, "reserved", 0)
-    device = Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing, index)
+    processes = Processes(handle, parent is not None)
+    device = Device(DeviceId(uuid), host, "nvml", name, total, processes.computing().sharing, index)
     whole = handle if parent is None else parent
     # Without its instance id a slice's counters cannot be read, and the whole GPU's are not its own.
     instance = None if parent is None else ask_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle)
     gpm = Gpm(whole if parent is None or instance is not None else None, instance)
-    return _Gpu(device, handle, parent, instance, Processes(handle, parent is not None), gpm, Health(whole))
+    return _Gpu(device, handle, parent, instance, processes, gpm, Health(whole))
 
 
 def _memory(handle: object) -> Any:
@@ -209,7 +210,7 @@ class NvmlBackend:
         readings = {
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
         }
-        usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
+        usage = {resident.attempt: usage_of(resident, shares, readings) for resident in residents}
         self._files.end_look()
         return Snapshot(readings, usage)
 
@@ -254,10 +255,11 @@ def _see(gpu: _Gpu, now: float, files: ProcFiles) -> tuple[GpuObservation, str |
     """(observation, how the processes on it share the GPU). Raises Failed."""
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
-    found = computing(gpu.handle, files.read)
+    found = gpu.processes.computing(files.read)
     processes = gpu.processes.memory(found, now)
     activity = gpu.gpm.read(now)
-    vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
+    bus_busy_pct = None if rates is None else float(rates.memory)
+    vitals = read_vitals(gpu.handle, gpu.parent, activity, bus_busy_pct, gpu.health.counts())
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
     return GpuObservation(
@@ -267,6 +269,6 @@ def _see(gpu: _Gpu, now: float, files: ProcFiles) -> tuple[GpuObservation, str |
         shares=gpu.processes.shares(now),
         servers=found.servers,
         spent=spent,
-        vitals=replace(vitals, xids=gpu.health.counts()),
+        vitals=vitals,
         unwell=gpu.health.unwell(time.monotonic()),
     ), found.sharing

@@ -7,7 +7,6 @@ samples (NVML API reference, `nvmlGpmMetricsGet`). A GPU is asked only once whet
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,7 @@ class Gpm:
         if support is not None and support.isSupportedDevice:
             made = [ask_or_none(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
             self._samples = [sample for sample in made if sample is not None]
-        self._question = pynvml.c_nvmlGpmMetricsGet_t() if len(self._samples) == 2 else None
+        self._question = _question() if len(self._samples) == 2 else None
         self._at: float | None = None
         self._latest = NOTHING
 
@@ -62,13 +61,10 @@ class Gpm:
         self._at = now
         if not first:
             question = self._question
-            question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-            question.numMetrics = len(METRICS)
             question.sample1, question.sample2 = self._samples
-            for index, metric in enumerate(METRICS):
-                question.metrics[index].metricId = metric
             if ask_or_none(pynvml.nvmlGpmMetricsGet, question) is not None:
-                self._latest = Activity(*(_percent(question.metrics[index]) for index in range(len(METRICS))))
+                answers = question.metrics
+                self._latest = Activity(*(_percent(answers[index]) for index in range(len(METRICS))))
         return self._latest
 
     def close(self) -> None:
@@ -78,8 +74,16 @@ class Gpm:
         self._samples, self._question = [], None
 
 
+def _question() -> Any:
+    """NVML's struct that asks for `METRICS`, but for the two samples."""
+    question = pynvml.c_nvmlGpmMetricsGet_t()
+    question.version, question.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(METRICS)
+    for index, metric in enumerate(METRICS):
+        question.metrics[index].metricId = metric
+    return question
+
+
 def _percent(metric: Any) -> float | None:
     """A metric's value; None where the chip does not count it, which is reported as an error or as NaN."""
-    if metric.nvmlReturn != pynvml.NVML_SUCCESS or not math.isfinite(metric.value) or not 0 <= metric.value <= 101:
-        return None
-    return min(100.0, float(metric.value))
+    value = float(metric.value)
+    return min(100.0, value) if metric.nvmlReturn == pynvml.NVML_SUCCESS and 0 <= value <= 101 else None

@@ -24,6 +24,10 @@ from gpuq.core.state.attempt import AttemptId
 _GRAPHICS_EVERY_S = 10.0
 _SAMPLE_VALID_S = 3.0
 _MPS_SERVER = b"nvidia-cuda-mps-server"
+# Each list's version 3, and version 2 for older drivers.
+_COMPUTE = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2)
+_MPS_CLIENTS = (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2)
+_GRAPHICS = (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2)
 # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: the pid namespace that a machine starts with.
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 
@@ -52,31 +56,30 @@ class Computing:
         return None if self.processes is None else "time-slicing"
 
 
-def computing(handle: object, read: Callable[[str], bytes] = read_proc) -> Computing:
-    """The processes that compute on this GPU now. `read` reads a file of /proc. Raises Failed."""
-    processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
-    programs = {process.pid: read(f"/proc/{process.pid}/cmdline").partition(b"\0")[0] for process in processes or ()}
-    servers = frozenset(pid for pid, program in programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
-    return Computing(processes, clients, servers)
-
-
-def _list(what: str, handle: object) -> Any:
-    """Version 3 of the list, or version 2 from an older driver."""
-    return ask_newest(
-        [getattr(pynvml, f"nvmlDeviceGet{what}RunningProcesses_v{version}") for version in (3, 2)], handle
-    )
-
-
 @dataclass(slots=True)
 class Processes:
     """One GPU's processes, with the state that is kept between looks."""
 
     handle: object
     slice_: bool
+    _programs: dict[int, bytes] = field(default_factory=dict)
     _graphics: dict[int, int | None] = field(default_factory=dict)
     _graphics_at: float | None = None
     _samples: dict[int, tuple[int, float]] = field(default_factory=dict)
     _newest_sample: int = 0
+
+    def computing(self, read: Callable[[str], bytes] = read_proc) -> Computing:
+        """The processes that compute on this GPU now. `read` reads a file of /proc. Raises Failed.
+
+        A process that stays listed stays the same program, because its hold on the GPU ends with an exec: it is looked up once.
+        """
+        processes, clients = ask_newest(_COMPUTE, self.handle), ask_newest(_MPS_CLIENTS, self.handle)
+        self._programs = {
+            process.pid: self._programs.get(process.pid) or read(f"/proc/{process.pid}/cmdline").partition(b"\0")[0]
+            for process in processes or ()
+        }
+        servers = (pid for pid, program in self._programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
+        return Computing(processes, clients, frozenset(servers))
 
     def memory(self, found: Computing, now: float) -> dict[int, int | None] | None:
         """Bytes per process, None for one whose memory is unknown; None if the driver lists no processes.
@@ -88,7 +91,9 @@ class Processes:
             return None
         if self._graphics_at is None or not 0 <= now - self._graphics_at < _GRAPHICS_EVERY_S:
             self._graphics_at = now
-            self._graphics = {process.pid: process.usedGpuMemory for process in _list("Graphics", self.handle) or []}
+            self._graphics = {
+                process.pid: process.usedGpuMemory for process in ask_newest(_GRAPHICS, self.handle) or []
+            }
         # The graphics list may be ten seconds old; processes that have ended since hold nothing.
         held = {pid: bytes_ for pid, bytes_ in self._graphics.items() if Path(f"/proc/{pid}").exists()}
         for process in (*found.processes, *(found.clients or ())):

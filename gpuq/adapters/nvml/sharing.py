@@ -78,13 +78,12 @@ class GpuShares:
         is_above = seen.used is None or least is None or seen.used > least
         self.settles = left_s is not None and 0 <= left_s < SETTLE_S and is_above
         """Whether an attempt that has left may still be counted here."""
-        self.spent: Mapping[AttemptId | None, EnergyPart] = {}
-        """Each attempt's part of the energy, if it is known; the others are one party with the key None."""
-        if seen.spent is not None:
-            parties: dict[AttemptId | None, float | None] = {one: self.utilization_of(one) for one in residents}
-            if self._foreign:
-                parties[None] = self._foreign_utilization()
-            self.spent = share_out(seen.spent, parties)
+        self.utilization: dict[AttemptId | None, float | None] = {one: self._utilization_of(one) for one in residents}
+        """Percent of each of our attempts on this GPU, None if unknown. The others, if any, are one party with the key None."""
+        if self._foreign:
+            self.utilization[None] = self._foreign_utilization()
+        self.spent = {} if seen.spent is None else share_out(seen.spent, self.utilization)
+        """Each party's part of the energy, if it is known."""
 
     @property
     def baseline(self) -> Baseline | None:
@@ -122,8 +121,7 @@ class GpuShares:
             return self._beyond(self._seen.used, None if self._before is None else self._before.used)
         return _sum_known([processes[pid] for pid, owner in self._ours.items() if owner == attempt])
 
-    def utilization_of(self, attempt: AttemptId) -> float | None:
-        """Percent of one attempt on this GPU; None if unknown."""
+    def _utilization_of(self, attempt: AttemptId) -> float | None:
         if not self._ours:
             return self._beyond(self._seen.utilization, None if self._before is None else self._before.utilization)
         if attempt not in self._ours.values():
@@ -172,21 +170,43 @@ class GpuShares:
         return min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
 
 
-def usage_of(resident: ResidentProcess, shares: Mapping[DeviceId, GpuShares]) -> ResidentUsage:
+def usage_of(
+    resident: ResidentProcess, shares: Mapping[DeviceId, GpuShares], readings: Mapping[DeviceId, Reading]
+) -> ResidentUsage:
     """A resident's usage over its devices: of bytes and percent the highest, because promises and budgets are per device.
 
-    Bytes and percent are None if one of its devices does not answer; energies are sums.
+    Bytes and percent are None if one of its devices does not answer; energies are sums. `shares` and `readings` have the same
+    devices, those that answer.
     """
     here = [shares[device] for device in resident.devices if device in shares]
+    foreign = _foreign_load([readings[device] for device in resident.devices if device in readings])
     if not here or len(here) < len(resident.devices):
-        return ResidentUsage(None, None)
+        return ResidentUsage(None, None, foreign_load=foreign, held_back=foreign)
     spent = [share.spent.get(resident.attempt) for share in here]
     return ResidentUsage(
         _highest_known([share.memory_of(resident.attempt) for share in here]),
-        _highest_known([share.utilization_of(resident.attempt) for share in here]),
+        _highest_known([share.utilization[resident.attempt] for share in here]),
         _sum_known([None if one is None else one.joules for one in spent]),
         _sum_known([None if one is None else one.idle for one in spent]),
+        foreign_load=foreign,
+        held_back=foreign,
     )
+
+
+def _foreign_load(readings: Sequence[Reading]) -> float | None:
+    """For how many seconds per second others ran on the worst of an attempt's GPUs, from 0 to 1; None if none shows processes.
+
+    On a GPU processes take turns or get a part of it each, so the attempt lost at most what the others used. If there are others
+    and their use is unknown, that may be everything.
+    """
+    used = [
+        100.0
+        if reading.foreign_utilization_pct is None and reading.processes_visible
+        else reading.foreign_utilization_pct
+        for reading in readings
+    ]
+    most = max((percent for percent in used if percent is not None), default=None)
+    return None if most is None else min(1.0, most / 100)
 
 
 def _lower(one: N | None, other: N | None) -> N | None:

@@ -23,8 +23,14 @@ THROTTLING = {
 }
 
 
-def read_vitals(handle: object, parent: object | None, activity: Activity, bus_busy_pct: float | None) -> Vitals:
-    """One look. `parent`: the whole GPU of a MIG slice, None for a whole GPU.
+def read_vitals(
+    handle: object,
+    parent: object | None,
+    activity: Activity,
+    bus_busy_pct: float | None,
+    xids: tuple[tuple[int, int], ...] | None,
+) -> Vitals:
+    """One look. `parent`: the whole GPU of a MIG slice, None for a whole GPU. `xids`: as in `Vitals`.
 
     The memory bandwidth is GPM's share of the possible transfers. Without GPM it is `bus_busy_pct`, the share of the time in
     which anything was transferred, as nvidia-smi shows it. A device type always has the same one of the two.
@@ -44,4 +50,5 @@ def read_vitals(handle: object, parent: object | None, activity: Activity, bus_b
         sm_activity_pct=activity.sm_activity_pct,
         memory_bandwidth_pct=bandwidth if bandwidth is not None else bus_busy_pct,
         throttling=None if reasons is None else tuple(name for bit, name in THROTTLING.items() if reasons & bit),
+        xids=xids,
     )

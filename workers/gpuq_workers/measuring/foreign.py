@@ -5,12 +5,9 @@ Foreign load is the work of processes that gpuq did not start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
-from gpuq.core.state.device import Reading
 
 
 @dataclass(slots=True)
@@ -48,21 +45,3 @@ class ForeignLoad:
     def is_considerable(self) -> bool:
         """Whether the mean load is above HELD_BACK_LIMIT, so that it can have changed what was measured."""
         return (self.mean_load or 0.0) > HELD_BACK_LIMIT
-
-
-def with_foreign_load_of_gpus(usage: ResidentUsage, readings: Sequence[Reading]) -> ResidentUsage:
-    """The usage with `foreign_load` and `held_back`, from the readings of the attempt's GPUs.
-
-    On a GPU processes take turns or get a part of it each, so the attempt lost at most what the others used. If there are others
-    and their use is unknown, that may be everything. Both are None for a GPU that does not show its processes.
-    """
-    used = [
-        100.0
-        if reading.foreign_utilization_pct is None and reading.processes_visible
-        else reading.foreign_utilization_pct
-        for reading in readings
-    ]
-    most = max((percent for percent in used if percent is not None), default=None)
-    if most is None:
-        return replace(usage, foreign_load=None, held_back=None)
-    return replace(usage, foreign_load=most / 100, held_back=min(1.0, most / 100))

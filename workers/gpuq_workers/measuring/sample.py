@@ -29,7 +29,6 @@ from gpuq.home import open_regular, read_regular, write_private
 from gpuq.messages.launch import NOT_JSON
 from gpuq.settings import Learning
 from gpuq_workers.attempts import AttemptFolder, PauseRecord, UnreadableFile, counter_path
-from gpuq_workers.measuring.foreign import with_foreign_load_of_gpus
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import Progress, read_counter
@@ -242,15 +241,12 @@ class Sampler:
         memory: Mapping[DeviceId, int],
         progress: Progress | None,
     ) -> Look:
-        usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
         busy = [reading.utilization_pct for reading in readings]
-        if any(device in memory for device in resident.devices):
-            usage = with_foreign_load_of_gpus(usage, readings)
         return Look(
             at=now,
             clock=self._clock(),
-            usage=usage,
+            usage=snapshot.usage.get(resident.attempt, ResidentUsage(None, None)),
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=partners,
             progress=progress,
