@@ -35,19 +35,24 @@ def begin() -> None:
     time_loop(_TURNS)
 
 
+def loop_ms() -> float:
+    """The median of what the loop took since `begin`."""
+    return median(_took)
+
+
 def in_loops(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows of the benchmark that ended; those with an absolute reach in loops, and as they were below."""
     time_loop(_TURNS)
-    loop_ms = median(_took)
+    took_ms = loop_ms()
     for row in rows:
         if row.reach is None or row.unit not in _MILLISECONDS:
             yield row
             continue
         in_ms = _MILLISECONDS[row.unit]
         unit = "loops a second" if row.unit == "% of a core" else "loops"
-        value = None if row.value is None else row.value * in_ms / loop_ms
+        value = None if row.value is None else row.value * in_ms / took_ms
         yield replace(row, value=value, unit=unit, reach=row.reach * in_ms / LOOP_MS)
-        yield Row("  which is", row.value, row.unit, note=f"a loop took {loop_ms:.1f} ms")
+        yield Row("  which is", row.value, row.unit, note=f"a loop took {took_ms:.1f} ms")
 
 
 def _loop() -> int:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import reference
 from tests.support import lab as labs
 from tests.support.site import wait_for
 from workloads.demo import emulated
@@ -405,7 +406,11 @@ print(json.dumps(took))
 
 
 def test_a_start_takes_at_most_20_ms_more_than_as_the_services_user(host: Host, request: pytest.FixtureRequest) -> None:
-    """On a machine with nothing else to do: the median of `--count` starts both ways, in turns."""
+    """On a machine with nothing else to do: the median of `--count` starts both ways, in turns.
+
+    20 ms are meant for a core that takes 10 ms for the benchmarks' loop, which is timed in the same run.
+    """
+    reference.begin()
     host.shell("cat >/srv/starts.py", stdin=STARTS)
     took: dict[str, list[float]] = {"submitter": [], "service": []}
     turns = 3
@@ -415,6 +420,7 @@ def test_a_start_takes_at_most_20_ms_more_than_as_the_services_user(host: Host, 
             f"sed -i 's/^run_as.*/run_as = \"{way}\"/' {HOME}/config.toml; systemctl restart gpuqd gpuq-worker gpuq-api"
         )
         host.wait_for_devices()
+        reference.time_loop(5)
         script = f"cd /tmp; exec python3 /srv/starts.py {each}"
         took[way] += json.loads(
             host.lab.run("one", "runuser", "-u", "ann", "--", "bash", "-c", script, within_s=300).stdout
@@ -425,4 +431,6 @@ def test_a_start_takes_at_most_20_ms_more_than_as_the_services_user(host: Host, 
         print(
             f"start as {way}: fastest {fastest:.1f} ms, 25% {low:.1f} ms, median {middle[way]:.1f} ms of {len(values)}"
         )
-    assert middle["submitter"] - middle["service"] <= 20
+    more = middle["submitter"] - middle["service"]
+    print(f"{more:.1f} ms more, {more / reference.loop_ms():.2f} of the loop's {reference.loop_ms():.1f} ms")
+    assert more / reference.loop_ms() <= 20 / reference.LOOP_MS

@@ -79,7 +79,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def schemathesis(home: Home, folder: Path, *words: str, timeout_s: float = 600) -> dict[str, Any]:
     """The report of one run of the real command."""
     folder.mkdir(exist_ok=True)
-    (folder / "configuration.toml").write_text(CONFIGURATION)
+    hooks = json.dumps(str(Path(__file__).with_name("schemathesis_hooks.py")))
+    (folder / "configuration.toml").write_text(f"hooks = {hooks}\n{CONFIGURATION}")
     port = json.loads((home.run / "http.json").read_bytes())["port"]
     token = home.token_file.read_text().strip()
     report = folder / "report.json"
