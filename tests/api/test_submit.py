@@ -405,6 +405,21 @@ async def test_predict_says_from_what_evidence_and_how_sure(endpoint: Endpoint) 
     }
 
 
+@pytest.mark.parametrize("soon_s", [100.0, -3.0], ids=["later", "at once, three seconds ago"])
+async def test_predict_says_nothing_of_a_start_that_was_estimated_of_another_sort_of_job(
+    endpoint: Endpoint, soon_s: float
+) -> None:
+    endpoint.store.set_devices(*(Device(f"gpu-{n}", "h", "nvml", "A", 16 * GIB) for n in range(2)))  # type: ignore[arg-type]
+    now = time.time()
+    view = msgspec.json.decode(picture(now)) | {"newcomer_start": [now + soon_s, now + 300]}
+    endpoint.stream.picture = msgspec.json.encode(view)
+    starts = {}
+    for what, asked in (("one", {}), ("two", {"gpus": 2}), ("urgent", {"priority": 5})):
+        body = (await endpoint.post("/api/v1/predict", submission(**asked)))[1]
+        starts[what] = body["expected_start"] is not None
+    assert starts == {"one": soon_s > 0, "two": False, "urgent": False}
+
+
 async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     _, body = await endpoint.post("/api/v1/predict", submission())

@@ -13,7 +13,8 @@ from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.apply import apply
-from gpuq.core.state.events import QuotaSet, Submitted
+from gpuq.core.state.device import HostId, Reading
+from gpuq.core.state.events import HostDrained, QuotaSet, Submitted
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId
 from gpuq.core.state.quota import Account, Quota, QuotaScope
@@ -84,6 +85,28 @@ def test_a_reserved_device_is_not_promised_to_a_newcomer() -> None:
         assert starts.jobs[JobId(1)] == (1.0, 1.0)
     assert moments[0] is not None
     assert moments[0][0] > 1.0
+
+
+@pytest.mark.parametrize("reading", [a_reading(0.0, unwell="ECC"), a_reading(0.0, foreign_memory=2**34)])
+def test_a_job_that_an_idle_device_refuses_is_not_said_to_start_soon(reading: Reading) -> None:
+    state = State()
+    apply(state, a_report(a_device(), readings={"gpu0": reading}), 0.0)
+    apply(state, Submitted(a_job(1)), 0.0)
+    answers = ForecastTable(lambda questions: dict.fromkeys(questions, HOUR))
+    for action in decide(state, answers, PassCache(), LIMITS, packed, 0.0):
+        assert not isinstance(action, Launch)
+        apply(state, action, 0.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    starts.refresh(state, answers, LIMITS, 1.0)
+    assert starts.jobs == {}
+
+
+def test_the_end_of_a_job_on_a_drained_host_is_promised_to_none() -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    apply(state, HostDrained(HostId("host"), "ann", "a new fan"), 5.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    starts.refresh(state, answers, LIMITS, 10.0)
+    assert (starts.jobs, starts.newcomer) == ({}, None)
 
 
 class Queue:

@@ -106,13 +106,12 @@ def _prediction(
         if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
     ]
     free = [] if never else _would_admit_now(context, record, idle, alone, shared)
-    now = (context.now(), context.now()) if free else None
     return Prediction(
         kind=record.kind,
         forecast=best.forecast if best else None,
         evidence=best.evidence if best else None,
         never_fits=never,
-        expected_start=expected_start(now or (live.newcomer_start if live else None)),
+        expected_start=expected_start(_start(context, record, live, is_free=bool(free))),
         free_devices=[names.of(device) for device in free],
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=types,
@@ -168,6 +167,23 @@ def _type_forecast(explained: ExplainedForecast, device: Device) -> TypeForecast
 
 
 # --- when ------------------------------------------------------------------------------------------------------------
+
+
+def _start(
+    context: ApiContext, record: JobRecord, live: LiveView | None, *, is_free: bool
+) -> tuple[float, float] | None:
+    """Unix times of the median and the 90th percentile of its start, None if unknown.
+
+    The dispatcher estimates the start of a job on one device of any type at priority 0, and says nothing of others. Where it has
+    that job start at once, and yet no device admits this one, that says nothing of this one either.
+    """
+    now = context.now()
+    if is_free:
+        return now, now
+    job = to_core(JobId(0), record)
+    if live is None or live.newcomer_start is None or job.device_count > 1 or job.priority or job.constraints:
+        return None
+    return live.newcomer_start if live.newcomer_start[0] > now else None
 
 
 def _would_admit_now(

@@ -2,7 +2,9 @@
 
 `replay.py` plays the queue forward in the order of the policy: once with the median of what every job has left and once with its
 90th percentile, both from `durations.py`. That all jobs are long at once is unlikely, so the second replay alone would say too
-much; `calibration.py` learns from earlier starts by which factor. Devices that are reserved for a job go to others only after it.
+much; `calibration.py` learns from earlier starts by which factor. Devices that are reserved for a job go to others only after it,
+and devices that take no job (their host is drained, or they are unwell) go to none. A job that the last pass refused
+although the replay has devices for it at once waits for something that the replay does not know, so it has no estimate.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId
+from gpuq.core.state.verdict import Rule
 from gpuq.policies.estimates.calibration import CalibrationMemory, StartCalibration, StartEstimate, calibrated
 from gpuq.policies.estimates.durations import Duration, forecast_duration, typical_duration
 from gpuq.policies.estimates.replay import Queued, Release, replay
@@ -104,7 +107,7 @@ class StartTimeEstimator:
         ordered = queue if first is None else [first, *queue]
         free: dict[HostId, int] = {}
         for snapshot in context.snapshots:
-            device, busy = snapshot.device, snapshot.residents or snapshot.reading is None or snapshot.reserved
+            device, busy = snapshot.device, snapshot.residents or snapshot.unusable is not None or snapshot.reserved
             free[device.host] = free.get(device.host, 0) + (not busy and not context.given(device.id))
         typical = typical_duration(self._ended_s, (holder.age_s for holder in holders))
         forecasts = [_forecast(context, job) for job in ordered]
@@ -129,6 +132,8 @@ class StartTimeEstimator:
         estimates = {}
         for job, forecast in zip(ordered, forecasts, strict=True):
             p50_s, p90_s = (starts[job.id] for starts in replays)
+            if p50_s == 0.0 and job.id in context.state.verdicts:
+                p50_s = p90_s = inf
             # With skipping, longer jobs can let a small one start sooner.
             estimates[job.id] = calibrated(min(p50_s, p90_s), p90_s, factor, has_evidence=known)
             known = known and forecast is not None
@@ -152,7 +157,10 @@ def estimator_of(scheduling: Scheduling, learned: EstimatorMemory | None = None)
 
 
 def _holders(context: SchedulingContext) -> list[_Holder]:
-    """Of the residents of a shared device, the one that is expected to stay longest: until then the device is not idle."""
+    """Of the residents of a shared device, the one that is expected to stay longest: until then the device is not idle.
+
+    Those of devices that take no job are left out, since another gets nothing by their end. A silent host is expected back.
+    """
 
     def expected_end(attempt: Attempt) -> float:
         p50_s = attempt.forecast.duration_p50_s
@@ -160,7 +168,7 @@ def _holders(context: SchedulingContext) -> list[_Holder]:
 
     devices: Counter[tuple[Attempt, bool]] = Counter()
     for snapshot in context.snapshots:
-        if snapshot.residents:
+        if snapshot.residents and snapshot.unusable in (None, Rule.STALE_READING):
             devices[max(snapshot.residents, key=expected_end), snapshot.reserved] += 1
     found = []
     context.ask_alone(context.state.jobs[attempt.id.job] for attempt, _ in devices)
