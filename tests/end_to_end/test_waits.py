@@ -112,7 +112,7 @@ def test_a_job_that_waits_is_changed_by_options_and_in_an_editor(site: Site) -> 
 
     refused = run(site, "edit", str(blocker), str(first), "-p", "9")
     assert refused.returncode == 6
-    assert refused.stderr.decode().startswith(f"gpuq: Job {blocker} runs: --priority cannot be changed any more.")
+    assert refused.stderr.decode().startswith(f"gpuq: Job {blocker} runs: priority cannot be changed any more.")
     assert site.job(first)["priority"] == 0
     editor.write_text("#!/bin/sh\necho 'priority = 1001' > $1\n")
     kept = run(site, "edit", str(first), EDITOR=str(editor))

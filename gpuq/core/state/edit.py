@@ -9,15 +9,6 @@ from gpuq.core.state.job import WAITING, Job, JobState, Sharing
 
 # The fields that the core has under another name than a submission.
 _CORE_NAMES = {"share": "sharing", "gpu_memory": "declared_memory", "begin_at": "not_before"}
-# The options of the command, which refusals name.
-_OPTIONS = {
-    "priority": "--priority",
-    "share": "--share",
-    "max_slowdown": "--max-slowdown",
-    "gpu_memory": "--gpu-mem",
-    "begin_at": "--begin",
-    "deadline_at": "--deadline",
-}
 _LABELS = frozenset({"name", "notify"})
 """No decision depends on them, but for the name of a singleton."""
 
@@ -82,7 +73,7 @@ class JobEdit:
         if state is not JobState.RUNNING:
             return f"cannot be edited: it is {state}"
         if others := sorted(self.changes.keys() - _LABELS - {"time_limit_s"}):
-            return f"runs: {' and '.join(_OPTIONS[name] for name in others)} cannot be changed any more"
+            return f"runs: {' and '.join(others).replace('_', ' ')} cannot be changed any more"
         longer = limit_s is not None and (self.time_limit_s is None or self.time_limit_s > limit_s)
         if "time_limit_s" in self.changes and longer:
             return f"runs with a time limit of {limit_s:g} s, which can be made shorter, not longer"

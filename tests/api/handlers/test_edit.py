@@ -68,7 +68,7 @@ async def test_one_job_that_cannot_be_changed_keeps_all_from_it(endpoint: Endpoi
     status, problem = await edit(endpoint, [waiting, running, ended], priority=5)
     assert (status, problem["exit_code"]) == (409, 6)
     assert problem["detail"].startswith(
-        f"Job {running} runs: --priority cannot be changed any more. Nothing was changed. 1 more"
+        f"Job {running} runs: priority cannot be changed any more. Nothing was changed. 1 more"
     )
     status, problem = await edit(endpoint, [running], time_limit_s=900)
     assert (status, problem["detail"]) == (

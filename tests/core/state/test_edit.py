@@ -97,8 +97,8 @@ def test_of_a_running_job_the_name_and_a_shorter_time_limit_can_be_changed() -> 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"priority": 5, "time_limit_s": 60.0}, "runs: --priority cannot be changed any more"),
-        ({"gpu_memory": GIB, "begin_at": None}, "runs: --begin and --gpu-mem cannot be changed any more"),
+        ({"priority": 5, "time_limit_s": 60.0}, "runs: priority cannot be changed any more"),
+        ({"gpu_memory": GIB, "begin_at": None}, "runs: begin at and gpu memory cannot be changed any more"),
         ({"time_limit_s": 7200.0}, "runs with a time limit of 3600 s, which can be made shorter, not longer"),
         ({"time_limit_s": None}, "runs with a time limit of 3600 s, which can be made shorter, not longer"),
     ],
