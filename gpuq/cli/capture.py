@@ -224,7 +224,9 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
     from gpuq.script.program import program
 
     found = program(command.words, str(folder), stdin=command.stdin)
-    return read(script, found.arguments, Path(found.cwd))
+    # In a container without a known folder only the script's own can be told.
+    cwd = script.parent if script is not None and found.cwd is None else found.cwd
+    return None if cwd is None else read(script, found.arguments, Path(cwd))
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:
@@ -363,8 +365,8 @@ def _script_of(words: Sequence[str], cwd: Path, stdin: str | None = None) -> Pat
 
     found = program(words, str(cwd), stdin=stdin)
     if found.kind is ProgramKind.SCRIPT:
-        candidates = [Path(found.name)]
-    elif found.kind is ProgramKind.MODULE:
+        candidates = [Path(found.name).expanduser()]
+    elif found.kind is ProgramKind.MODULE and found.cwd is not None:
         module = Path(found.cwd).joinpath(*found.name.split("."))
         candidates = [module.with_suffix(".py"), module / "__main__.py"]
     else:
