@@ -18,6 +18,8 @@ class _Engine:
     mounts: frozenset[str]
     folder: frozenset[str]
     """Options that give the folder in the container."""
+    starts: frozenset[str] = frozenset({"run", "exec"})
+    """Words before its options; none where it takes none."""
     sees_host: bool = False
     """Whether it starts in the folder of the host, whose paths hold in the container too."""
 
@@ -44,11 +46,31 @@ _APPTAINER = _Engine(
     sees_host=True,
 )
 # fmt: on
+_ENROOT = _Engine(
+    frozenset({"-r", "-w", "--root", "--rw"}),
+    mounts=frozenset({"-m", "--mount"}),
+    folder=frozenset(),
+    starts=frozenset({"start"}),
+)
+_CHARLIECLOUD = _Engine(
+    frozenset(
+        {"-w", "-W", "-v", "-q", "--write", "--write-fake", "--no-passwd", "--private-tmp", "--unset-env", "--verbose"}
+    ),
+    mounts=frozenset({"-b", "--bind"}),
+    folder=frozenset({"-c", "--cd"}),
+    starts=frozenset(),
+)
 _ENGINES = {
+    "enroot": _ENROOT,
+    "ch-run": _CHARLIECLOUD,
     **dict.fromkeys(("docker", "podman", "nerdctl"), _DOCKER),
     **dict.fromkeys(("apptainer", "singularity"), _APPTAINER),
 }
-_STARTS = frozenset({"run", "exec"})
+# Launchers that put what they start into a container if they are given these options: image, mounts.
+_BY_OPTIONS = {
+    "srun": (("--container-image",), ("--container-mounts",)),
+    "shifter": (("--image",), ("--volume", "-V")),
+}
 # What an engine that shows the host's folders shows by default, beside the working folder.
 _SEEN = ("~", "/home", "/tmp")  # noqa: S108 - only compared with
 
@@ -79,10 +101,10 @@ class Container(NamedTuple):
 def container(name: str, words: tuple[str, ...], start: int, cwd: str) -> Container | None:
     """The container that the program `name` starts, whose options begin at `start`; None where it starts none."""
     engine = _ENGINES.get(name)
-    place = next((place for place in range(start, len(words)) if words[place] in _STARTS), None)
-    if engine is None or place is None:
+    if engine is None:
         return None
-    place += 1
+    begins = (place + 1 for place in range(start, len(words)) if words[place] in engine.starts)
+    place = next(begins, len(words)) if engine.starts else start
     inside = cwd if engine.sees_host else ""
     mounts = [(path, path) for path in (cwd, *_SEEN)] if engine.sees_host else []
     env: dict[str, str] = {}
@@ -100,10 +122,40 @@ def container(name: str, words: tuple[str, ...], start: int, cwd: str) -> Contai
     if place >= len(words):
         return None
     image, start = words[place], place + 1
+    start += words[start : start + 1] == ("--",)
     if entry:
         # This program takes what follows the image as its arguments.
         words, start = (*words[:place], entry, *words[place + 1 :]), place
     return Container(image, words, start, inside, tuple(mounts), env, engine.sees_host)
+
+
+def container_by_options(name: str, options: tuple[str, ...], cwd: str) -> Container | None:
+    """The container that the launcher `name` puts its program into, by its own `options`; None for none."""
+    of_image, of_mounts = _BY_OPTIONS.get(name, ((), ()))
+    image = first_value(of_image, options)
+    if image is None:
+        return None
+    values = (value_of(of_mounts, options, place) for place in range(len(options)))
+    mounts = tuple(pair for value in values if value for pair in _mounts(value.replace(";", ","), cwd))
+    return Container(image, options, len(options), "", mounts, {}, sees_host=False)
+
+
+def value_of(options: Sequence[str], words: Sequence[str], place: int) -> str | None:
+    """The value of the option at `place`, if it is one of these: `-C x`, `-Cx`, `--chdir x` or `--chdir=x`."""
+    word = words[place]
+    for option in options:
+        if word == option:
+            return words[place + 1] if place + 1 < len(words) else None
+        rest = word[len(option) :] if word.startswith(option) else ""
+        if rest.startswith("=") or (rest and len(option) == 2):
+            return rest.removeprefix("=")
+    return None
+
+
+def first_value(options: Sequence[str], words: Sequence[str]) -> str | None:
+    """The first value of one of these options, None for none."""
+    values = (value_of(options, words, place) for place in range(len(words)))
+    return next((value for value in values if value), None)
 
 
 def _option(engine: _Engine, words: Sequence[str], place: int) -> tuple[str, str, int]:

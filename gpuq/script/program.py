@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gpuq.script.containers import Container, container
+from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
 from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
@@ -69,6 +69,7 @@ _LAUNCHERS = frozenset({
     "enroot", "shifter", "ch-run", "nsys", "ncu", "nvprof", "rocprof", "py-spy", "scalene", "viztracer", "kernprof", "coverage",
     "memray", "fil-profile", "pyinstrument", "mprof", "strace", "ltrace", "perf", "valgrind", "gdb", "cuda-gdb",
     "compute-sanitizer", "catchsegv", "cuda-memcheck", "ddtrace-run", "opentelemetry-instrument", "debugpy",
+    "firejail", "bwrap", "ray",
 })
 _LAUNCHING_MODULES = frozenset({
     "torch.distributed.run", "torch.distributed.launch", "torch.utils.bottleneck", "accelerate.commands.launch", "accelerate",
@@ -81,22 +82,15 @@ _TAKE_MODULES = frozenset({
     "torchrun", "accelerate", "deepspeed", "coverage", "uv", "kernprof", "scalene", "viztracer", "memray", "pyinstrument",
 })
 # Words between a launcher and the program that it runs: `uv run`, `accelerate launch`, `docker exec`.
-_SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile"})
+_SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile", "job", "submit"})
 # fmt: on
 # Options of launchers that give the folder in which the program runs.
-_TO_FOLDER: Mapping[str, tuple[str, ...]] = {
-    "env": ("-C", "--chdir"),
-    "sudo": ("-D", "--chdir"),
-    "srun": ("-D", "--chdir"),
-    "jsrun": ("-h", "--chdir"),
-    "systemd-run": ("--working-directory",),
-    "uv": ("--directory",),
-    "poetry": ("-C", "--directory"),
-    "mise": ("-C", "--cd"),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), ("--cwd",)),
-    **dict.fromkeys(
-        ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), ("-wdir", "--wdir", "-wd", "--wd", "-cwd")
-    ),
+_TO_FOLDER = ("--chdir", "--cwd", "--cd", "--directory", "--working-dir", "--working-directory", "--workdir")
+_ALSO_TO_FOLDER: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("env", "poetry", "mise"), ("-C",)),
+    **dict.fromkeys(("sudo", "srun"), ("-D", "--container-workdir")),
+    "jsrun": ("-h",),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), ("-wdir", "--wdir", "-wd", "--wd")),
 }
 # These do what files of the folder say, by default the named ones: the same words mean other work in another folder.
 _BY_FOLDER: Mapping[str, tuple[str, ...]] = {
@@ -133,7 +127,7 @@ _BY_FOLDER: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("conda", "mamba", "micromamba"), ()),
 }
 # Options of these that name the folder, or a file whatever its name looks like.
-_FOLDERS_OF_WORK = frozenset({"C", "directory", "project", "prefix", "working-directory"})
+_FOLDERS_OF_WORK = ("-C", "--project", "--prefix", "--manifest-path", "--pyproject", *_TO_FOLDER)
 _FILES_OF_WORK = frozenset({"f", "file", "s", "snakefile", "makefile", "taskfile", "justfile", "manifest-path"})
 # A word after one of these options of launchers is no value of it.
 _SWITCH = re.compile(
@@ -146,9 +140,10 @@ _DEEPEST = 8
 
 _NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
 # An input file by its look. What a configuration file holds is read as settings.
-_FILE = re.compile(r"(?!.*://)(?!.*\.(?:json|toml|ya?ml|ini|cfg)$)(?:\S*/\S*|\S*[\w-]\.[A-Za-z]\w*)")
+_CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg)$")
+_FILE = re.compile(r"(?!.*://)(?!.*\.(?:json|toml|ya?ml|ini|cfg)$)(?:[^\s/]*/\S*|[^\s/]*[\w-]\.[A-Za-z]\w*)")
 # Within a word digits are part of a name: `7b`, or an identifier.
-_NUMBER = re.compile(r"\d+(?![A-Za-z\d])")
+_NUMBER = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
 # What options of these meanings hold is compared as a setting, or is no part of the work.
 _NO_INPUT = frozenset({Meaning.CHOICE, Meaning.OUTPUT, Meaning.HARMLESS, Meaning.PRIVATE})
 
@@ -178,7 +173,9 @@ def _behind(words: tuple[str, ...], start: int, cwd: str, stdin: str | None, dee
     if (box := container(name, words, start + 1, cwd)) is not None:
         return _contained(box, stdin, deepest)
     if name in _LAUNCHERS:
-        return _launched_by(name, words, start + 1, cwd, stdin, deepest)
+        found = _launched_by(name, words, start + 1, cwd, stdin, deepest)
+        box = None if found is None else container_by_options(name, words[start + 1 : found.first], cwd)
+        return found if found is None or box is None else _on_host(found, box)
     return _interpreted(words, start, cwd, stdin, deepest)
 
 
@@ -217,7 +214,7 @@ def _launched_by(
 ) -> Program | None:
     """What a launcher starts, whose own options begin at `start`: an interpreter, a script, or else the likeliest word."""
     takes_modules = launcher in _TAKE_MODULES or launcher in _LAUNCHING_MODULES
-    to_folder, outside = _TO_FOLDER.get(launcher, ()), cwd
+    to_folder, outside = (*_TO_FOLDER, *_ALSO_TO_FOLDER.get(launcher, ())), cwd
     env: dict[str, str] = {}
     for place in range(start, len(words)):
         word, before = words[place], words[place - 1]
@@ -229,7 +226,7 @@ def _launched_by(
         if split is not None:
             found = _of_code(split, cwd, deepest - 1)
             found = None if found is None else replace(found, arguments=(*found.arguments, *words[place + 1 :]))
-        elif (folder := _value_of(to_folder, words, place)) is not None:
+        elif (folder := value_of(to_folder, words, place)) is not None:
             cwd = absolute(folder, cwd)
         elif place > start and before in to_folder:
             continue
@@ -247,18 +244,6 @@ def _launched_by(
     if launcher in _BY_FOLDER and found.kind is ProgramKind.COMMAND and not found.files:
         found = _by_folder(found, _folder_of_work(words[start : found.first], outside, cwd), _BY_FOLDER[launcher])
     return replace(found, env=env)
-
-
-def _value_of(options: tuple[str, ...], words: tuple[str, ...], place: int) -> str | None:
-    """The value of the option at `place`, if it is one of these: `-C x`, `-Cx`, `--chdir x` or `--chdir=x`."""
-    word = words[place]
-    for option in options:
-        if word == option:
-            return words[place + 1] if place + 1 < len(words) else None
-        rest = word[len(option) :] if word.startswith(option) else ""
-        if rest.startswith("=") or (rest and len(option) == 2):
-            return rest.removeprefix("=")
-    return None
 
 
 def _script_at(words: tuple[str, ...], place: int, cwd: str, stdin: str | None, deepest: int) -> Program | None:
@@ -288,33 +273,37 @@ def _likeliest(words: tuple[str, ...], start: int, cwd: str) -> Program | None:
 
 
 def _contained(box: Container, stdin: str | None, deepest: int) -> Program:
-    """What runs in a container, by its paths on the host; what is in the image differs from one image to another."""
+    """What runs in a container, by its paths on the host where it has such."""
     words, start = box.words, box.start
-
-    def on_host(path: str) -> str | None:
-        return box.outside(path) or (path if box.sees_host else None)
-
     if start >= len(words) or words[start].startswith("-"):
         is_file = box.sees_host and "://" not in box.image
         image = absolute(box.image, box.cwd) if is_file else box.image
         kind = ProgramKind.SCRIPT if is_file else ProgramKind.COMMAND
-        return Program(kind, image, words[start:], on_host(box.cwd), start, box.env, of=on_host(box.cwd) or "")
+        folder = box.outside(box.cwd)
+        return Program(kind, image, words[start:], folder, start, box.env, of=folder or "")
     found = _script_at(words, start, box.cwd, stdin, deepest)
-    if found is None:
-        found = replace(_named(words[start:], box.cwd), first=start + 1)
+    return _on_host(found or replace(_named(words[start:], box.cwd), first=start + 1), box)
+
+
+def _on_host(found: Program, box: Container) -> Program:
+    """The program with its paths on the host. What is in the image differs from one image to another."""
+
+    def outside(path: str) -> str | None:
+        return box.outside(path) or (path if box.sees_host else None)
+
     is_path = found.kind is ProgramKind.SCRIPT
-    name = on_host(found.name) if is_path else found.name
-    says = found.name if is_path else found.cwd or ""
-    is_mounted = found.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE) and box.outside(says) is not None
+    name = outside(found.name) if is_path else found.name
+    told_by = found.name if is_path else found.cwd or ""
+    is_mounted = found.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE) and box.outside(told_by) is not None
     of = box.outside(found.of) or found.of
     return replace(
         found,
         kind=ProgramKind.COMMAND if name is None else found.kind,
         name=name or found.name,
-        cwd=on_host(found.cwd or ""),
+        cwd=outside(found.cwd or ""),
         env={**box.env, **found.env},
         of=of if is_mounted else f"{of} {box.image}".strip(),
-        files=tuple(path for path in map(on_host, found.files) if path),
+        files=tuple(path for path in map(outside, found.files) if path),
     )
 
 
@@ -327,33 +316,39 @@ def _named(words: tuple[str, ...], cwd: str) -> Program:
         return _by_folder(found, _folder_of_work(found.arguments, cwd, cwd), _BY_FOLDER[name])
     for place in range(1, len(words)):
         base = posixpath.basename(words[place])
-        is_interpreter = bool(PYTHON.fullmatch(base)) or base in SHELLS
-        if is_interpreter and (behind := _behind(words, place, cwd, None, _DEEPEST)) is not None:
+        if not PYTHON.fullmatch(base) and base not in SHELLS:
+            continue
+        inside = absolute(first_value(_TO_FOLDER, words[1:place]) or ".", cwd)
+        if (behind := _behind(words, place, inside, None, _DEEPEST)) is not None:
             files = (behind.name,) if behind.kind is ProgramKind.SCRIPT else ()
             return replace(found, env=behind.env, of=behind.name, files=files)
     given = _given_script(found, cwd)
     # A script that starts itself is one like those of interpreters: its arguments are settings.
     if given.of or SCRIPT.search(head):
         return given
-    if not found.arguments:
-        return replace(found, of=cwd)
     file = _input(found.arguments)
-    return found if file is None else replace(found, of=_alike(file, cwd), files=(absolute(file, cwd),))
+    if file is not None:
+        return replace(found, of=_alike(file, cwd), files=(absolute(file, cwd),))
+    # Such a program may read any file of the folder, unless it is one of it.
+    return found if shown.startswith(f"{cwd}/") else replace(found, of=cwd)
 
 
 def _by_folder(found: Program, folder: str, files: tuple[str, ...]) -> Program:
-    """The program with the folder whose files say what it does, or the one of them that its arguments name."""
-    pairs_ = pairs(found.arguments)
-    named = next((value for option, value in pairs_ if option in _FILES_OF_WORK and value), None)
-    file = named or _input(found.arguments)
-    paths = (absolute(path, folder) for path in (*files, *filter(None, [file])))
-    return replace(found, of=folder if file is None else _alike(file, folder), files=tuple(paths))
+    """The program with the folder whose files say what it does, or those of them that its arguments name."""
+    named = next((value for option, value in pairs(found.arguments) if option in _FILES_OF_WORK and value), None)
+    others = (value for _, value in _inputs(found.arguments) if value != named)
+    target = next((value for value in others if _FILE.fullmatch(value) or _CONFIG.search(value)), None)
+    inputs = [value for value in (named, target) if value is not None]
+    of = ":".join([_alike(inputs[0], folder), *inputs[1:]]) if inputs else folder
+    return replace(found, of=of, files=tuple(absolute(path, folder) for path in (*files, *inputs)))
 
 
 def _folder_of_work(options: Sequence[str], outside: str, cwd: str) -> str:
-    named = (value for option, value in pairs(options) if option in _FOLDERS_OF_WORK and value)
-    folder = next(named, None)
-    return cwd if folder is None else absolute(folder, outside)
+    named = first_value(_FOLDERS_OF_WORK, options)
+    if named is None:
+        return cwd
+    folder = absolute(named, outside)
+    return posixpath.dirname(folder) if _CONFIG.search(folder) else folder
 
 
 def _given_script(found: Program, cwd: str) -> Program:
@@ -374,7 +369,7 @@ def _inputs(arguments: Sequence[str]) -> list[tuple[str | None, str]]:
     return [
         (name, value)
         for name, value in pairs(arguments)
-        if value and (name is None or meaning(plain(name)) not in _NO_INPUT)
+        if value and not value.startswith("-") and (name is None or meaning(plain(name)) not in _NO_INPUT)
     ]
 
 

@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED_VARIABLE = re.compile(r"\\([\"\\$`])|\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*|[?#!]))|([$`])")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class ShellCommand(NamedTuple):
@@ -121,7 +121,7 @@ def _unless_target(word: _Word, redirected: str) -> Iterator[_Word]:
 
 
 def _parts(what: str, text: str) -> Iterator[_Part]:
-    if what == "plain" and _BRACES.search(text):
+    if what == "plain" and any("," in inside or ".." in inside for inside in _BRACES.findall(text)):
         raise _NotSimpleError
     if what != "double":
         yield _Part(text, is_variable=what == "variable", is_quoted=what not in ("plain", "variable"))

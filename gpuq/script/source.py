@@ -26,7 +26,25 @@ _IMPORT = re.compile(
 _OF_PYTHON = re.compile(r"#!.*python")
 _COMMENT = re.compile(r"#.*|\\\n")
 # In files of other languages: a script's name, `-m module`, and `module:function` of a project's entry points.
-_SCRIPT = re.compile(r"[\w./~-]*\w\.(?:py|ipynb|sh|bash|zsh|R|r|Rmd|jl|js|lua|pl|rb|smk|nf|mk)\b")
+_PATH = re.compile(r"[\w./~-]+")
+_SCRIPTS = (
+    ".py",
+    ".ipynb",
+    ".sh",
+    ".bash",
+    ".zsh",
+    ".R",
+    ".r",
+    ".Rmd",
+    ".jl",
+    ".js",
+    ".lua",
+    ".pl",
+    ".rb",
+    ".smk",
+    ".nf",
+    ".mk",
+)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 
 
@@ -121,7 +139,7 @@ class _Finder:
             yield from self.imported(source, path, folders)
             return
         folders = list(dict.fromkeys(folders))
-        for name in dict.fromkeys(_SCRIPT.findall(source)):
+        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(_SCRIPTS)):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
             yield from [place for place in places if _is_file(place)][:1]

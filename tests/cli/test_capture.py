@@ -171,6 +171,17 @@ def test_an_edit_of_what_a_job_uses_changes_the_hash(tmp_path: Path, words: tupl
     assert sha256(tmp_path, *words) != before
 
 
+@pytest.mark.parametrize(
+    "launcher", ["env -C {}", "uv run --directory {}", "srun --chdir={}", "docker run -v ./{}:/w -w /w image"]
+)
+def test_the_script_is_that_of_the_folder_which_the_launcher_goes_to(tmp_path: Path, launcher: str) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(f"hidden = '{name}'")
+        words = [*launcher.format(name).split(), "python", "train.py"]
+        assert capture.in_image(words, verbatim=True, python=None, cwd=tmp_path).script == tmp_path / name / "train.py"
+
+
 def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
     assert capture.git_state(tmp_path) == (None, None)

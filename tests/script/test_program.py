@@ -59,6 +59,9 @@ def of(line: str, stdin: str | None = None) -> Program:
         "docker run -it --gpus all -v /home/ada:/w:ro -w /w/vision image python train.py --lr 1",
         "docker run --mount type=bind,source=/home/ada/vision,target=/w --entrypoint python image /w/train.py --lr 1",
         "apptainer exec --nv -B /home/ada/vision:/w image.sif python /w/train.py --lr 1",
+        "srun --container-image=image --container-mounts=/home/ada:/w --container-workdir=/w/vision python train.py --lr 1",
+        "enroot start --mount /home/ada/vision:/w image python /w/train.py --lr 1",
+        "ch-run -b /home/ada/vision:/w image -- python /w/train.py --lr 1",
     ],
 )
 def test_the_script_is_found(line: str) -> None:
@@ -89,6 +92,7 @@ def test_the_script_is_found(line: str) -> None:
         ("uv run --frozen train small", ProgramKind.COMMAND, "train", ("small",)),
         ("julia --project=. -t 4 train.jl", ProgramKind.SCRIPT, f"{HERE}/train.jl", ()),
         ("python -c 'print(1)' x", ProgramKind.CODE, "-c d287bb7f", ("x",)),
+        ("ray job submit -- python train.py", ProgramKind.SCRIPT, f"{HERE}/train.py", ()),
         ("sleep 3", ProgramKind.COMMAND, "sleep", ("3",)),
         ("python", ProgramKind.COMMAND, "python", ()),
         ("timeout", ProgramKind.COMMAND, "timeout", ()),
@@ -119,6 +123,13 @@ def test_what_else_a_command_runs(line: str, kind: ProgramKind, name: str, argum
         ("mpirun -np 4 lmp -sf gpu -in in.melt", "lmp", f"{HERE}/in.melt"),
         ("relion_refine --o out/a.star --i small.star", "relion_refine", f"{HERE}/small.star"),
         ("srun -n 4 vasp_std", "vasp_std", HERE),
+        ("/opt/bin/gmx mdrun -deffnm nvt", "/opt/bin/gmx", HERE),
+        ("make -f other.mk results/small.txt", "make", f"{HERE}/other.mk:results/small.txt"),
+        ("make -C../other", "make", "/home/ada/other"),
+        ("dvc repro small/dvc.yaml", "dvc", f"{HERE}/small/dvc.yaml"),
+        ("pixi run --manifest-path ../other/pixi.toml train", "train", "/home/ada/other"),
+        ("gpurun --chdir ../other python small.py", "gpurun", "/home/ada/other/small.py"),
+        ("srun --container-image=image:1 python /app/train.py", "/app/train.py", "image:1"),
         ("docker run image:1 python /app/train.py", "/app/train.py", "image:1"),
         ("docker exec -w /app box python train.py", "/app/train.py", "box"),
         ("apptainer exec image.sif python /opt/train.py", "/opt/train.py", "image.sif"),
@@ -133,7 +144,7 @@ def test_parts_of_one_data_set_are_the_same_work(line: str) -> None:
     assert of(line.format(1)).of == of(line.format(20)).of != of(line.format("x")).of
 
 
-@pytest.mark.parametrize("line", ["./tool --config small.yaml", "./tool --out small.h5", "tool --url http://x/y.h5"])
+@pytest.mark.parametrize("line", ["./tool --config small.yaml", "./tool --out small.h5", "./tool --url http://x/y.h5"])
 def test_settings_and_results_are_no_input_of_a_program(line: str) -> None:
     assert of(line).of == ""
 
@@ -193,12 +204,16 @@ def test_a_script_on_standard_input() -> None:
     assert of("bash", stdin="python a.py\npython b.py\n").kind is ProgramKind.CODE
 
 
+# fmt: off
 WORDS = st.lists(
-    st.sampled_from(
-        ["python", "-m", "-c", "bash", "-lc", "env", "A=1", "srun", "timeout", "5", "x.py", "-S", "a b", "--", "'", ""]
-    ),
+    st.sampled_from([
+        "python", "-m", "-c", "bash", "-lc", "env", "A=1", "srun", "timeout", "5", "x.py", "-S", "a b", "--", "'", "", "docker",
+        "run", "apptainer", "-v", "/a:/b", "-w", "--chdir", "--entrypoint", "make", "(cd a; $b 'c' | tee", "./tool", "-euo", "-f",
+        "a.ipynb", "--container-image",
+    ]),
     max_size=9,
 )
+# fmt: on
 
 
 @given(WORDS)
