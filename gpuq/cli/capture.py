@@ -50,7 +50,6 @@ _OF_THE_JOB = re.compile(
 )
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
-_HASH_BLOCK = 2**20
 # The kernel reads this much of a `#!` line.
 _FIRST_LINE_BYTES = 256
 
@@ -199,20 +198,35 @@ def is_listed(name: str) -> bool:
     return listed and not any(word in name.upper() for word in SECRET_WORDS)
 
 
+def work_sha256(command: Command, folder: Path) -> str | None:
+    """SHA-256 over what says what the command does: the first 16 MiB of its script, and small files that this imports or names,
+    or that the command names. None if none of them can be read."""
+    from gpuq.script.program import program
+
+    found = program(command.words, str(folder), stdin=command.stdin)
+    files = tuple(Path(path).expanduser() for path in found.files)
+    return _sha256(command.script, files, Path(found.cwd or folder).expanduser())
+
+
 @cache
-def script_sha256(script: Path) -> str | None:
-    """SHA-256 over the first 16 MiB of the script; None if it cannot be read."""
+def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | None:
     from hashlib import sha256
 
-    digest, left = sha256(), HASHED_BYTES
-    try:
-        with script.open("rb") as file:
-            while left and (block := file.read(min(left, _HASH_BLOCK))):
-                digest.update(block)
-                left -= len(block)
-    except OSError:
-        return None
-    return digest.hexdigest()
+    from gpuq.script.source import contents
+
+    digest, has_read = sha256(), False
+    if script is not None:
+        try:
+            with script.open("rb") as file:
+                digest.update(file.read(HASHED_BYTES))
+                has_read = True
+        except OSError:
+            return None
+    for path, content in contents(files if script is None else (script, *files), cwd):
+        if path != script:
+            digest.update(content)
+            has_read = True
+    return digest.hexdigest() if has_read else None
 
 
 def hints(command: Command, folder: Path) -> dict[str, object] | None:
@@ -224,7 +238,9 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
     from gpuq.script.program import program
 
     found = program(command.words, str(folder), stdin=command.stdin)
-    return read(script, found.arguments, Path(found.cwd))
+    # In a container without a known folder only the script's own can be told.
+    cwd = script.parent if script is not None and found.cwd is None else found.cwd
+    return None if cwd is None else read(script, found.arguments, Path(cwd))
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:
@@ -363,8 +379,8 @@ def _script_of(words: Sequence[str], cwd: Path, stdin: str | None = None) -> Pat
 
     found = program(words, str(cwd), stdin=stdin)
     if found.kind is ProgramKind.SCRIPT:
-        candidates = [Path(found.name)]
-    elif found.kind is ProgramKind.MODULE:
+        candidates = [Path(found.name).expanduser()]
+    elif found.kind is ProgramKind.MODULE and found.cwd is not None:
         module = Path(found.cwd).joinpath(*found.name.split("."))
         candidates = [module.with_suffix(".py"), module / "__main__.py"]
     else:

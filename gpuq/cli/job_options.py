@@ -288,7 +288,7 @@ def submission(
         "git_sha": commit,
         "git_dirty": dirty,
         "script": str(taken.original(script) if taken else script) if script else None,
-        "script_sha256": capture.script_sha256(script) if script else None,
+        "script_sha256": capture.work_sha256(command, folder),
         "hints": _hints(options, command, folder, env, array),
         "snapshot": taken.facts() if taken else None,
         "sync": sent.field() if sent else None,

@@ -6,7 +6,6 @@ program from it, so that a shell loop that calls gpuq keeps its own input.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 
@@ -15,43 +14,14 @@ from gpuq.errors import BadInput
 # `gpuq.messages.submission` has the same number.
 MAX_BYTES = 2**20
 HERE = "-"
-_FILE = "/dev/stdin"
-_PYTHON = re.compile(r"(python|pypy)[\d.]*")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_INFORMATION = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
 
 
 def reads_program(command: Sequence[str]) -> bool:
     """Whether the command is an interpreter that takes its program from standard input."""
-    name = command[0].rpartition("/")[2]
-    is_shell = name in _SHELLS
-    if not is_shell and not _PYTHON.fullmatch(name):
-        return False
-    from gpuq.script.program import OF_PYTHON, OF_SHELLS
+    from gpuq.script.interpreters import Source, given_to
 
-    words = iter(command[1:])
-    for word in words:
-        if is_shell and word in (HERE, "--"):
-            # Either ends a shell's options: the next word is a script.
-            return next(words, _FILE) == _FILE
-        if word in (HERE, _FILE):
-            return True
-        if not word.startswith(("-", "+")):
-            return False
-        # `-c CODE`, `-m MODULE`, also joined with other options as in `-ec` and `-um`.
-        names_program = _has_letter(word, "c") or (not is_shell and _has_letter(word, "m"))
-        if word in _INFORMATION or names_program:
-            return False
-        if is_shell and _has_letter(word, "s"):
-            return True
-        if word in (OF_SHELLS if is_shell else OF_PYTHON):
-            next(words, None)
-    return True
-
-
-def _has_letter(option: str, letter: str) -> bool:
-    # In `-Wignore` and `-Xdev` the letters after the first are a value.
-    return option.startswith("-") and not option.startswith(("--", "-W", "-X")) and letter in option[1:]
+    given = given_to(command)
+    return given is not None and given.source is Source.STDIN
 
 
 def read() -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-NUMBER = re.compile(r"^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+NUMBER = re.compile(r"^[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 PRECISION = re.compile(
     r"^(tf|fp|bf|float|bfloat|int|f|bf)?-?(4|8|16|32|64)([-_](mixed|true))?$|^mixed([-_](float16|bfloat16|fp16|bf16))?$"
     r"|^(o[0-3]|half|single|double|full|float|amp|apex|native|auto|true|false|on|off|yes|no|none|medium|high|highest)$",

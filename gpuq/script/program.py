@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
+from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
+from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
+from gpuq.script.shell import ASSIGNMENT, absolute, only_command
 
 
 class ProgramKind(StrEnum):
@@ -28,7 +31,7 @@ class ProgramKind(StrEnum):
     CODE = "code"
     """`-c` or `-` for standard input, and the digest of the code."""
     COMMAND = "command"
-    """A program that is looked up on PATH."""
+    """A program that is looked up on PATH, or one of a container's image."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Program:
     name: str
     arguments: tuple[str, ...]
     """Those of the program."""
-    cwd: str
-    """Where it runs."""
+    cwd: str | None
+    """The folder of the host in which it runs; None for one of a container's image."""
     first: int | None
     """Where the arguments begin in the command's words; None where they are within a word: `sh -c "python train.py --lr 0.1"`."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -48,19 +51,13 @@ class Program:
     launched: tuple[tuple[str, str], ...] = ()
     """(name, value) of the options of its launchers that change the work."""
     of: str = ""
-    """A path on which the work of a command depends: a script that it is given, or the folder whose files say what it does."""
+    """What else its work depends on: a script or an input file that it is given, the folder whose files say what it does, or the
+    image of its container."""
+    files: tuple[str, ...] = ()
+    """Absolute paths of files, apart from a script or module that it is, that say what it does; not all of them need exist."""
 
 
 SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|r|Rmd|jl|js|lua|pl|rb)$")
-_PYTHON = re.compile(r"(python|pypy|ipython)[\d.]*t?")
-_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
-_OTHERS = frozenset({"Rscript", "julia", "node", "lua", "perl", "ruby"})
-# Options of interpreters whose value is the next word.
-OF_PYTHON = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-OF_SHELLS = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
-_OF_OTHERS = frozenset(
-    {"-r", "-I", "-J", "-L", "-C", "--require", "--import", "--load", "--sysimage", "--procs", "--threads"}
-)
 # fmt: off
 _LAUNCHERS = frozenset({
     "env", "nice", "ionice", "chrt", "taskset", "numactl", "nohup", "setsid", "stdbuf", "unbuffer", "timeout", "time", "flock",
@@ -72,6 +69,7 @@ _LAUNCHERS = frozenset({
     "enroot", "shifter", "ch-run", "nsys", "ncu", "nvprof", "rocprof", "py-spy", "scalene", "viztracer", "kernprof", "coverage",
     "memray", "fil-profile", "pyinstrument", "mprof", "strace", "ltrace", "perf", "valgrind", "gdb", "cuda-gdb",
     "compute-sanitizer", "catchsegv", "cuda-memcheck", "ddtrace-run", "opentelemetry-instrument", "debugpy",
+    "firejail", "bwrap", "ray",
 })
 _LAUNCHING_MODULES = frozenset({
     "torch.distributed.run", "torch.distributed.launch", "torch.utils.bottleneck", "accelerate.commands.launch", "accelerate",
@@ -84,33 +82,70 @@ _TAKE_MODULES = frozenset({
     "torchrun", "accelerate", "deepspeed", "coverage", "uv", "kernprof", "scalene", "viztracer", "memray", "pyinstrument",
 })
 # Words between a launcher and the program that it runs: `uv run`, `accelerate launch`, `docker exec`.
-_SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile"})
-# These do what a file of the folder says: the same words mean other work in another one.
-_BY_FOLDER = frozenset({
-    "make", "gmake", "cmake", "ninja", "just", "task", "invoke", "inv", "nox", "tox", "doit", "rake", "snakemake", "nextflow",
-    "npm", "yarn", "pnpm", "cargo", "bazel", "go", "poe", "scons", "waf", "dvc", "guild", "mlflow", "wandb",
-})
+_SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile", "job", "submit"})
 # fmt: on
+# Options of launchers that give the folder in which the program runs.
+_TO_FOLDER = ("--chdir", "--cwd", "--cd", "--directory", "--working-dir", "--working-directory", "--workdir")
+_ALSO_TO_FOLDER: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("env", "poetry", "mise"), ("-C",)),
+    **dict.fromkeys(("sudo", "srun"), ("-D", "--container-workdir")),
+    "jsrun": ("-h",),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), ("-wdir", "--wdir", "-wd", "--wd")),
+}
+# These do what files of the folder say, by default the named ones: the same words mean other work in another folder.
+_BY_FOLDER: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    "cmake": ("CMakeLists.txt", "CMakePresets.json"),
+    "ninja": ("build.ninja",),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    **dict.fromkeys(("invoke", "inv"), ("tasks.py",)),
+    "nox": ("noxfile.py",),
+    "tox": ("tox.ini", "pyproject.toml"),
+    "doit": ("dodo.py",),
+    "rake": ("Rakefile",),
+    "snakemake": (
+        *("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile"),
+        *("config.yaml", "config.yml", "config/config.yaml", "config/config.yml"),
+    ),
+    "nextflow": ("main.nf", "nextflow.config"),
+    **dict.fromkeys(("npm", "yarn", "pnpm"), ("package.json",)),
+    "cargo": ("Cargo.toml", "src/main.rs"),
+    "bazel": ("BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE"),
+    "go": ("go.mod", "main.go"),
+    "dotnet": (),
+    "scons": ("SConstruct",),
+    "waf": ("wscript",),
+    "dvc": ("dvc.yaml", "params.yaml"),
+    "guild": ("guild.yml",),
+    "mlflow": ("MLproject",),
+    "wandb": (),
+    "pixi": ("pixi.toml", "pyproject.toml"),
+    "hatch": ("hatch.toml", "pyproject.toml"),
+    "pipenv": ("Pipfile",),
+    **dict.fromkeys(("uv", "poetry", "pdm", "rye", "poe"), ("pyproject.toml",)),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ()),
+}
+# Options of these that name the folder, or a file whatever its name looks like.
+_FOLDERS_OF_WORK = ("-C", "--project", "--prefix", "--manifest-path", "--pyproject", *_TO_FOLDER)
+_FILES_OF_WORK = frozenset({"f", "file", "s", "snakefile", "makefile", "taskfile", "justfile", "manifest-path"})
+# A word after one of these options of launchers is no value of it.
+_SWITCH = re.compile(
+    r"--[^=]+=.*|--no-.+|-[itvq]+|--(rm|frozen|locked|isolated|offline|quiet|verbose|live-stream|exclusive|overcommit|pty|user|scope"
+    r"|standalone|collect|wait|preserve-env|all-extras|tty|oversubscribe)",
+    re.DOTALL,
+)
 _TELLING = frozenset({"nproc-per-node", "num-processes", "num-gpus", "np", "nnodes", "num-machines", "mixed-precision"})
-_NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _DEEPEST = 8
 
-# --- shell code ---
-
-_REDIRECTION = re.compile(r"(?:^|(?<=\s))(?:\d|&)?>>?\s*(?:&\d|[^\s'\"|;&()<>]+)|(?:^|(?<=\s))\d?<\s*/dev/null(?=\s|$)")
-_NOT_SIMPLE = re.compile(r"[$`#*?(){}]|<<|\|\||(?:^|[^&])&(?!&)")
-# fmt: off
-_SETTING_UP = frozenset({
-    "cd", "source", ".", "export", "set", "module", "ml", "ulimit", "umask", "echo", "printf", "date", "hostname", "pwd",
-    "mkdir", "nvidia-smi", "sleep", "true", ":", "whoami", "uname",
-})
-# fmt: on
-_ENVIRONMENTS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
-_READERS = frozenset({"tee", "cat", "grep", "tail", "head", "ts", "sed", "awk", "logger"})
-_KEYWORDS = frozenset(
-    {"for", "while", "until", "if", "case", "select", "function", "[", "[[", "!", "do", "then", "eval"}
-)
+_NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
+# An input file by its look. What a configuration file holds is read as settings.
+_CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg)$")
+_FILE = re.compile(r"(?!.*://)(?!.*\.(?:json|toml|ya?ml|ini|cfg)$)(?:[^\s/]*/\S*|[^\s/]*[\w-]\.[A-Za-z]\w*)")
+# Within a word digits are part of a name: `7b`, or an identifier.
+_NUMBER = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
+# What options of these meanings hold is compared as a setting, or is no part of the work.
+_NO_INPUT = frozenset({Meaning.CHOICE, Meaning.OUTPUT, Meaning.HARMLESS, Meaning.PRIVATE})
 
 
 def program(command: Sequence[str], cwd: str, *, stdin: str | None = None) -> Program:
@@ -135,81 +170,51 @@ def _behind(words: tuple[str, ...], start: int, cwd: str, stdin: str | None, dee
     name = posixpath.basename(words[start]) if start < len(words) else ""
     if deepest <= 0:
         return None
-    if _PYTHON.fullmatch(name) or name in _SHELLS or name in _OTHERS:
-        return _interpreted(words, start, cwd, stdin, deepest)
+    if (box := container(name, words, start + 1, cwd)) is not None:
+        return _contained(box, stdin, deepest)
     if name in _LAUNCHERS:
-        return _launched_by(words, start + 1, cwd, stdin, deepest, takes_modules=name in _TAKE_MODULES)
-    return None
+        found = _launched_by(name, words, start + 1, cwd, stdin, deepest)
+        box = None if found is None else container_by_options(name, words[start + 1 : found.first], cwd)
+        return found if found is None or box is None else _on_host(found, box)
+    return _interpreted(words, start, cwd, stdin, deepest)
 
 
 def _interpreted(words: tuple[str, ...], start: int, cwd: str, stdin: str | None, deepest: int) -> Program | None:
-    """The script, module or code that an interpreter is given."""
-    name = posixpath.basename(words[start])
-    is_python, is_shell = bool(_PYTHON.fullmatch(name)), name in _SHELLS
-    of_code = "c" if is_python or is_shell else "eE"
-    with_value = OF_PYTHON if is_python else OF_SHELLS if is_shell else _OF_OTHERS
-    place, has_code = start + 1, False
-    while place < len(words):
-        word = words[place]
-        if word == "--":
-            place += 1
-            break
-        if word in ("-", "/dev/stdin") or not word.startswith(("-", "+")):
-            break
-        letters = "" if word.startswith(("--", "-W", "-X", "+")) else word[1:]
-        if is_python and "m" in letters and "c" not in letters.partition("m")[0]:
-            module, after = _value(letters.partition("m")[2], words, place)
-            return _module(words, module, after, cwd, stdin, deepest)
-        code = next((at for at, letter in enumerate(letters) if letter in of_code), None)
-        if code is not None and not is_shell:
-            text, after = _value(letters[code + 1 :], words, place)
-            return Program(ProgramKind.CODE, f"-c {digest(text)}", words[after:], cwd, after)
-        if is_shell and "s" in letters and not has_code and code is None:
-            return _of_stdin(words, place + 1, cwd, stdin, is_shell=True, deepest=deepest)
-        has_code = has_code or code is not None
-        place += 2 if word in with_value else 1
-        if not (is_python or is_shell) and place < len(words) and _NUMBER_LIKE.fullmatch(words[place]):
-            place += 1  # `julia -t 4 train.jl`
-    if place >= len(words) or words[place] in ("-", "/dev/stdin"):
-        return _of_stdin(words, place + 1, cwd, stdin, is_shell=is_shell, deepest=deepest)
-    if has_code:
-        found = _of_code(words[place], cwd, deepest)
-        named = f"-c {digest(words[place])}"
-        return found or Program(ProgramKind.CODE, named, words[place + 1 :], cwd, place + 1)
-    return Program(ProgramKind.SCRIPT, absolute(words[place], cwd), words[place + 1 :], cwd, place + 1)
-
-
-def _value(rest: str, words: tuple[str, ...], place: int) -> tuple[str, int]:
-    """(the value of the option at `place`: the rest of its word, or else the next word; where it ends)."""
-    if rest:
-        return rest, place + 1
-    return (words[place + 1] if place + 1 < len(words) else ""), place + 2
+    """The script, module or code that an interpreter is given; None where it is given nothing."""
+    given = given_to(words, start)
+    if given is None:
+        return None
+    source, text, after = given
+    arguments, is_shell = words[after:], posixpath.basename(words[start]) in SHELLS
+    if source is Source.FILE:
+        return Program(ProgramKind.SCRIPT, absolute(text, cwd), arguments, cwd, after)
+    if source is Source.MODULE:
+        return _module(words, text, after, cwd, stdin, deepest)
+    code = text if source is Source.CODE else stdin
+    if code is None:
+        return None
+    # Arguments of code are values of variables in it.
+    found = _of_code(code, cwd, deepest) if is_shell and (source is Source.CODE or not arguments) else None
+    mark = "-c" if source is Source.CODE else "-"
+    return found or Program(ProgramKind.CODE, f"{mark} {digest(code)}", arguments, cwd, after)
 
 
 def _module(
     words: tuple[str, ...], module: str, after: int, cwd: str, stdin: str | None, deepest: int
 ) -> Program | None:
     if module in _LAUNCHING_MODULES:
-        found = _launched_by(words, after, cwd, stdin, deepest, takes_modules=True)
+        found = _launched_by(module, words, after, cwd, stdin, deepest)
         if found is not None:
             return found
-    return Program(ProgramKind.MODULE, module, words[after:], cwd, after)
-
-
-def _of_stdin(
-    words: tuple[str, ...], after: int, cwd: str, stdin: str | None, *, is_shell: bool, deepest: int
-) -> Program | None:
-    """A program on standard input has no name: its digest stands for it, so that another one is other work."""
-    if stdin is None:
-        return None
-    found = _of_code(stdin, cwd, deepest) if is_shell and after >= len(words) else None
-    return found or Program(ProgramKind.CODE, f"- {digest(stdin)}", words[after:], cwd, after)
+    return _given_script(Program(ProgramKind.MODULE, module, words[after:], cwd, after), cwd)
 
 
 def _launched_by(
-    words: tuple[str, ...], start: int, cwd: str, stdin: str | None, deepest: int, *, takes_modules: bool
+    launcher: str, words: tuple[str, ...], start: int, cwd: str, stdin: str | None, deepest: int
 ) -> Program | None:
     """What a launcher starts, whose own options begin at `start`: an interpreter, a script, or else the likeliest word."""
+    takes_modules = launcher in _TAKE_MODULES or launcher in _LAUNCHING_MODULES
+    to_folder, outside = (*_TO_FOLDER, *_ALSO_TO_FOLDER.get(launcher, ())), cwd
     env: dict[str, str] = {}
     for place in range(start, len(words)):
         word, before = words[place], words[place - 1]
@@ -221,109 +226,166 @@ def _launched_by(
         if split is not None:
             found = _of_code(split, cwd, deepest - 1)
             found = None if found is None else replace(found, arguments=(*found.arguments, *words[place + 1 :]))
-        elif assigned := _ASSIGNMENT.fullmatch(word):
+        elif (folder := value_of(to_folder, words, place)) is not None:
+            cwd = absolute(folder, cwd)
+        elif place > start and before in to_folder:
+            continue
+        elif assigned := ASSIGNMENT.fullmatch(word):
             env[assigned[1]] = assigned[2]
         elif takes_modules and before in ("-m", "--module"):
-            found = Program(ProgramKind.MODULE, word, words[place + 1 :], cwd, place + 1)
+            found = _given_script(Program(ProgramKind.MODULE, word, words[place + 1 :], cwd, place + 1), cwd)
         elif not word.startswith("-") and word not in _SUBCOMMANDS:
-            found = _behind(words, place, cwd, stdin, deepest - 1)
-            if found is None and SCRIPT.search(word):
-                found = Program(ProgramKind.SCRIPT, absolute(word, cwd), words[place + 1 :], cwd, place + 1)
+            found = _script_at(words, place, cwd, stdin, deepest)
         if found is not None:
             return replace(found, env={**env, **found.env})
-    likeliest = [
+    found = _likeliest(words, start, cwd)
+    if found is None:
+        return None
+    if launcher in _BY_FOLDER and found.kind is ProgramKind.COMMAND and not found.files:
+        found = _by_folder(found, _folder_of_work(words[start : found.first], outside, cwd), _BY_FOLDER[launcher])
+    return replace(found, env=env)
+
+
+def _script_at(words: tuple[str, ...], place: int, cwd: str, stdin: str | None, deepest: int) -> Program | None:
+    """What runs behind the word at `place`, also if that is a script itself."""
+    found = _behind(words, place, cwd, stdin, deepest - 1)
+    if found is None and SCRIPT.search(words[place]):
+        found = Program(ProgramKind.SCRIPT, absolute(words[place], cwd), words[place + 1 :], cwd, place + 1)
+    return found
+
+
+def _likeliest(words: tuple[str, ...], start: int, cwd: str) -> Program | None:
+    """The word after a launcher that most likely names a program. What follows an option may be its value, as in
+    `srun -p gpu ./simulate`."""
+    likely = [
         place
         for place in range(start, len(words))
         if not words[place].startswith("-")
         and words[place] not in _SUBCOMMANDS
         and not _NUMBER_LIKE.fullmatch(words[place])
-        and not _ASSIGNMENT.fullmatch(words[place])
+        and not ASSIGNMENT.fullmatch(words[place])
     ]
-    if not likeliest:
+    if not likely:
         return None
-    # What follows an option may be its value: `srun -p gpu ./simulate`.
-    place = next((one for one in likeliest if one == start or not words[one - 1].startswith("-")), likeliest[0])
-    return replace(_named(words[place:], cwd), first=place + 1, env=env)
+    alone = (one for one in likely if not words[one - 1].startswith("-") or _SWITCH.fullmatch(words[one - 1]))
+    place = likely[0] if likely[0] == start else next(alone, likely[0])
+    return replace(_named(words[place:], cwd), first=place + 1)
+
+
+def _contained(box: Container, stdin: str | None, deepest: int) -> Program:
+    """What runs in a container, by its paths on the host where it has such."""
+    words, start = box.words, box.start
+    if start >= len(words) or words[start].startswith("-"):
+        is_file = box.sees_host and "://" not in box.image
+        image = absolute(box.image, box.cwd) if is_file else box.image
+        kind = ProgramKind.SCRIPT if is_file else ProgramKind.COMMAND
+        folder = box.outside(box.cwd)
+        return Program(kind, image, words[start:], folder, start, box.env, of=folder or "")
+    found = _script_at(words, start, box.cwd, stdin, deepest)
+    return _on_host(found or replace(_named(words[start:], box.cwd), first=start + 1), box)
+
+
+def _on_host(found: Program, box: Container) -> Program:
+    """The program with its paths on the host. What is in the image differs from one image to another."""
+
+    def outside(path: str) -> str | None:
+        return box.outside(path) or (path if box.sees_host else None)
+
+    is_path = found.kind is ProgramKind.SCRIPT
+    name = outside(found.name) if is_path else found.name
+    told_by = found.name if is_path else found.cwd or ""
+    is_mounted = found.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE) and box.outside(told_by) is not None
+    of = box.outside(found.of) or found.of
+    return replace(
+        found,
+        kind=ProgramKind.COMMAND if name is None else found.kind,
+        name=name or found.name,
+        cwd=outside(found.cwd or ""),
+        env={**box.env, **found.env},
+        of=of if is_mounted else f"{of} {box.image}".strip(),
+        files=tuple(path for path in map(outside, found.files) if path),
+    )
 
 
 def _named(words: tuple[str, ...], cwd: str) -> Program:
-    """The program that the first word names, and, where it is none that is known, the script or interpreter that it is given."""
+    """The program that the first word names, with what says which work it does where it is none that is known."""
     head, name = words[0], posixpath.basename(words[0]) or words[0]
-    shown = name if "/" not in head else absolute(head, cwd)
-    kind = ProgramKind.COMMAND if "/" not in head else ProgramKind.SCRIPT
+    kind, shown = (ProgramKind.COMMAND, name) if "/" not in head else (ProgramKind.SCRIPT, absolute(head, cwd))
+    found = Program(kind, shown, words[1:], cwd, 1)
     if name in _BY_FOLDER:
-        folder = next((value for option, value in pairs(words[1:]) if option == "C" and value), ".")
-        return Program(kind, shown, words[1:], cwd, 1, of=absolute(folder, cwd))
+        return _by_folder(found, _folder_of_work(found.arguments, cwd, cwd), _BY_FOLDER[name])
     for place in range(1, len(words)):
         base = posixpath.basename(words[place])
-        follows_option = words[place - 1].startswith("-")
-        is_interpreter = bool(_PYTHON.fullmatch(base)) or base in _SHELLS
-        if is_interpreter and (found := _behind(words, place, cwd, None, _DEEPEST)) is not None:
-            return Program(kind, shown, words[1:], cwd, 1, found.env, of=found.name)
-        if SCRIPT.search(words[place]) and not words[place].startswith("-") and not follows_option:
-            return Program(kind, shown, words[1:], cwd, 1, of=absolute(words[place], cwd))
-    return Program(kind, shown, words[1:], cwd, 1)
+        if not PYTHON.fullmatch(base) and base not in SHELLS:
+            continue
+        inside = absolute(first_value(_TO_FOLDER, words[1:place]) or ".", cwd)
+        if (behind := _behind(words, place, inside, None, _DEEPEST)) is not None:
+            files = (behind.name,) if behind.kind is ProgramKind.SCRIPT else ()
+            return replace(found, env=behind.env, of=behind.name, files=files)
+    given = _given_script(found, cwd)
+    # A script that starts itself is one like those of interpreters: its arguments are settings.
+    if given.of or SCRIPT.search(head):
+        return given
+    file = _input(found.arguments)
+    if file is not None:
+        return replace(found, of=_alike(file, cwd), files=(absolute(file, cwd),))
+    # Such a program may read any file of the folder, unless it is one of it.
+    return found if shown.startswith(f"{cwd}/") else replace(found, of=cwd)
+
+
+def _by_folder(found: Program, folder: str, files: tuple[str, ...]) -> Program:
+    """The program with the folder whose files say what it does, or those of them that its arguments name."""
+    named = next((value for option, value in pairs(found.arguments) if option in _FILES_OF_WORK and value), None)
+    others = (value for _, value in _inputs(found.arguments) if value != named)
+    target = next((value for value in others if _FILE.fullmatch(value) or _CONFIG.search(value)), None)
+    inputs = [value for value in (named, target) if value is not None]
+    of = ":".join([_alike(inputs[0], folder), *inputs[1:]]) if inputs else folder
+    return replace(found, of=of, files=tuple(absolute(path, folder) for path in (*files, *inputs)))
+
+
+def _folder_of_work(options: Sequence[str], outside: str, cwd: str) -> str:
+    named = first_value(_FOLDERS_OF_WORK, options)
+    if named is None:
+        return cwd
+    folder = absolute(named, outside)
+    return posixpath.dirname(folder) if _CONFIG.search(folder) else folder
+
+
+def _given_script(found: Program, cwd: str) -> Program:
+    """The program with the script or notebook among its arguments, if there is one. What follows an option may be its value:
+    `jupyter nbconvert --execute a.ipynb`."""
+    scripts = [(name, value) for name, value in _inputs(found.arguments) if SCRIPT.search(value)]
+    path = next((value for name, value in sorted(scripts, key=lambda one: one[0] is not None)), None)
+    return found if path is None else replace(found, of=absolute(path, cwd), files=(absolute(path, cwd),))
+
+
+def _input(arguments: Sequence[str]) -> str | None:
+    """The first argument that looks like an input file."""
+    return next((value for _, value in _inputs(arguments) if _FILE.fullmatch(value)), None)
+
+
+def _inputs(arguments: Sequence[str]) -> list[tuple[str | None, str]]:
+    """(name, value) of the arguments that may be input files, by what is known of their names."""
+    return [
+        (name, value)
+        for name, value in pairs(arguments)
+        if value and not value.startswith("-") and (name is None or meaning(plain(name)) not in _NO_INPUT)
+    ]
+
+
+def _alike(path: str, cwd: str) -> str:
+    """The path without its numbers, which tell parts of one data set apart, or repeated runs."""
+    name, suffix = posixpath.splitext(absolute(path, cwd))
+    return _NUMBER.sub("#", name) + suffix
 
 
 def _of_code(code: str, cwd: str, deepest: int) -> Program | None:
-    """The one command that shell code runs, apart from commands that only prepare it; None where it is not that simple."""
-    env: dict[str, str] = {}
-    found: Program | None = None
-    for words in _simple_commands(code) or ():
-        while words and (assigned := _ASSIGNMENT.fullmatch(words[0])):
-            env[assigned[1]] = assigned[2]
-            words = words[1:]  # noqa: PLW2901 - the rest of the same command
-        if not words:
-            continue
-        if words[0] in _KEYWORDS or any(word.startswith(("$", "`")) for word in words[:1]):
-            return None
-        if words[0] == "cd":
-            cwd = absolute(words[1], cwd) if len(words) == 2 else cwd
-        elif words[0] == "export":
-            env |= {one[1]: one[2] for word in words[1:] if (one := _ASSIGNMENT.fullmatch(word))}
-        elif words[0] in _SETTING_UP or (
-            words[0] in _ENVIRONMENTS and len(words) > 1 and words[1] in ("activate", "load")
-        ):
-            continue
-        elif found is not None:
-            return None
-        else:
-            found = _behind(tuple(words), 0, cwd, None, deepest - 1) or _named(tuple(words), cwd)
-    return None if found is None else replace(found, first=None, env={**env, **found.env})
-
-
-def _simple_commands(code: str) -> list[list[str]] | None:
-    """The words of each command of simple shell code; None where it has variables, loops, pipes into programs, and the like."""
-    lines = [line for line in code.replace("\\\n", " ").splitlines() if not line.lstrip().startswith("#")]
-    lines = [_REDIRECTION.sub(" ", line) for line in lines]
-    if any(_NOT_SIMPLE.search(line) for line in lines):
+    """The one command that shell code runs; None where the code is not that simple."""
+    found = only_command(code, cwd)
+    if found is None:
         return None
-    commands: list[list[str]] = []
-    try:
-        for line in lines:
-            lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
-            lexer.whitespace_split, lexer.commenters = True, ""
-            words: list[str] = []
-            commands.append(words)
-            for part in lexer:
-                if part in (";", "&&"):
-                    commands.append(words := [])
-                elif part == "|":
-                    words = []  # what reads the output is not kept
-                    if lexer.get_token() not in _READERS:
-                        return None
-                elif set(part) <= set(";&|<>"):
-                    return None
-                else:
-                    words.append(part)
-    except ValueError:  # a quote that does not end in its line
-        return None
-    return commands
-
-
-def absolute(path: str, cwd: str) -> str:
-    """The path from the root, with `..` resolved."""
-    return posixpath.normpath(posixpath.join(cwd, path))
+    runs = _behind(found.words, 0, found.cwd, None, deepest - 1) or _named(found.words, found.cwd)
+    return replace(runs, first=None, env={**found.env, **runs.env})
 
 
 def digest(text: str) -> str:

@@ -109,13 +109,77 @@ def test_a_setting_that_names_nothing_is_refused(setting: str) -> None:
         capture.environment(ENVIRON, [], [setting])
 
 
+def sha256(folder: Path, *words: str) -> str | None:
+    capture._sha256.cache_clear()
+    script = folder / words[-1] if words[0] in ("python", "bash") else None
+    return capture.work_sha256(capture.Command(words, script), folder)
+
+
 def test_the_hash_covers_the_first_16_mib(tmp_path: Path) -> None:
     small, large = tmp_path / "small.py", tmp_path / "large.py"
     small.write_bytes(b"pass\n")
     large.write_bytes(bytes(capture.HASHED_BYTES) + b"more")
-    assert capture.script_sha256(small) == hashlib.sha256(b"pass\n").hexdigest()
-    assert capture.script_sha256(large) == hashlib.sha256(bytes(capture.HASHED_BYTES)).hexdigest()
-    assert capture.script_sha256(tmp_path / "gone.py") is None
+    assert sha256(tmp_path, "python", "small.py") == hashlib.sha256(b"pass\n").hexdigest()
+    assert sha256(tmp_path, "python", "large.py") == hashlib.sha256(bytes(capture.HASHED_BYTES)).hexdigest()
+    assert sha256(tmp_path, "python", "gone.py") is None
+    assert sha256(tmp_path, "make", "all") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "edited"),
+    [
+        (("python", "train.py"), "model.py"),
+        (("python", "train.py"), "nets/blocks.py"),
+        (("python", "train.py"), "src/data/load.py"),
+        (("bash", "run.sh"), "train.py"),
+        (("bash", "run.sh"), "nets/__init__.py"),
+        (("make", "train"), "Makefile"),
+        (("make", "train"), "model.py"),
+        (("pixi", "run", "train"), "pixi.toml"),
+        (("dvc", "repro"), "params.yaml"),
+        (("uv", "run", "train"), "nets/blocks.py"),
+        (("jupyter", "execute", "a.ipynb"), "model.py"),
+        (("lmp", "-in", "in.melt"), "in.melt"),
+    ],
+)
+def test_an_edit_of_what_a_job_uses_changes_the_hash(tmp_path: Path, words: tuple[str, ...], edited: str) -> None:
+    files = {
+        "train.py": "import os, torch\nfrom model import (\n    make,  # the network\n)\nimport data.load as load\n",
+        "model.py": "def make():\n    from nets import blocks\n",
+        "nets/__init__.py": "",
+        "nets/blocks.py": "from ..model import make\nfrom . import blocks\n",
+        "src/data/load.py": "",
+        "other.py": "",
+        "run.sh": 'cd "$(dirname "$0")"\npython $HERE/train.py "$@"\n',
+        "Makefile": "train:\n\tpython -m train\n",
+        "pixi.toml": "",
+        "dvc.yaml": "",
+        "params.yaml": "",
+        "pyproject.toml": '[project.scripts]\ntrain = "nets.blocks:main"\n',
+        "a.ipynb": '{"cells": [{"cell_type": "code", "source": ["import model"], "outputs": []}]}',
+        "in.melt": "run 100\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = sha256(tmp_path, *words)
+    (tmp_path / "other.py").write_text("changed")
+    (tmp_path / "a.ipynb").write_text(files["a.ipynb"].replace("[]", '["a result"]'))
+    assert sha256(tmp_path, *words) == before, "an edit of what it does not use is none of it"
+    with (tmp_path / edited).open("a") as file:
+        file.write("# changed\n")
+    assert sha256(tmp_path, *words) != before
+
+
+@pytest.mark.parametrize(
+    "launcher", ["env -C {}", "uv run --directory {}", "srun --chdir={}", "docker run -v ./{}:/w -w /w image"]
+)
+def test_the_script_is_that_of_the_folder_which_the_launcher_goes_to(tmp_path: Path, launcher: str) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(f"hidden = '{name}'")
+        words = [*launcher.format(name).split(), "python", "train.py"]
+        assert capture.in_image(words, verbatim=True, python=None, cwd=tmp_path).script == tmp_path / name / "train.py"
 
 
 def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def of(line: str, stdin: str | None = None) -> Program:
         "conda run --no-capture-output -n vision python train.py --lr 1",
         "uv run train.py --lr 1",
         "apptainer exec --nv image.sif python train.py --lr 1",
-        "docker run --gpus all -v /data:/data --rm image python /home/ada/vision/train.py --lr 1",
+        "docker run --gpus all -v /home/ada:/home/ada --rm image python /home/ada/vision/train.py --lr 1",
         "xvfb-run -a python train.py --lr 1",
         "systemd-run --user --scope python train.py --lr 1",
         "bash -c 'python train.py --lr 1'",
@@ -48,6 +48,20 @@ def of(line: str, stdin: str | None = None) -> Program:
         "sh -c 'set -e\nmkdir -p out\npython train.py \\\n  --lr 1 2>&1 | tee out/log'",
         "bash -lc 'module load cuda && conda activate vision && srun python train.py --lr 1'",
         "timeout 60 bash -c 'python train.py --lr 1'",
+        "bash -euo pipefail -c 'python train.py --lr 1'",
+        "bash -c 'python train.py --lr 1 || exit 1'",
+        "bash -c 'cd /tmp || { echo none; exit 1; }; cd /home/ada/vision; python train.py --lr 1'",
+        "bash -c '(cd /tmp; date); (cd /home/ada/vision && python train.py --lr 1 2> errors) | tee log'",
+        "bash -c 'args=\"--lr 1\"; python train.py $args'",
+        "env -C ../vision python train.py --lr 1",
+        "uv run --directory=../vision train.py --lr 1",
+        "srun -D/home/ada/vision -n 2 python train.py --lr 1",
+        "docker run -it --gpus all -v /home/ada:/w:ro -w /w/vision image python train.py --lr 1",
+        "docker run --mount type=bind,source=/home/ada/vision,target=/w --entrypoint python image /w/train.py --lr 1",
+        "apptainer exec --nv -B /home/ada/vision:/w image.sif python /w/train.py --lr 1",
+        "srun --container-image=image --container-mounts=/home/ada:/w --container-workdir=/w/vision python train.py --lr 1",
+        "enroot start --mount /home/ada/vision:/w image python /w/train.py --lr 1",
+        "ch-run -b /home/ada/vision:/w image -- python /w/train.py --lr 1",
     ],
 )
 def test_the_script_is_found(line: str) -> None:
@@ -68,8 +82,17 @@ def test_the_script_is_found(line: str) -> None:
         ("srun -n 4 -p gpu ./simulate 3", ProgramKind.SCRIPT, f"{HERE}/simulate", ("3",)),
         ("timeout 3600 simulate data/x", ProgramKind.COMMAND, "simulate", ("data/x",)),
         ("env A=1 simulate 3", ProgramKind.COMMAND, "simulate", ("3",)),
+        ("bash -euxo pipefail run.sh 3", ProgramKind.SCRIPT, f"{HERE}/run.sh", ("3",)),
+        ("bash +o history -O extglob - run.sh", ProgramKind.SCRIPT, f"{HERE}/run.sh", ()),
+        ("matlab -nodisplay -batch 'print(1)'", ProgramKind.CODE, "-c d287bb7f", ()),
+        ("perl -MData::Dumper parse.pl", ProgramKind.SCRIPT, f"{HERE}/parse.pl", ()),
+        ("docker run --gpus all --rm team/model:1", ProgramKind.COMMAND, "team/model:1", ()),
+        ("docker run --rm team/model:1 --lr 1", ProgramKind.COMMAND, "team/model:1", ("--lr", "1")),
+        ("apptainer run --nv image.sif", ProgramKind.SCRIPT, f"{HERE}/image.sif", ()),
+        ("uv run --frozen train small", ProgramKind.COMMAND, "train", ("small",)),
         ("julia --project=. -t 4 train.jl", ProgramKind.SCRIPT, f"{HERE}/train.jl", ()),
         ("python -c 'print(1)' x", ProgramKind.CODE, "-c d287bb7f", ("x",)),
+        ("ray job submit -- python train.py", ProgramKind.SCRIPT, f"{HERE}/train.py", ()),
         ("sleep 3", ProgramKind.COMMAND, "sleep", ("3",)),
         ("python", ProgramKind.COMMAND, "python", ()),
         ("timeout", ProgramKind.COMMAND, "timeout", ()),
@@ -85,12 +108,57 @@ def test_what_else_a_command_runs(line: str, kind: ProgramKind, name: str, argum
     [
         ("make train LR=1", "make", HERE),
         ("make -C ../other train", "make", "/home/ada/other"),
+        ("make -f other.mk", "make", f"{HERE}/other.mk"),
+        ("snakemake results/small.txt", "snakemake", f"{HERE}/results/small.txt"),
+        ("dotnet run --project ../other", "dotnet", "/home/ada/other"),
         ("papermill in.ipynb out.ipynb", "papermill", f"{HERE}/in.ipynb"),
+        ("python -m papermill in.ipynb out.ipynb", "papermill", f"{HERE}/in.ipynb"),
+        ("jupyter nbconvert --to notebook --output out.ipynb --execute in.ipynb", "jupyter", f"{HERE}/in.ipynb"),
+        ("python -m lightning run model small.py", "lightning", f"{HERE}/small.py"),
+        ("R --no-save -f small.R", "R", f"{HERE}/small.R"),
         ("gpurun python small.py", "gpurun", f"{HERE}/small.py"),
+        ("pixi run train", "train", HERE),
+        ("uv run --project ../other train", "train", "/home/ada/other"),
+        ("conda run -n vision train 3", "train", HERE),
+        ("mpirun -np 4 lmp -sf gpu -in in.melt", "lmp", f"{HERE}/in.melt"),
+        ("relion_refine --o out/a.star --i small.star", "relion_refine", f"{HERE}/small.star"),
+        ("srun -n 4 vasp_std", "vasp_std", HERE),
+        ("/opt/bin/gmx mdrun -deffnm nvt", "/opt/bin/gmx", HERE),
+        ("make -f other.mk results/small.txt", "make", f"{HERE}/other.mk:results/small.txt"),
+        ("make -C../other", "make", "/home/ada/other"),
+        ("dvc repro small/dvc.yaml", "dvc", f"{HERE}/small/dvc.yaml"),
+        ("pixi run --manifest-path ../other/pixi.toml train", "train", "/home/ada/other"),
+        ("gpurun --chdir ../other python small.py", "gpurun", "/home/ada/other/small.py"),
+        ("srun --container-image=image:1 python /app/train.py", "/app/train.py", "image:1"),
+        ("docker run image:1 python /app/train.py", "/app/train.py", "image:1"),
+        ("docker exec -w /app box python train.py", "/app/train.py", "box"),
+        ("apptainer exec image.sif python /opt/train.py", "/opt/train.py", "image.sif"),
     ],
 )
 def test_a_command_that_does_what_a_file_says_differs_by_its_path(line: str, name: str, path: str) -> None:
     assert (of(line).name, of(line).of) == (name, path)
+
+
+@pytest.mark.parametrize("line", ["ffmpeg -i parts/{}.mp4 out.mp4", "./simulate /scratch/run{}/in.h5"])
+def test_parts_of_one_data_set_are_the_same_work(line: str) -> None:
+    assert of(line.format(1)).of == of(line.format(20)).of != of(line.format("x")).of
+
+
+@pytest.mark.parametrize("line", ["./tool --config small.yaml", "./tool --out small.h5", "./tool --url http://x/y.h5"])
+def test_settings_and_results_are_no_input_of_a_program(line: str) -> None:
+    assert of(line).of == ""
+
+
+def test_the_folder_of_a_program_in_a_container_is_the_hosts_or_unknown() -> None:
+    assert of("docker run -v /data/a:/w -w /w/x image python train.py").cwd == "/data/a/x"
+    assert of("docker run -v /data/a:/w image python /w/train.py").cwd is None
+    assert of("docker run -v volume:/w -w /w image python train.py").cwd is None
+    assert of("docker run -e LR=1 image python train.py").env == {"LR": "1"}
+
+
+def test_the_arguments_of_a_run_in_shell_code_may_have_variables() -> None:
+    line = """bash -c 'root=$HOME/x; python train.py --seed 1 --data "$root/a b" --out $SCRATCH/y'"""
+    assert of(line).arguments == ("--seed", "1", "--data", "~/x/a b", "--out", "$SCRATCH/y")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +168,13 @@ def test_a_command_that_does_what_a_file_says_differs_by_its_path(line: str, nam
         "python prepare.py && python train.py",
         "python train.py $ARGS",
         "python train.py & wait",
-        "python train.py || true",
+        "python train.py || python other.py",
         "cat list | xargs python train.py",
-        "python train.py 'a\nb'",
-        "(cd a; python train.py)",
+        "python train.py $(cat args)",
+        "python train.py < input",
+        "python train.py <<< input",
+        "python train.py --lr {1,2}",
+        "f() (python train.py)",
         "cd a",
     ],
 )
@@ -133,12 +204,16 @@ def test_a_script_on_standard_input() -> None:
     assert of("bash", stdin="python a.py\npython b.py\n").kind is ProgramKind.CODE
 
 
+# fmt: off
 WORDS = st.lists(
-    st.sampled_from(
-        ["python", "-m", "-c", "bash", "-lc", "env", "A=1", "srun", "timeout", "5", "x.py", "-S", "a b", "--", "'", ""]
-    ),
+    st.sampled_from([
+        "python", "-m", "-c", "bash", "-lc", "env", "A=1", "srun", "timeout", "5", "x.py", "-S", "a b", "--", "'", "", "docker",
+        "run", "apptainer", "-v", "/a:/b", "-w", "--chdir", "--entrypoint", "make", "(cd a; $b 'c' | tee", "./tool", "-euo", "-f",
+        "a.ipynb", "--container-image",
+    ]),
     max_size=9,
 )
+# fmt: on
 
 
 @given(WORDS)

@@ -78,7 +78,7 @@ def body(job: ImportedJob) -> Record:
             "env": capture.environment(job.env, (), ()),
             "name": Path(job.words[0]).name,
             "script": str(command.script) if command.script else None,
-            "script_sha256": capture.script_sha256(command.script) if command.script else None,
+            "script_sha256": capture.work_sha256(command, job.cwd),
             "hints": capture.hints(command, job.cwd),
             "umask": capture.umask(),
             **job.fields,

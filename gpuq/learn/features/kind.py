@@ -28,7 +28,8 @@ from gpuq.messages.job_record import JobRecord, TaskVariant
 from gpuq.messages.submission import ArrayTasks, Hints, Submission, in_work_tree
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
-from gpuq.script.program import SCRIPT, Program, ProgramKind, absolute, program
+from gpuq.script.program import SCRIPT, Program, ProgramKind, program
+from gpuq.script.shell import absolute
 from gpuq.script.tunables import EffectiveSettings, effective_settings
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -199,13 +200,14 @@ def _program(submission: Submission) -> Program:
     if submission.script is None:
         return found
     # What the client found: it sees the files, so it knows of a module whose it is.
-    return replace(found, kind=ProgramKind.SCRIPT, name=absolute(submission.script, submission.cwd))
+    # Such a module is a script of its owner's, whose arguments are settings.
+    of = "" if found.kind is ProgramKind.MODULE else found.of
+    return replace(found, kind=ProgramKind.SCRIPT, name=absolute(submission.script, submission.cwd), of=of)
 
 
 def _shown(found: Program) -> str:
-    if found.kind is ProgramKind.CODE:
-        return found.name
-    name = f"-m {_plain(found.name)}" if found.kind is ProgramKind.MODULE else _readable(found.name)
+    marks = {ProgramKind.MODULE: f"-m {_plain(found.name)}", ProgramKind.CODE: found.name}
+    name = marks.get(found.kind) or _readable(found.name)
     return f"{name} {_readable(found.of)}" if found.of else name
 
 

@@ -86,8 +86,8 @@ def test_known_sizes_stay_and_other_values_are_masked(words: tuple[str, ...], sh
         (("env", "A=b", "python", "/srv/train.py"), "/srv/train.py"),
         (("./train.py",), "~/vision/train.py"),
         (("python", "-m", "vision.train"), "-m vision.train"),
-        (("sleep", "3"), "sleep <number>"),
-        (("/opt/bin/simulate", "3"), "/opt/bin/simulate <number>"),
+        (("sleep", "3"), "sleep ~/vision <number>"),
+        (("/opt/bin/simulate", "3"), "/opt/bin/simulate ~/vision <number>"),
     ],
 )
 def test_script_is_found_behind_its_interpreter(command: tuple[str, ...], shown: str):
