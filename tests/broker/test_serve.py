@@ -75,6 +75,21 @@ def test_limits_become_properties(tmp_path: Path, pid1: Pid1, served: Broker) ->
     assert (unit["MemoryMax"], unit["TasksMax"], unit["AllowedCPUs"]) == (2**30, 500, b"\x01\x02")
 
 
+@pytest.mark.parametrize("entry", ["terminal", "notebook"])
+def test_the_account_of_the_services_cannot_enter_a_job_that_was_submitted_as_a_batch_job(
+    tmp_path: Path, served: Broker, pid1: Pid1, entry: str
+) -> None:
+    """Who could add a terminal to it could type any command as its user."""
+    changed = {**msgspec.to_builtins(unit_order()), "interactive": entry}
+    (tmp_path / "order").write_bytes(msgspec.json.encode(changed))
+    with (tmp_path / "order").open("rb") as file:
+        answer = start(served, file.fileno())
+    assert answer is not None
+    assert answer.final
+    assert "interactive" in (answer.refused or "")
+    assert pid1.started == {}
+
+
 def test_a_replayed_credential_is_refused_also_after_a_restart(
     tmp_path: Path, served: Broker, pid1: Pid1, order: int
 ) -> None:

@@ -35,7 +35,13 @@ class Job:
 
     def start(self, *command: str, stdin: str | None = None, **changes: Any) -> Job:
         submitted = SubmittedCommand(
-            command=command, cwd="/", env={}, stdin=stdin, umask=0o027, time_limit_s=changes.pop("limit", None)
+            command=command,
+            cwd="/",
+            env={},
+            stdin=stdin,
+            umask=0o027,
+            time_limit_s=changes.pop("limit", None),
+            interactive=changes.pop("interactive", None),
         )
         lease_s, lease = changes.pop("lease", (None, None))
         order = unit_order(lease_s=lease_s, env={"PATH": os.environ["PATH"], "A": "1=2"}, **{"grace_s": 0.5, **changes})
