@@ -135,13 +135,16 @@ def worker(server: Server, tmp_path: Path) -> Iterator[Worker]:
     made.end()
 
 
-def test_a_key_that_is_no_queue_is_deleted(server: Server, tmp_path: Path) -> None:
-    server.client.set(f"rq:queue:{QUEUE}", "x")
+@pytest.mark.parametrize(
+    ("key", "type_"), [(f"rq:queue:{QUEUE}", "list"), ("rq:workers", "set"), (f"rq:workers:{QUEUE}", "set")]
+)
+def test_a_key_of_another_type_is_deleted(server: Server, tmp_path: Path, key: str, type_: str) -> None:
+    server.client.set(key, "x")
     made = Worker(server, tmp_path)
     try:
-        wait_for(lambda: not server.client.exists(f"rq:queue:{QUEUE}"), what="its end")
+        wait_for(lambda: server.client.type(key) != b"string", what="its end")
         made.prove_alive()
-        assert made.errors.read_text().count("is a string and no queue") == 1
+        assert made.errors.read_text().count(f"{key} is a string and no {type_}") == 1
     finally:
         made.end()
 
