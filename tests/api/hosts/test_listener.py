@@ -283,17 +283,17 @@ async def test_what_is_no_valid_invitation_is_refused(main: Main) -> None:
             assert why in problem["detail"], problem
 
 
-@pytest.mark.parametrize("secret", ["guessed", "\xff\xfe", "\xc3", "", "a" * 4000])
+@pytest.mark.parametrize("secret", ["guessed", "\xff\xfe"])
 async def test_who_has_no_invitation_does_not_learn_which_hosts_there_are(main: Main, secret: str) -> None:
     """Every name is answered in the same words: invited, joined, unknown, and none that a host could have."""
     main.joined(ALPHA)
     joining.invite(main.store, BETA, time.time())
-    for method, path in (("POST", "/join"), ("GET", "/package"), ("GET", "/invitation")):
-        answers = set()
-        for host in (ALPHA, BETA, "gamma", "", "no name", "\0", "\ud800", "\xff", "../x", "g" * 3000):
+    answers = set()
+    for host in (ALPHA, BETA, "gamma", "", "\0", "\ud800", "g" * 3000):
+        for method, path in (("POST", "/join"), ("GET", "/package"), ("GET", "/invitation")):
             status, problem = await main.invited(method, path, host, secret, {"request": ""})
             answers.add((status, problem["detail"].partition(" for a host")[0]))
-        assert answers == {(401, "This is not the newest command")}
+    assert answers == {(401, "This is not the newest command")}
 
 
 async def test_the_package_is_for_the_same_python_and_machine(main: Main) -> None:
