@@ -39,10 +39,11 @@ def main() -> None:
         install()
     if AS_SERVICE:
         prepare_system()
+    join(run_as)
+    if AS_SERVICE:
         # By it the broker, which runs as root, knows the dispatcher. The user gpuq could change a file of the home.
         BROKER_KEY.write_text(invitation["dispatcher"])
         BROKER_KEY.chmod(0o644)
-    join(run_as)
     if run_as == "submitter":
         run("systemctl", "enable", "--now", "gpuq-broker.socket")
     if AS_SERVICE:

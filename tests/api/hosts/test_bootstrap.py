@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gpuq import keys
 from gpuq.api.hosts import joining, listener
@@ -25,16 +28,19 @@ def program(main: Main, **changes: Any) -> dict[str, Any]:
 
 
 async def test_the_brokers_key_is_the_main_hosts_whatever_the_services_have(main: Main, tmp_path: Path) -> None:
-    """Who captured the account of the services may change all that it runs and writes, and must not choose that key."""
-    key, done = tmp_path / "dispatcher.pub", []
-
-    def as_gpuq(run_as: str) -> None:
-        assert key.exists(), "it is placed before anything runs as that account"
-        done.append(run_as)
-
-    steps = {name: lambda *_: None for name in ("check_for_submitters", "install", "prepare_system", "run")}
-    joins = program(main, BROKER_KEY=key, join=as_gpuq, **steps)["main"]
-    await asyncio.to_thread(joins)
-    assert done == ["submitter"]
+    """Who captured the account of the services may change all that it writes, and must not choose that key."""
+    key = tmp_path / "dispatcher.pub"
+    steps = {name: lambda *_: None for name in ("check_for_submitters", "install", "prepare_system", "join", "run")}
+    await asyncio.to_thread(program(main, BROKER_KEY=key, **steps)["main"])
     assert key.read_text() == keys.public_text(keys.private_key(main.home.dispatcher_key_file))
     assert key.stat().st_mode & 0o777 == 0o644
+
+
+async def test_a_machine_that_may_not_join_keeps_its_brokers_key(main: Main, tmp_path: Path) -> None:
+    """It is a main host itself, perhaps."""
+    key = tmp_path / "dispatcher.pub"
+    key.write_text("its own")
+    steps = {name: lambda *_: None for name in ("check_for_submitters", "install", "prepare_system", "run")}
+    with pytest.raises(SystemExit):
+        await asyncio.to_thread(program(main, BROKER_KEY=key, join=lambda _: sys.exit(6), **steps)["main"])
+    assert key.read_text() == "its own"
