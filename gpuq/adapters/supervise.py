@@ -147,7 +147,8 @@ def _write_status(spec: ChildSpec, started_at: float | None, crashes: Iterable[f
 async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
     """Start the child in a session of its own; the kernel sends it SIGTERM if this process dies."""
     spec.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with spec.log.open("ab") as log:
+    log = os.open(spec.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
         return await asyncio.create_subprocess_exec(
             *spec.argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -158,6 +159,8 @@ async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
+    finally:
+        os.close(log)
 
 
 async def end(child: asyncio.subprocess.Process, spec: ChildSpec) -> None:

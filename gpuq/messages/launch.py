@@ -71,7 +71,10 @@ class SignedCredential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user submitted to be run; with `tree`, in the files that this SHA-256 names."""
+    """What a user submitted to be run; with `tree`, in the files that this SHA-256 names.
+
+    A default is not in the text, so that of a job without such a field stays what other releases make of it.
+    """
 
     command: tuple[str, ...]
     cwd: str
@@ -80,6 +83,7 @@ class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     umask: Annotated[int, Meta(ge=0, le=0o777)]
     time_limit_s: float | None
     tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
+    interactive: Interactive | None = None
 
     def text(self) -> str:
         """JSON that is the same for equal commands, whoever writes it."""
@@ -107,7 +111,6 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lease_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     signal_before_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     resumes: bool = False
-    interactive: Interactive | None = None
 
 
 class StartUnit(msgspec.Struct, frozen=True, tag="start"):

@@ -332,6 +332,7 @@ def command_of(submission: Submission) -> SubmittedCommand:
         stdin=submission.stdin,
         umask=USUAL_UMASK if submission.umask is None else submission.umask,
         time_limit_s=submission.time_limit_s,
+        interactive=submission.interactive,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuq.adapters.supervise import ChildSpec, Crash, supervise
+from gpuq.adapters.supervise import ChildSpec, Crash, start, supervise
 from gpuq.logs import shorten
 
 WITHIN_S = 60
@@ -42,6 +43,17 @@ async def test_a_crashed_child_is_reported_and_restarted(tmp_path: Path) -> None
     assert "worker ended (SIGKILL) and is started again" in str(crashes[1])
     assert status["last_crash"]["how"] == "SIGKILL"
     assert not (tmp_path / "status.json").exists()
+
+
+async def test_the_log_of_a_child_is_for_its_user_only_whatever_the_umask(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    before = os.umask(0)
+    try:
+        child = await start(ChildSpec("worker", ["echo", "up"], log))
+    finally:
+        os.umask(before)
+    assert await child.wait() == 0
+    assert (log.read_text(), log.stat().st_mode & 0o777) == ("up\n", 0o600)
 
 
 async def test_the_log_of_a_child_is_kept_small_while_it_writes(

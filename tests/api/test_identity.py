@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
+import re
 import socket
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -16,6 +19,7 @@ from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 from tests.api.conftest import TOKEN, Endpoint
 
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = sorted({route.path for route in ROUTES} | {"/nothing/here", "/api/v1/jobs/1/nothing"})
 PROBES = {(method, path) for method in ("GET", "HEAD") for path in ("/livez", "/readyz")}
@@ -291,6 +295,21 @@ async def test_the_pages_key_manages_and_neither_runs_nor_lets_in(endpoint: Endp
             assert await status_of(f"/api/v1/{path}", **{identity.PAGE_KEY: key}) in (404, 422, 503), path
     async with endpoint.tcp.post("/api/v1/jobs/hold", json={}, headers={identity.PAGE_KEY: key}) as answer:
         assert answer.status == 401, "the key without the cookie is nothing"
+
+
+async def test_the_pages_key_allows_exactly_the_calls_that_the_document_names(endpoint: Endpoint) -> None:
+    documented = set(re.findall(r"`POST (/api/v1/[^`]+)`", SECURITY.read_text().partition("## A socket")[0]))
+    cookie = {identity.cookie_name(TOKEN): identity.cookie_value(TOKEN)}
+    key = {identity.PAGE_KEY: identity.page_key(TOKEN)}
+    paths = [route.path for route in ROUTES if route.method == "POST" and route.path != identity.LOGIN]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}", cookies=cookie) as browser:
+
+        async def is_allowed(path: str) -> bool:
+            async with browser.post(real(path), data=b"no JSON", headers=key) as answer:
+                return "may only read" not in await answer.text()
+
+        allowed = await asyncio.gather(*map(is_allowed, paths))
+    assert {path for path, may in zip(paths, allowed, strict=True) if may} == documented
 
 
 def test_a_user_whose_name_could_not_be_found_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

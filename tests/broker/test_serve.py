@@ -75,6 +75,21 @@ def test_limits_become_properties(tmp_path: Path, pid1: Pid1, served: Broker) ->
     assert (unit["MemoryMax"], unit["TasksMax"], unit["AllowedCPUs"]) == (2**30, 500, b"\x01\x02")
 
 
+@pytest.mark.parametrize("entry", ["terminal", "notebook"])
+def test_the_account_of_the_services_cannot_enter_a_job_that_was_submitted_as_a_batch_job(
+    tmp_path: Path, served: Broker, pid1: Pid1, entry: str
+) -> None:
+    """Who could add a terminal to it could type any command as its user."""
+    changed = {**msgspec.to_builtins(unit_order()), "interactive": entry}
+    (tmp_path / "order").write_bytes(msgspec.json.encode(changed))
+    with (tmp_path / "order").open("rb") as file:
+        answer = start(served, file.fileno())
+    assert answer is not None
+    assert answer.final
+    assert "interactive" in (answer.refused or "")
+    assert pid1.started == {}
+
+
 def test_a_replayed_credential_is_refused_also_after_a_restart(
     tmp_path: Path, served: Broker, pid1: Pid1, order: int
 ) -> None:
@@ -134,13 +149,21 @@ def test_what_pid_1_does_not_do_is_reported(served: Broker, pid1: Pid1, order: i
     assert start(served, order) == launch.Answer("PID 1 did not do it: it has no memory left")
 
 
-def test_only_what_was_started_can_be_ended(served: Broker, pid1: Pid1, order: int) -> None:
-    ask(served, launch.StopUnit(job=7, attempt=1))
-    assert pid1.calls == []
+def test_a_job_can_be_ended_as_long_as_it_runs(tmp_path: Path, served: Broker, pid1: Pid1, order: int) -> None:
     start(served, order)
-    ask(served, launch.StopUnit(job=7, attempt=1, save=True))
-    ask(served, launch.StopUnit(job=7, attempt=1))
-    assert pid1.calls == [("signal", UNIT, 10), ("stop", UNIT)]
+    for note in served.seen.iterdir():  # as systemd-tmpfiles does after thirty days
+        note.unlink()
+    for one in (served, broker(tmp_path, pid1)):
+        assert ask(one, launch.StopUnit(job=7, attempt=1, save=True)) == launch.Answer()
+        assert ask(one, launch.StopUnit(job=7, attempt=1)) == launch.Answer()
+    assert pid1.calls == 2 * [("signal", UNIT, 10), ("stop", UNIT)]
+
+
+@pytest.mark.parametrize("save", [True, False])
+def test_what_pid_1_does_not_end_is_reported(served: Broker, pid1: Pid1, save: bool) -> None:
+    pid1.fails = True
+    answer = ask(served, launch.StopUnit(job=7, attempt=1, save=save))
+    assert answer == launch.Answer("PID 1 did not do it: it has no memory left")
 
 
 def test_the_shim_gets_what_was_checked(served: Broker, pid1: Pid1, order: int) -> None:

@@ -149,7 +149,7 @@ def test_a_host_that_joined_runs_a_job_and_holds_no_password(site: Site, node2: 
     assert site.get(f"/api/v1/jobs/{job}/logs?follow=1") == (200, b"began\nended\n")
     assert site.wait(job)["state"] == "COMPLETED"
     held = {path.relative_to(node2.home).as_posix() for path in node2.home.rglob("*") if path.is_file()}
-    assert {"joined.json", "host.key", "tls/ca.pem", "tls/host.pem", "dispatcher.pub"} <= held
+    assert {"joined.json", "host.key", "tls/ca.pem", "tls/host.pem"} <= held
     assert {"order.key", "gpuq.db", "token", "tls/ca.key"}.isdisjoint(held)
     assert all((node2.home / name).stat().st_mode & 0o77 == 0 for name in held if name.startswith(("tls/", "host.key")))
 

@@ -100,6 +100,17 @@ def test_the_consumer_group_is_made_again(site: Site, client: redis.Redis) -> No
     assert [group["name"] for group in client.xinfo_groups(wire.INBOX)] == [wire.INBOX_GROUP.encode()]
 
 
+def test_every_key_gets_another_type(site: Site, client: redis.Redis) -> None:
+    """Who could write to Redis once delays what waits there, and no job after that."""
+    site.wait(site.submit("true"))
+    orders = f"rq:queue:{wire.queue_name(HOST)}"
+    for key in {*client.keys(), orders.encode(), wire.WAITING.encode(), wire.log_requests_key(HOST).encode()}:
+        other = client.sadd if client.type(key) == b"string" else client.append
+        client.delete(key)
+        other(key, "of another program")
+    assert site.wait(site.submit("true"))["state"] == "COMPLETED"
+
+
 def test_redis_stands_still_for_longer_than_two_calls_wait(site: Site) -> None:
     """What runs goes on and what is submitted is acknowledged; afterwards everything has run, and once."""
     ledger = site.home / "frozen"

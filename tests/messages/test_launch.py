@@ -39,5 +39,19 @@ def test_the_text_of_a_command_does_not_depend_on_the_order_of_its_variables() -
     assert launch.digest(command_of(one).text()) != launch.digest(COMMAND.text())
 
 
+def test_how_a_user_works_in_a_job_is_part_of_what_is_signed() -> None:
+    batch = Submission(command=("bash",), cwd="/", env={})
+    texts = [
+        command_of(msgspec.structs.replace(batch, interactive=entry)).text() for entry in (None, "terminal", "notebook")
+    ]
+    assert len(set(texts)) == 3
+
+
+def test_the_text_of_a_batch_job_is_that_of_releases_that_knew_no_other() -> None:
+    """Else a host of another release than the dispatcher's could start nothing."""
+    fields = '{"command":["true"],"cwd":"/","env":{},"stdin":null,"umask":18,"time_limit_s":null}'
+    assert command_of(Submission(command=("true",), cwd="/", env={}, umask=0o022)).text() == fields
+
+
 def test_units_are_named_by_attempt() -> None:
     assert launch.unit_name(7, 2) == "gpuq-7-2.service"

@@ -38,17 +38,22 @@ class Pid1:
         self.fails = False
 
     def start(self, unit: str, properties: Sequence[tuple[str, tuple[str, Any]]]) -> None:
-        if self.fails:
-            raise Pid1Failed("it has no memory left")
+        self._check()
         self.started[unit] = {name: value for name, (_, value) in properties}
         file = self.started[unit]["StandardInputFileDescriptor"]
         self.orders[unit] = os.pread(file, os.fstat(file).st_size, 0)
 
     def stop(self, unit: str) -> None:
+        self._check()
         self.calls.append(("stop", unit))
 
     def signal(self, unit: str, number: int) -> None:
+        self._check()
         self.calls.append(("signal", unit, number))
+
+    def _check(self) -> None:
+        if self.fails:
+            raise Pid1Failed("it has no memory left")
 
 
 def credential(**changes: Any) -> LaunchCredential:

@@ -74,7 +74,7 @@ async def test_jobs_run_there_as_whom_they_run_at_the_main_host(main: Main, home
     status, answer = await main.invited(
         "GET", "/invitation", "node2", joining.invite(main.store, "node2", time.time())[1]
     )
-    assert (status, answer) == (200, {"run_as": "submitter"})
+    assert (status, answer["run_as"]) == (200, "submitter")
     await asyncio.to_thread(join, home, msgspec.structs.replace(invitation(main), run_as="submitter"))
     assert load({"GPUQ_HOME": str(home.root)}).worker.run_as == "submitter"
 

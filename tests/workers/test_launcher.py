@@ -100,6 +100,12 @@ def test_the_variables_of_arrays_snapshots_and_slurm_reach_the_job(host: Host) -
     assert {"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=alpha", "SLURM_ARRAY_TASK_ID=3"} <= set(handed)
 
 
+@pytest.mark.parametrize("entry", ["terminal", "notebook"])
+def test_the_shim_of_an_interactive_job_gets_how_its_user_works_in_it(host: Host, entry: str) -> None:
+    host.launch("bash", interactive=entry)
+    assert host.pid1.orders[UNIT].decode().split("\0")[5] == entry
+
+
 def test_what_the_broker_refuses_ends_as_failed_with_its_reason(host: Host) -> None:
     host.launch("true", uid=1002)
     end = host.folder.ended()

@@ -135,13 +135,16 @@ def worker(server: Server, tmp_path: Path) -> Iterator[Worker]:
     made.end()
 
 
-def test_a_key_that_is_no_queue_is_deleted(server: Server, tmp_path: Path) -> None:
-    server.client.set(f"rq:queue:{QUEUE}", "x")
+def test_keys_of_another_type_are_deleted(server: Server, tmp_path: Path) -> None:
+    types = {f"rq:queue:{QUEUE}": "list", "rq:workers": "set", f"rq:workers:{QUEUE}": "set"}
+    for key in types:
+        server.client.set(key, "x")
     made = Worker(server, tmp_path)
     try:
-        wait_for(lambda: not server.client.exists(f"rq:queue:{QUEUE}"), what="its end")
+        wait_for(lambda: b"string" not in map(server.client.type, types), what="their end")
         made.prove_alive()
-        assert made.errors.read_text().count("is a string and no queue") == 1
+        for key, type_ in types.items():
+            assert made.errors.read_text().count(f"{key} is a string and no {type_}") == 1
     finally:
         made.end()
 

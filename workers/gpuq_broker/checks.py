@@ -110,7 +110,9 @@ def check_account(credential: LaunchCredential, account: pwd.struct_passwd | Non
 def check_order(order: UnitOrder, credential: LaunchCredential, account: pwd.struct_passwd) -> SubmittedCommand:
     """What was submitted, if the credential was signed for it and the order adds only what a host may. Raises StartRefused."""
     if digest(order.submitted) != credential.order:
-        raise StartRefused("the order is not the one that the credential was signed for")
+        raise StartRefused(
+            "the order is not the one that the credential was signed for; do this host and the main host have one release?"
+        )
     try:
         command: SubmittedCommand = decoded(order.submitted.encode(), SubmittedCommand)
     except BadLaunch as error:

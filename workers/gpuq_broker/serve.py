@@ -39,8 +39,9 @@ def account_of(user: str) -> pwd.struct_passwd | None:
 class Broker:
     """Starts and ends units for the account of the services.
 
-    `home` is the services' home, `seen` a folder of our own with a file for each attempt that was started, `public` the
-    dispatcher's key. No uid below `least_uid` is accepted.
+    `home` is the services' home, `seen` a folder of our own with a file for each attempt that was started, which may be
+    removed some time later, as a credential lasts minutes. `public` is the dispatcher's key. No
+    uid below `least_uid` is accepted.
     """
 
     home: Home
@@ -115,8 +116,6 @@ class Broker:
             raise StartRefused("this attempt was started before") from None
 
     def _stop(self, request: launch.StopUnit) -> None:
-        if not (self.seen / f"{request.job}-{request.attempt}").exists():
-            return
         name = launch.unit_name(request.job, request.attempt)
         if request.save:
             self.pid1.signal(name, signal.SIGUSR1)

@@ -113,7 +113,7 @@ def order_for_shim(command: SubmittedCommand, order: UnitOrder) -> bytes:
         cwd,
         "" if command.stdin is None else f"={command.stdin}",
         "" if order.lease_s is None else f"{order.lease_s!r} {LEASE_FILE}",
-        order.interactive or "",
+        command.interactive or "",
         str(len(words)),
         str(len(order.env)),
         *words,

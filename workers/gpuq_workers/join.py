@@ -73,7 +73,6 @@ def join(home: Home, invitation: Invitation) -> None:
     write_private(home.authority_file, answer["authority"].encode())
     write_private(home.host_certificate_file, (key + answer["certificate"]).encode())
     write_private(home.host_key_file, answer["host_key"].encode())
-    write_private(home.root / "dispatcher.pub", answer["dispatcher"].encode())
     if not home.settings_file.exists():
         lines = ("[worker]", f'host = "{invitation.host}"', f'run_as = "{invitation.run_as}"', "")
         write_private(home.settings_file, "\n".join(lines).encode())

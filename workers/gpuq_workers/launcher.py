@@ -211,7 +211,6 @@ class SubmitterLauncher:
             lease_s=order.lease_s,
             signal_before_s=order.signal_before_s,
             resumes=order.resumes,
-            interactive=claimed.record.submission.interactive,
         )
 
     def _ask(self, request: launch.Request, *files: int) -> launch.Answer | None:

@@ -31,9 +31,9 @@ from rq.timeouts import JobTimeoutException, UnixSignalDeathPenalty
 from rq.utils import now
 from rq.worker import SimpleWorker
 from rq.worker.base import StopRequested
-from rq.worker_registration import clean_worker_registry
+from rq.worker_registration import WORKERS_BY_QUEUE_KEY, clean_worker_registry
 
-from gpuq.adapters.redis.link import blocking_client
+from gpuq.adapters.redis.link import blocking_client, delete_other_types
 from gpuq.adapters.redis.queue import RefusedError, argument_in
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
@@ -142,14 +142,12 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
             clean_worker_registry(queue)
         self.last_cleaned_at = now()
 
-    def delete_what_is_no_queue(self) -> None:
-        """Delete the lists of this worker that hold anything else. RQ would fail on them for ever; orders are sent again."""
+    def delete_other_types(self) -> None:
+        """Delete keys of this worker on which RQ would fail for ever."""
         for queue in self.queues:
-            for key in (queue.key, queue.intermediate_queue_key):
-                kind = self.connection.type(key).decode()
-                if kind not in {"list", "none"}:
-                    log.warning("%s is a %s and no queue; it was deleted", key, kind, extra={"action": "orders"})
-                    self.connection.delete(key)
+            lists = (queue.key, queue.intermediate_queue_key)
+            sets = (self.redis_workers_keys, WORKERS_BY_QUEUE_KEY % queue.name)
+            delete_other_types(self.connection, {**dict.fromkeys(lists, "list"), **dict.fromkeys(sets, "set")})
 
     def check_for_suspension(self, burst: bool) -> None:
         """Ignore `rq suspend`: only the dispatcher decides what starts."""
@@ -189,7 +187,7 @@ class OrderService:
             connection = blocking_client(self._url)
             name = f"{self._host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
             self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
-            self._worker.delete_what_is_no_queue()
+            self._worker.delete_other_types()
             self._worker.work(logging_level="WARNING")
         except (redis.RedisError, OSError) as error:
             log.warning("Redis is not usable, orders wait: %s", error, extra={"action": "orders"})

@@ -30,7 +30,7 @@ class HostLogs:
         key, requests = self._key_of(host), wire.log_requests_key(host)
         with reaching(self._url):
             await push(self._client, requests, wire.encode(wire.seal(request, key)))
-            raw = await pop(self._client.blpop, wire.log_answer_key(request.id), ANSWER_WITHIN_S)
+            raw = await pop(self._client, wire.log_answer_key(request.id), ANSWER_WITHIN_S)
         answer = None if raw is None else wire.genuine(raw, wire.LogAnswer, host, key)
         if answer is None or answer.id != request.id:
             raise Unreachable(f"Host {host} does not answer.", fix=f"Is gpuq-worker running on {host}?")

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from rq.job import Job
 from rq.queue import Queue
 
 from gpuq.adapters import handover
-from gpuq.adapters.redis.link import reaching
+from gpuq.adapters.redis.link import on_key, reaching
 from gpuq.adapters.redis.queue import RefusedError, argument_in
 from gpuq.messages import wire
 
@@ -37,7 +38,7 @@ class HostMail:
     async def log_request(self) -> bytes | None:
         """The next request for a log or a connection; None if none comes within two seconds."""
         with reaching(self._url):
-            return await pop(self._client.blpop, wire.log_requests_key(self._host), WAIT_S)
+            return await pop(self._client, wire.log_requests_key(self._host), WAIT_S)
 
     async def log_answer(self, request: str, answer: bytes) -> None:
         """Answer the request with this id."""
@@ -48,19 +49,23 @@ class HostMail:
         """The next order, as it was signed; None if none comes within two seconds. What is none is dropped and logged."""
         queue = f"{Queue.redis_queue_namespace_prefix}{wire.queue_name(self._host)}"
         with reaching(self._url):
-            found = await pop(self._client.blpop, queue, WAIT_S)
+            found = await pop(self._client, queue, WAIT_S)
             if found is None:
                 return None
             key = Job.key_for(found.decode(errors="replace"))
-            async with self._client.pipeline(transaction=True) as pipe:
-                pipe.hgetall(key)
-                pipe.delete(key)
-                raw, _ = await pipe.execute()
+            raw = await on_key(self._client, key, partial(self._taken, key))
         try:
             return argument_in(raw)
         except RefusedError as refused:
             _log.warning("message %.100r was refused: %s", found, refused, extra={"action": "drop_order"})
             return None
+
+    async def _taken(self, key: str) -> dict[Any, Any]:
+        async with self._client.pipeline(transaction=True) as pipe:
+            pipe.hgetall(key)
+            pipe.delete(key)
+            raw: dict[Any, Any] = (await pipe.execute())[0]
+            return raw
 
 
 class MainHostMail(HostMail):
@@ -77,17 +82,22 @@ class MainHostMail(HostMail):
 
 async def push(client: Redis, key: str, raw: bytes) -> None:
     """Add to a list that expires."""
-    async with client.pipeline(transaction=True) as pipe:
-        pipe.rpush(key, raw)
-        pipe.expire(key, EXPIRE_S)
-        await pipe.execute()
+
+    async def add() -> None:
+        async with client.pipeline(transaction=True) as pipe:
+            pipe.rpush(key, raw)
+            pipe.expire(key, EXPIRE_S)
+            await pipe.execute()
+
+    await on_key(client, key, add)
 
 
-async def pop(take: Callable[..., object], key: str, within_s: float) -> bytes | None:
+async def pop(client: Redis, key: str, within_s: float) -> bytes | None:
     """The next value of a list, or None."""
     deadline = asyncio.get_running_loop().time() + within_s
     while (left := deadline - asyncio.get_running_loop().time()) > 0:
-        found = await cast(Awaitable[list[bytes] | None], take([key], min(left, WAIT_S)))
+        take = partial(client.blpop, [key], min(left, WAIT_S))
+        found = await on_key(client, key, cast(Callable[[], Awaitable[list[bytes] | None]], take))
         if found is not None:
             return found[1]
     return None

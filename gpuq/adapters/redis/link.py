@@ -1,4 +1,4 @@
-"""Clients for Redis: timeouts, protocol, and the translation of errors.
+"""Clients for Redis: timeouts, protocol, the translation of errors, and keys that another program has put in the place of ours.
 
 A URL may be `redis://`, `rediss://` or `unix://`. Every fault of the server becomes `gpuq.errors.Unreachable`: refused, timed
 out, still loading, read-only, out of memory. Passwords never appear in a message.
@@ -6,8 +6,10 @@ out, still loading, read-only, out of memory. Passwords never appear in a messag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -24,6 +26,11 @@ _MAX_CONNECTIONS = 32
 _NO_RETRY = 0
 # In protocol 3 the answers to stream commands have another shape, which changed between releases.
 _PROTOCOL = 2
+_OTHER_TYPE = "WRONGTYPE"
+# What Redis says of a key of another type, and of a stream whose last entry has the highest id that there is.
+_UNUSABLE = (_OTHER_TYPE, "exhausted the last possible ID")
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def async_client(url: str, connections: int = _MAX_CONNECTIONS) -> redis.asyncio.Redis:
@@ -61,6 +68,37 @@ def reaching(url: str) -> Iterator[None]:
     except (redis.RedisError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise Unreachable(f"Redis at {shown(url)} is not usable: {reason}", fix=_fix(error)) from error
+
+
+async def on_key(client: redis.asyncio.Redis, key: str, command: Callable[[], Awaitable[T]]) -> T:
+    """The answer of a command on `key`. If none of ours can use the key any more, it is deleted first: see `delete_unusable`."""
+    try:
+        return await command()
+    except redis.ResponseError as error:
+        await delete_unusable(client, key, error)
+        return await command()
+
+
+async def delete_unusable(client: redis.asyncio.Redis, key: str, error: redis.ResponseError) -> None:
+    """Delete a key on which each command fails until somebody does; what was in it is sent again. Raises any other error."""
+    if not any(words in str(error) for words in _UNUSABLE):
+        raise error
+    _log.warning("%s was unusable and was deleted: %s", key, error, extra={"action": "unusable_key"})
+    await client.delete(key)
+
+
+def is_of_another_type(error: redis.ResponseError) -> bool:
+    """Whether a command failed because a key has another type than it takes."""
+    return _OTHER_TYPE in str(error)
+
+
+def delete_other_types(client: redis.Redis, types: Mapping[str, str]) -> None:
+    """Delete those of our keys that have another type than theirs, for what takes several keys: see `delete_unusable`."""
+    for key, type_ in types.items():
+        found = cast(bytes, client.type(key)).decode()
+        if found not in {type_, "none"}:
+            _log.warning("%s is a %s and no %s; it was deleted", key, found, type_, extra={"action": "unusable_key"})
+            client.delete(key)
 
 
 def shown(url: str) -> str:

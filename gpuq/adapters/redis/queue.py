@@ -10,10 +10,12 @@ import json
 import zlib
 from typing import Any, Protocol
 
+from redis.exceptions import ResponseError
 from rq import Queue
+from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from gpuq.adapters.redis.link import blocking_client, reaching
+from gpuq.adapters.redis.link import blocking_client, delete_other_types, is_of_another_type, reaching
 from gpuq.messages import wire
 
 # An order that was not fetched for this long has been sent again, or given up, many times.
@@ -47,9 +49,22 @@ class RqOrderSender:
         self._client = blocking_client(url)
 
     def send(self, order: wire.Order, key: str) -> None:
-        """See OrderSender. One round trip: RQ's own enqueue takes two, because it does not pipeline both of its steps."""
-        with reaching(self._url), self._client.pipeline(transaction=True) as pipe:
-            Queue(wire.queue_name(order.host), connection=self._client, serializer=JSONSerializer).enqueue_call(
+        """See OrderSender."""
+        queue = Queue(wire.queue_name(order.host), connection=self._client, serializer=JSONSerializer)
+        with reaching(self._url):
+            try:
+                self._enqueue(queue, order, key)
+            except ResponseError as error:
+                if not is_of_another_type(error):
+                    raise
+                types = {queue.redis_queues_keys: "set", Job.key_for(order.rq_id): "hash", queue.key: "list"}
+                delete_other_types(self._client, types)
+                self._enqueue(queue, order, key)
+
+    def _enqueue(self, queue: Queue, order: wire.Order, key: str) -> None:
+        """One round trip: RQ's own enqueue takes two, because it does not pipeline both of its steps."""
+        with self._client.pipeline(transaction=True) as pipe:
+            queue.enqueue_call(
                 wire.TASK,
                 args=(wire.sign(order, key),),
                 job_id=order.rq_id,

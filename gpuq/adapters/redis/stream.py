@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar, cast
 import msgspec
 from redis.exceptions import ResponseError
 
-from gpuq.adapters.redis.link import async_client, reaching
+from gpuq.adapters.redis.link import async_client, delete_unusable, is_of_another_type, on_key, reaching
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
@@ -30,8 +30,6 @@ MAX_ENTRIES = 100_000
 LONGEST_BLOCK_S = 2.0
 _CONSUMER = "dispatcher"
 _FIELD = b"message"
-# What Redis says of a key that is no stream, and of a stream whose last entry has the highest id that there is.
-_UNUSABLE = ("WRONGTYPE", "exhausted the last possible ID")
 _ids = msgspec.json.Decoder(list[JobId])
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,7 +61,7 @@ class Stream(Protocol):
         ...
 
     async def waiting(self) -> list[JobId]:
-        """The waiting jobs in the dispatcher's order; also empty if Redis lost the list."""
+        """The waiting jobs in the dispatcher's order; also empty if Redis lost the list, or has a value of another type there."""
         ...
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
@@ -71,7 +69,7 @@ class Stream(Protocol):
         ...
 
     async def view(self) -> bytes | None:
-        """The latest live view; None once it has expired."""
+        """The latest live view; None once it has expired, or if Redis has a value of another type there."""
         ...
 
     async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
@@ -114,11 +112,7 @@ class RedisStream(Stream):
 
     async def add(self, *messages: wire.Message) -> None:
         with reaching(self._url):
-            try:
-                await self._add(messages)
-            except ResponseError as error:
-                await self._delete_if_unusable(error)
-                await self._add(messages)
+            await on_key(self._client, wire.INBOX, lambda: self._add(messages))
 
     async def _add(self, messages: Sequence[wire.Message]) -> None:
         async with self._client.pipeline(transaction=False) as pipe:
@@ -156,7 +150,7 @@ class RedisStream(Stream):
                 await pipe.execute()
 
     async def waiting(self) -> list[JobId]:
-        raw = await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.WAITING)))
+        raw = await self._value(wire.WAITING)
         try:
             return _ids.decode(b"[%b]" % (raw or b""))
         except msgspec.MsgspecError:  # not what the dispatcher wrote
@@ -166,7 +160,7 @@ class RedisStream(Stream):
         await self._ask(self._client.set(wire.VIEW, view, px=max(1, int(ttl_s * 1000))))
 
     async def view(self) -> bytes | None:
-        return await self._ask(cast(Awaitable[bytes | None], self._client.get(wire.VIEW)))
+        return await self._value(wire.VIEW)
 
     async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
         await self._ask(self._client.set(wire.acknowledged_key(host), acknowledgement))
@@ -194,7 +188,9 @@ class RedisStream(Stream):
         with reaching(self._url):
             try:
                 return await cast(Awaitable[bytes | None], self._client.get(key))
-            except ResponseError:
+            except ResponseError as error:
+                if not is_of_another_type(error):
+                    raise
                 return None
 
     async def _ask(self, command: Awaitable[T]) -> T:
@@ -208,20 +204,13 @@ class RedisStream(Stream):
                 return await self._read_group(after, block_ms, limit)
             except ResponseError as error:
                 if not str(error).startswith("NOGROUP"):
-                    await self._delete_if_unusable(error)
+                    await delete_unusable(self._client, wire.INBOX, error)
             try:
                 await self._client.xgroup_create(wire.INBOX, wire.INBOX_GROUP, id="0", mkstream=True)
             except ResponseError as error:
                 if not str(error).startswith("BUSYGROUP"):  # another reader has just created it
                     raise
             return await self._read_group(after, block_ms, limit)
-
-    async def _delete_if_unusable(self, error: ResponseError) -> None:
-        """Delete an inbox that no entry can be added to any more: what was in it is sent again. Raises any other error."""
-        if not any(words in str(error) for words in _UNUSABLE):
-            raise error
-        _log.warning("the inbox was unusable and was deleted: %s", error, extra={"action": "inbox"})
-        await self._client.delete(wire.INBOX)
 
     async def _read_group(self, after: str, block_ms: int | None, limit: int) -> Entries:
         answer = await cast(

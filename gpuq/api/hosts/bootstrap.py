@@ -25,12 +25,14 @@ ADDRESS, FINGERPRINT, NAME, SECRET = (globals()[name] for name in ("A", "F", "N"
 AS_SERVICE = os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and "GPUQ_HOME" not in os.environ
 PREFIX = Path(os.environ.get("GPUQ_PREFIX", "/opt/gpuq" if os.geteuid() == 0 else Path.home() / ".local/share/gpuq"))
 UNITS = PREFIX / "share" / "units"
+BROKER_KEY = Path("/etc/gpuq/dispatcher.pub")
 
 
 def main() -> None:
     """Each step is done once, so the command may be run again if it was interrupted before the host joined."""
     began = time.monotonic()
-    run_as = json.loads(ask("/invitation").read())["run_as"]
+    invitation = json.loads(ask("/invitation").read())
+    run_as = invitation["run_as"]
     if run_as == "submitter":
         check_for_submitters()
     if not (PREFIX / "bin" / "gpuq").exists():
@@ -38,6 +40,10 @@ def main() -> None:
     if AS_SERVICE:
         prepare_system()
     join(run_as)
+    if AS_SERVICE:
+        # By it the broker, which runs as root, knows the dispatcher. The user gpuq could change a file of the home.
+        BROKER_KEY.write_text(invitation["dispatcher"])
+        BROKER_KEY.chmod(0o644)
     if run_as == "submitter":
         run("systemctl", "enable", "--now", "gpuq-broker.socket")
     if AS_SERVICE:
@@ -105,10 +111,6 @@ def join(run_as: str) -> None:
     done = subprocess.run(program, input=json.dumps(given).encode(), env=environ, cwd="/", check=False, **options)
     if done.returncode:
         sys.exit(done.returncode)
-    if AS_SERVICE:
-        # For the broker, which runs as root and reads nothing that the user gpuq can write.
-        key = Path("/var/lib/gpuq/dispatcher.pub").read_bytes()
-        Path("/etc/gpuq/dispatcher.pub").write_bytes(key)
 
 
 def connect() -> http.client.HTTPSConnection:
@@ -127,7 +129,7 @@ def ask(path: str, **query: str) -> http.client.HTTPResponse:
     """What the main host has there for this invitation; ends with its sentence and fix if it refuses."""
     connection = connect()
     address = f"{path}?{urllib.parse.urlencode({'host': NAME, **query})}"
-    connection.request("GET", address, headers={"Authorization": f"Bearer {SECRET}"})
+    connection.request("GET", address, headers={"Authorization": f"Bearer {SECRET}", "Connection": "close"})
     answer = connection.getresponse()
     if answer.status == 200:
         return answer
@@ -145,4 +147,5 @@ def run(*command: str) -> None:
         sys.exit(f"gpuq: `{' '.join(command)}` failed: {done.stdout.strip()}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,8 @@ from gpuq.errors import BadInput, Conflict
 from gpuq.settings import HOST_NAME
 
 INVITED_S = 3600.0
+_NO_DIGEST = "-" * 64
+"""Compared where there is no invitation, so that this takes as long as where there is one."""
 _NEWLINE = r"\n"
 
 
@@ -44,10 +46,12 @@ def invite(store: Store, host: str, now: float) -> tuple[JoinedHost, str]:
 
 
 def invited(store: Store, host: str, secret: str, now: float) -> JoinedHost:
-    """The invitation with this secret. Raises Unauthenticated, with the reason for whoever has the secret. Blocks."""
-    row = store.joined_host(host)
+    """The invitation with this secret. Raises Unauthenticated, with the reason for whoever has the secret; others learn not even
+    whether there is such a host. Blocks."""
+    row = store.joined_host(host) if host in HOST_NAME else None
     again = f"Make a new command on the main host: `gpuq host add {host}`."
-    if row is None or not hmac.compare_digest(_digest(secret), row.digest):
+    expected = _NO_DIGEST if row is None else row.digest
+    if not hmac.compare_digest(_digest(secret), expected) or row is None:
         raise Unauthenticated(f"This is not the newest command for a host {host[:64]}.", fix=again)
     if row.serial is not None:
         raise Unauthenticated(
@@ -96,7 +100,7 @@ def renew(store: Store, authority: Authority, row: JoinedHost, used: str, reques
 
 
 def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()  # a header may hold any bytes
 
 
 def _changed(host: str) -> Conflict:

@@ -137,10 +137,11 @@ async def bootstrap(_: web.Request) -> web.StreamResponse:
 
 
 async def invitation(request: web.Request) -> web.Response:
-    """Whether the invitation is valid, so that a host that may not join is refused before it installs anything; and as whom jobs
-    are to run there."""
+    """Whether the invitation is valid, so that a host that may not join is refused before it installs anything; as whom jobs are
+    to run there; and the dispatcher's public key, for root there."""
     await _invited(request)
-    return web.json_response({"run_as": request.app[RUN_AS]})
+    dispatcher = keys.public_text(keys.private_key(request.app[HOME].dispatcher_key_file))
+    return web.json_response({"run_as": request.app[RUN_AS], "dispatcher": dispatcher})
 
 
 async def packaged(request: web.Request) -> web.StreamResponse:
@@ -164,7 +165,6 @@ async def join(request: web.Request) -> web.Response:
         "certificate": issued.pem,
         "authority": context.authority.file.read_text(),
         "host_key": host_key(private_secret(home.order_key_file), row.host),
-        "dispatcher": keys.public_text(keys.private_key(home.dispatcher_key_file)),
         "main": request.app[ADDRESSES],
     }
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

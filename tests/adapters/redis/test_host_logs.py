@@ -60,6 +60,13 @@ async def test_bytes_of_another_hosts_log(redis_server, attempts, monkeypatch):
         assert [chunk.data for chunk in many if chunk] == [bytes([offset]) for offset in range(100)]
 
 
+async def test_a_log_is_read_whatever_stood_where_it_is_asked_for(redis_server, attempts):
+    with redis_server.client() as client:
+        client.set(wire.log_requests_key("node2"), "of another program")
+    async with serving(redis_server.url, attempts) as reader, asyncio.timeout(60):
+        assert await reader.read("node2", 7, 1, 250, 3) == Chunk(bytes([250, 251, 252]), 253)
+
+
 async def test_a_silent_host_is_unreachable_and_meets_no_old_request_later(redis_server, monkeypatch):
     monkeypatch.setattr(host_logs, "ANSWER_WITHIN_S", 1.0)
     reader = HostLogs(redis_server.url, lambda _: KEY)

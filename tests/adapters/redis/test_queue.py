@@ -129,6 +129,25 @@ def test_an_order_in_redis_is_json_that_expires(sender, client):
     assert int(stored[b"failure_ttl"]) <= 600
 
 
+@pytest.mark.parametrize("key", ["rq:queues", "rq:job:launch-42-1-1", f"rq:queue:{wire.queue_name(HOST)}"])
+def test_a_key_of_another_type_keeps_no_order_from_its_host(sender, client, key):
+    """Whoever could write to Redis once would else stop all starts there for good."""
+    client.set(key, "of another program")
+    sender.send(order(), KEY)
+    found = queue(client, wire.queue_name(HOST)).jobs[0]
+    assert (found.id, list(found.args)) == ("launch-42-1-1", [wire.sign(order(), KEY)])
+    sender.send(order(2), KEY)
+    assert queue(client, wire.queue_name(HOST)).job_ids[-1] == "launch-42-1-2"
+
+
+def test_orders_that_wait_are_not_lost_to_a_key_of_another_type(sender, client):
+    sender.send(order(1), KEY)
+    client.delete("rq:queues")
+    client.set("rq:queues", "of another program")
+    sender.send(order(2), KEY)
+    assert {"launch-42-1-1", "launch-42-1-2"} <= set(queue(client, wire.queue_name(HOST)).job_ids)
+
+
 def test_send_takes_one_round_trip(sender, client):
     sender.send(order(1), KEY)
     before = client.info("commandstats")["cmdstat_exec"]["calls"]

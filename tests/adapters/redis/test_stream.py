@@ -419,6 +419,17 @@ async def test_keys_of_another_type_are_replaced(redis_server, real):
     assert await real.waiting() == []
 
 
+@pytest.mark.parametrize("key", [wire.WAITING, wire.VIEW, wire.COMMITTED])
+async def test_a_value_of_another_type_counts_as_none_until_it_is_replaced(redis_server, real, key):
+    with redis_server.client() as client:
+        client.rpush(key, "of another program")
+    assert (await real.waiting(), await real.view(), await real.committed()) == ([], None, None)
+    await real.set_waiting([1])
+    await real.set_view(b"view", 60)
+    await real.set_committed(b"mark")
+    assert (await real.waiting(), await real.view(), await real.committed()) == ([1], b"view", b"mark")
+
+
 async def test_many_calls_at_once_share_few_connections(redis_server, real):
     await asyncio.gather(*(real.add(wire.WakeUp()) for _ in range(300)))
     with redis_server.client() as client:

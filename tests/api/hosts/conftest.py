@@ -82,7 +82,7 @@ class Main:
     ) -> tuple[int, Any]:
         from urllib.parse import urlencode
 
-        address = f"{path}?{urlencode({'host': host, **query})}"
+        address = f"{path}?{urlencode({'host': host, **query}, errors='surrogatepass')}"
         return await asyncio.to_thread(self.ask, method, address, body, None, {"Authorization": f"Bearer {secret}"})
 
     def forget(self, host: str) -> None:

@@ -134,6 +134,24 @@ async def test_the_files_that_were_sent_for_an_attempt_are_for_its_host_while_it
         assert (await main.call("/tree", other, callers["own"]))[0] == 403
 
 
+@pytest.mark.parametrize(
+    "key", [f"rq:queue:{wire.queue_name(ALPHA)}", "rq:job:launch-1-1-1", wire.log_requests_key(ALPHA)]
+)
+async def test_a_host_gets_its_mail_after_a_key_had_another_type(
+    main: Main, redis_server: ThrowawayRedis, key: str
+) -> None:
+    pem = main.joined(ALPHA)
+    with redis_server.client() as client:
+        client.rpush(f"rq:queue:{wire.queue_name(ALPHA)}", "launch-1-1-1")
+        client.delete(key)
+        client.set(key, "of another program")
+    for path in ("/order", "/log-request"):
+        assert await main.call(path, None, pem) == (200, None)
+    of_alpha(main, redis_server)
+    assert (await main.call("/order", None, pem))[1]["order"]["host"] == ALPHA
+    assert (await main.call("/log-request", None, pem)) == (200, "for alpha")
+
+
 async def test_a_captured_host_makes_a_thousand_attempts_to_act_for_another(
     main: Main, redis_server: ThrowawayRedis
 ) -> None:
@@ -263,6 +281,19 @@ async def test_what_is_no_valid_invitation_is_refused(main: Main) -> None:
             status, problem = await main.invited(method, path, host, secret, {"request": ""})
             assert status == 401
             assert why in problem["detail"], problem
+
+
+@pytest.mark.parametrize("secret", ["guessed", "\xff\xfe"])
+async def test_who_has_no_invitation_does_not_learn_which_hosts_there_are(main: Main, secret: str) -> None:
+    """Every name is answered in the same words: invited, joined, unknown, and none that a host could have."""
+    main.joined(ALPHA)
+    joining.invite(main.store, BETA, time.time())
+    answers = set()
+    for host in (ALPHA, BETA, "gamma", "", "\0", "\ud800", "g" * 3000):
+        for method, path in (("POST", "/join"), ("GET", "/package"), ("GET", "/invitation")):
+            status, problem = await main.invited(method, path, host, secret, {"request": ""})
+            answers.add((status, problem["detail"].partition(" for a host")[0]))
+    assert answers == {(401, "This is not the newest command")}
 
 
 async def test_the_package_is_for_the_same_python_and_machine(main: Main) -> None:

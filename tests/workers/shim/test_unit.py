@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -35,7 +36,13 @@ class Job:
 
     def start(self, *command: str, stdin: str | None = None, **changes: Any) -> Job:
         submitted = SubmittedCommand(
-            command=command, cwd="/", env={}, stdin=stdin, umask=0o027, time_limit_s=changes.pop("limit", None)
+            command=command,
+            cwd="/",
+            env={},
+            stdin=stdin,
+            umask=0o027,
+            time_limit_s=changes.pop("limit", None),
+            interactive=changes.pop("interactive", None),
         )
         lease_s, lease = changes.pop("lease", (None, None))
         order = unit_order(lease_s=lease_s, env={"PATH": os.environ["PATH"], "A": "1=2"}, **{"grace_s": 0.5, **changes})
@@ -115,6 +122,19 @@ def test_what_the_job_leaves_behind_ends_with_it(job: Job) -> None:
     code, _ = job.start("sh", "-c", f"{adopted}; setsid sleep 300 & echo $!; exit 4").end()
     assert code == 4
     assert gone(int(job.log().splitlines()[0]))
+
+
+def test_what_cleans_up_after_thirty_days_leaves_out_the_folder_of_a_job_that_runs(job: Job) -> None:
+    """Whoever holds a lock on a folder keeps systemd-tmpfiles from it: tmpfiles.d(5)."""
+    job.start("sleep", "60", grace_s=0.1)
+    wait_for((job.folder / "started.json").exists, what="the shim")
+    folder = os.open(job.folder, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    job.send(signal.SIGTERM)
+    job.end()
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
 
 
 def test_sigterm_ends_it(job: Job) -> None:

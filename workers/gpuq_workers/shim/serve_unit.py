@@ -5,8 +5,10 @@ Standard library only, as all of the shim.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -36,6 +38,10 @@ class UnitShim(Shim):
         super().__init__(folder, OnceFile(folder, "exit.json"), order)
         self._begun, self._output, self._strangers = begun, output, strangers
         self._save_asked = False
+        # As long as it is held, systemd-tmpfiles removes nothing in the folder, however old: tmpfiles.d(5).
+        self._folder_lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(self._folder_lock, fcntl.LOCK_SH)
 
     def serve(self) -> int:
         """See Shim."""
