@@ -25,17 +25,26 @@ class Meaning(StrEnum):
     """Which model, data or configuration: another value may be any other work."""
     STORE = "store"
     """Whether data are kept in memory."""
+    SAVING = "saving"
+    """What saves memory by design: recomputation, offloading, frozen layers, adapters, few bits."""
     COPIES = "copies"
-    """Precision, optimiser, recomputation: how many bytes or copies of the same tensors there are."""
+    """Precision, optimiser: how many bytes or copies of the same tensors there are."""
     ACCUMULATION = "accumulation"
     """Into how many parts a batch is divided."""
     LENGTH = "length"
-    """Epochs, steps, iterations: how long it runs."""
+    """Epochs and the steps of the whole run: how long it runs."""
+    STEPS = "steps"
+    """Steps and durations that may be those of the run, of a rollout, or of a network that is unrolled."""
     DEPTH = "depth"
     BATCH = "batch"
+    SPACING = "spacing"
+    """Sizes of patches, strides, distances of samples, parts of a model that is split: a smaller one may need more."""
+    VOLUME = "volume"
+    """Points of a grid along one side, which may have three."""
     SIDE = "side"
     """Height and width of images, in one number."""
     SEQUENCE = "sequence"
+    """Length of sequences; numbers of points, nodes, particles: each of them may meet each other one."""
     WIDTH = "width"
     COUNT = "count"
     """How many rows, words, users, trees, …"""
@@ -44,6 +53,11 @@ class Meaning(StrEnum):
 
 def _any(*words: str) -> str:
     return f"(?:^|-)(?:{'|'.join(words)})(?=-|$)"
+
+
+def _last(*words: str) -> str:
+    """These words at the end of a name, but for what qualifies them: `decay-rate` is a decay, `decay-layers` are layers."""
+    return f"(?:^|(?<!per)-)(?:{'|'.join(words)})(?:-(?:{_QUALIFIERS}))*$"
 
 
 _REPORTS = (
@@ -55,14 +69,20 @@ _INSTEAD = "eval|evaluate|evaluation|val|valid|validation|test"
 _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
+_QUALIFIERS = (
+    "rate|ratio|value|val|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|iters?|"
+    "epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
+)
+_OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
+    (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
     (
         Meaning.OUTPUT,
         "|".join(
             (
-                r"seed|random-state|(?:^|-)(?:rng|timestamp|time-stamp|date)(?:-|$)",
+                r"seed(?!s)|random-state|(?:^|-)(?:rng|timestamp|time-stamp|date)(?:-|$)",
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
@@ -71,10 +91,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
                 r"^(?:model|checkpoint|ckpt)-?dir$",
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
-                _any(
-                    "outf|outdir|logdir|wandb|tensorboard|mlflow|neptune|tag|tags|note|notes|comment|track|capture-video"
-                ),
-                r"^(?:o|name)$",
+                _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
+                r"^(?:o|name|tags?|notes?|comments?|track|capture-video)$",
             )
         ),
     ),
@@ -83,18 +101,14 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         "|".join(
             (
                 _any(
-                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|decay|beta|betas|beta-?[0-9]|eps|epsilon|gamma|alpha"
+                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|betas?|beta-?[0-9]|eps|epsilon|dropout|drop-?path",
+                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|tau|anneal|tol|tolerance|regularization|max-norm",
+                    "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite|force",
+                    "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
-                _any(
-                    "lambda|lam|l1|l2|reg|regularization|clip|clipping|max-norm|grad-norm|dropout|drop-?path|droprate|p-?drop"
-                ),
-                _any(
-                    "smoothing|warmup|cooldown|temperature|temp|tol|tolerance|patience|threshold|thresh|nesterov|tau|anneal"
-                ),
-                _any("verbose|verbosity|quiet|silent|progress|tqdm|color|message|group"),
-                _any("project|entity|port|host|addr|address|url|user|version|email|label|rdzv"),
-                _any(
-                    "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device|deterministic|benchmark|overwrite|force"
+                _last(
+                    "decay|gamma|lambda|lam|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
                 # Which part of equal parts: a fold has as many rows as another.
                 r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|number))?$",
@@ -103,20 +117,43 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
             )
         ),
     ),
+    (
+        Meaning.SPACING,
+        _any(
+            "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing",
+            "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)",
+            "(?:tensor|pipeline|model|context|sequence|expert)-(?:model-)?parallel|tp|pp",
+        ),
+    ),
+    (
+        Meaning.VOLUME,
+        r"^(?:n|num)?-?(?:grid|voxels?|volume|cube|lattice|roi)(?:-(?:size|res|resolution|side|dim|shape|points|n))?$",
+    ),
     (Meaning.STORE, _any("cache|cached|caching|preload|prefetch-all|in-?memory|in-?ram|ram|keep-in-memory|load-all")),
+    (
+        Meaning.SAVING,
+        _any(
+            "checkpointing|(?:grad|gradient|activation)-?checkpoint|checkpoint-activations|recompute|recomputation|remat|offload",
+            "offloading|bits|8bit|4bit|lora|qlora|freeze|frozen|zero|fsdp|flash|flash-attn|xformers|memory-efficient|low-memory",
+            "attn-implementation",
+        ),
+    ),
     (
         Meaning.COPIES,
         _any(
             "precision|dtype|amp|fp16|bf16|fp8|half|tf32|double|float64|f64|mixed|mixed-precision|optimizer|optimiser|optim|opt",
-            "checkpointing|grad-?checkpoint|activation-checkpoint|recompute|remat|ema|use-ema|offload|bits|8bit|4bit|lora|qlora|"
-            "freeze|frozen|zero|stage|fsdp|fused|compile|bidirectional|solver",
+            "ema|use-ema|stage|fused|compile|bidirectional|solver",
         ),
     ),
     (
         Meaning.LENGTH,
-        r"(?:^|-)(?:n?-?epochs?|n?-?iters?|iterations?|timesteps?|steps?|updates|rounds|passes|episodes|generations|"
-        r"train-?iters?|max-?iters?|niter|nepochs?|nsteps|batches|duration|minutes|hours|budget)$|steps-per-epoch|(?:^|-)epochs?(?:-|$)",
+        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|repeats|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
+        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|repeats|seeds|folds)$|"
+        r"^(?:n|num)-?iters$",
     ),
+    (Meaning.BATCH, r"^max-duration$"),
+    (Meaning.STEPS, rf"(?:^|-)n?(?:{_OF_A_RUN}|generations|duration|unroll)$"),
     (
         Meaning.DEPTH,
         r"layers?(?:-|$)|depth|(?:^|-)(?:num-|n-)?(?:blocks?|stages|levels|stacks|encoders|decoders)$|n-?layer",
@@ -129,20 +166,20 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.SEQUENCE,
-        r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
+        r"^(?:n|num|number|max|total)?-?(?:of-)?(?:points?|nodes?|particles|atoms|residues)$|seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
         # Before the width, for which `base` and `hidden` stand too.
         Meaning.CHOICE,
-        r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg)"
-        r"(?:-(?:name|type|id|path|or-path|file|variant|class|tag|config))*$",
+        r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
+        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark)$",
     ),
     (
         Meaning.COUNT,
         r"vocab|(?:^|-)(?:n|num|number|max|total)-?(?:of-)?(?:sample|row|col|feature|example|user|item|node|point|image|word|token|"
         r"record|entit|relation|cluster|tree|estimator|expert|head|class|worker|env|actor|thread|neg|component|bin|topic|file|shard|"
         r"train|data)[a-z]*(?:-|$)|"
-        r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population)-?(?:size|len|capacity|num)|"
+        r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population|group)-?(?:size|len|capacity|num)|"
         + _any(
             "samples?|rows|cols|columns|examples|instances|points|users|items|nodes|edges|degree|images|words|tokens|ntokens|records"
             "|ratings|trees|estimators|leaves|leaf-nodes|max-leaf-nodes|bins|max-bins|experts|clusters|components|classes|nclass|"
