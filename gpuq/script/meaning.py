@@ -19,6 +19,10 @@ class Meaning(StrEnum):
     """Secrets: never stored, not even as a digest."""
     OUTPUT = "output"
     """Seeds, where results go and how they are called, how often something is logged or saved: no part of a kind."""
+    RESUME = "resume"
+    """From what an earlier run saved this one goes on: what is left of it is not known."""
+    STOPPING = "stopping"
+    """When a run may stop early."""
     HARMLESS = "harmless"
     """Step sizes and other factors of the update, and how much is printed: never kept."""
     CHOICE = "choice"
@@ -97,17 +101,23 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         ),
     ),
     (
+        Meaning.RESUME,
+        r"(?:^|-)(?:resume|restore)(?:-from(?:-(?:checkpoint|ckpt|path|file|epoch|step))?|-(?:checkpoint|ckpt|path|file|epoch|step))?$|"
+        r"^(?:start|initial|begin)-(?:epoch|step|iter|iteration)$",
+    ),
+    (Meaning.STOPPING, r"^(?:[a-z]+-)?(?<!lr-)patience$|early-?stop"),
+    (
         Meaning.HARMLESS,
         "|".join(
             (
                 _any(
-                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|betas?|beta-?[0-9]|eps|epsilon|dropout|drop-?path",
-                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|tau|anneal|tol|tolerance|regularization|max-norm",
+                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
+                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm",
                     "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite|force",
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    "decay|gamma|lambda|lam|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|lambda|lam|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
                 # Which part of equal parts: a fold has as many rows as another.
@@ -121,7 +131,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         Meaning.SPACING,
         _any(
             "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing",
-            "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)",
+            "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)|compression",
             "(?:tensor|pipeline|model|context|sequence|expert)-(?:model-)?parallel|tp|pp",
         ),
     ),
@@ -147,9 +157,9 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.LENGTH,
-        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|repeats|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
+        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
         rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
-        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|repeats|seeds|folds)$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds)$|"
         r"^(?:n|num)-?iters$",
     ),
     (Meaning.BATCH, r"^max-duration$"),
@@ -205,6 +215,15 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         + f"|^(?:{_INSTEAD})(?:-only)?$|^(?:train|training|input|inputs|corpus)(?:-(?:file|files|path|dir|folder|data|set))?$",
     ),
 )
+# Values that choose whatever their setting is called: `yolox-s`, `vit-base`, `llama-7b`; `exps/large.py`, or the digest of one.
+_SIZED = re.compile(
+    r"(?:^|[-_])(?:nano|micro|mini|tiny|small|base|medium|large|big|huge|giant|x+l|x+s|\d+(?:\.\d+)?[mb])$"
+    r"|[a-z0-9][-_][nsmlx]$|^yolo\w*\d[nsmlx]$|net-?b\d$"
+)
+_FILE = re.compile(
+    r"\.(?:py|gin|j?sonnet|libsonnet|prototxt|json|toml|ya?ml|ini|cfg|conf|txt|xml|pt|pth|ckpt|safetensors|bin|h5|hdf5|npz|npy|pkl|"
+    r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
+)
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -225,3 +244,13 @@ def plain(name: str) -> str:
 def meaning(name: str) -> Meaning:
     """The meaning of a setting with this plain name."""
     return next((found for found, pattern in _COMPILED if pattern.search(name)), Meaning.OTHER)
+
+
+def names_size(value: str) -> bool:
+    """Whether a word names one of several sizes of a network."""
+    return bool(_SIZED.search(value))
+
+
+def names_file(value: str) -> bool:
+    """Whether a word is the name of a configuration, a program, weights or data."""
+    return bool(_FILE.search(value))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpuq.learn.history.job_features import JobFeatures, Value
-from gpuq.script.meaning import Meaning, meaning
+from gpuq.script.meaning import Meaning, meaning, names_file, names_size
 
 ANYTHING = math.inf
 # An exponent of 0 would divide by zero when two measurements are extrapolated.
@@ -139,6 +139,8 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
 def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     """The assumed effect of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
+    if about in (Meaning.RESUME, Meaning.STOPPING):
+        return FactorRange() if what == "memory" else _ANY_FACTOR
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
     if about is Meaning.STORE:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
@@ -183,9 +185,11 @@ def projected(change: SettingChange, seen: SettingChange, share: float, noise: f
     return FactorRange(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
 
 
-def is_choice(name: str) -> bool:
-    """Whether the setting chooses a model, data set or configuration, so that another value may be any other work."""
-    return meaning(name) is Meaning.CHOICE
+def is_choice(change: SettingChange) -> bool:
+    """Whether the setting chooses a model, data set or configuration, by its name or by a value, so that another value may be any
+    other work."""
+    words = [value for value in (change.old, change.new) if isinstance(value, str)]
+    return meaning(change.name) is Meaning.CHOICE or any(names_size(word) or names_file(word) for word in words)
 
 
 def has_effect(change: SettingChange, what: str) -> bool:

@@ -133,3 +133,26 @@ def test_runs_of_another_kind_of_the_script_count_at_once(tmp_path: Path):
     assert not nano.of.answer([question])[question].known
     nano.ran("--batch_size=16", gib=4.0)
     assert nano.of.answer([question])[question].known
+
+
+def test_a_run_that_was_resumed_or_may_stop_early_has_no_known_duration(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--epochs=10", seconds=1000.0)
+    assert nano.asked("--epochs=10", "--seed=2").duration_p50_s == 1000
+    for words in (
+        ["--epochs=10", "--resume=last.pt"],
+        ["--epochs=10", "--patience=3"],
+        ["--epochs=10", "--seed=1,2,3"],
+    ):
+        other = nano.asked(*words)
+        assert (other.duration_p50_s, other.duration_p90_s) == (None, None)
+        assert (other.upper_memory_bytes or 0) < 0.6 * GIB, "it needs no more memory"
+
+
+def test_what_is_left_of_a_resumed_run_teaches_no_duration(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--epochs=10", "--resume=last.pt", seconds=100.0, gib=2.0)
+    for words in (["--epochs=10", "--resume=last.pt"], ["--epochs=20"]):
+        other = nano.asked(*words)
+        assert (other.duration_p50_s, other.duration_p90_s) == (None, None)
+        assert 2 * GIB < (other.upper_memory_bytes or 0) < 3 * GIB
