@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.configs import MOST_FILES, configured, entries, named_files
+from gpuq.script.configs import configured, named_files, read, with_parents
 from gpuq.script.frameworks import framework
 from gpuq.script.network import network
 from gpuq.script.options import pairs
@@ -33,14 +33,15 @@ def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
 
 def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
     surveys = _surveys(script, cwd) if script else ()
-    files = [*(own_configs(surveys, script, words, cwd) if script else ()), *named_files(words, cwd)]
-    files = list(dict.fromkeys(files))[:MOST_FILES]
+    named = named_files(words, cwd)
+    own = own_configs(surveys, script, words, cwd) if script else ()
+    files = [read(path) for path in with_parents([*own, *named.values()])]
     in_files = configured(files)
-    if not surveys and not in_files:
+    if not surveys and not any(one.entries or one.rest for one in files):
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(words, {}, entries(files), surveys, values)
+    ours = effective_settings(words, {}, files, surveys, values, read=named)
     found = {
         "framework": framework(surveys),
         **network(surveys, values),

@@ -182,7 +182,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         # Before the width, for which `base` and `hidden` stand too.
         Meaning.CHOICE,
         r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
-        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark)$",
+        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark|configuration)$",
     ),
     (
         Meaning.COUNT,
@@ -242,8 +242,11 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
-    """The meaning of a setting with this plain name."""
-    return next((found for found, pattern in _COMPILED if pattern.search(name)), Meaning.OTHER)
+    """The meaning of a setting with this plain name; of a dotted one that of its last part, unless any of it is private."""
+    if _COMPILED[0][1].search(name):
+        return Meaning.PRIVATE
+    last = plain(name)
+    return next((found for found, pattern in _COMPILED if pattern.search(last)), Meaning.OTHER)
 
 
 def names_size(value: str) -> bool:

@@ -7,6 +7,7 @@ anything.
 from __future__ import annotations
 
 import ast
+import hashlib
 import stat
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ LARGEST_BYTES = 512 * 1024
 MOST_FILES = 6
 # Of all the modules beside it together: those that build models are small, and submitting must stay quick.
 _MOST_BESIDE = 192 * 1024
+_MOST_DIGESTED = 2**20
 
 
 def trees(script: Path, cwd: Path) -> list[ast.Module]:
@@ -49,6 +51,18 @@ def text(path: Path, largest: int) -> bytes | None:
         return None
 
 
+def digest(path: Path) -> str | None:
+    """SHA-256 of a regular file's size and first MiB; None for anything else."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        with path.open("rb") as file:
+            return hashlib.sha256(b"%d " % facts.st_size + file.read(_MOST_DIGESTED)).hexdigest()
+    except (OSError, ValueError):
+        return None
+
+
 def parse(source: bytes) -> ast.Module | None:
     """The tree of a source; None where Python itself would reject it."""
     try:
@@ -74,7 +88,7 @@ def _imported(tree: ast.Module, script: Path, cwd: Path) -> Iterator[Path]:
         for folder in (script.parent,) if level else folders:
             path = folder.joinpath(*parts)
             candidates = (path.with_suffix(".py"), path / "__init__.py")
-            one = next((candidate for candidate in candidates if _is_file(candidate)), None)
+            one = next((candidate for candidate in candidates if is_file(candidate)), None)
             if one is not None:
                 yield one
                 break
@@ -93,7 +107,8 @@ def _names(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield (module, node.level)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether it is a regular file; False where that cannot be known."""
     try:
         return path.is_file()
     except (OSError, ValueError):

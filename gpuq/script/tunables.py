@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.meaning import Meaning, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
@@ -24,7 +25,9 @@ from gpuq.script.values import Values
 Value = float | str
 MOST = 64
 _LARGEST = 1e15
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_LONGEST_NAME = 60
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}")
+_ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
@@ -64,6 +67,8 @@ class EffectiveSettings:
 
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
+    left_out: dict[str, Value] = field(default_factory=dict)
+    """Given values for which there is no room."""
 
     def give(self, name: str, raw: Any, *, whole: bool = False) -> None:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
@@ -71,41 +76,55 @@ class EffectiveSettings:
             name, raw = "seeds", count
         dotted = ".".join(plain(part) for part in name.split("."))
         key = dotted if whole or dotted in self.values else _key(name)
+        if meaning(key) is not Meaning.PRIVATE:
+            self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
+
+    def _give(self, key: str, raw: Any) -> None:
         found = value(key, raw)
-        if found is not None and (key in self.values or len(self.values) < MOST):
+        if found is not None and (key in self.values or len(self.values) < MOST - 1):
             self.values[key] = found
             self.given.add(key)
+        elif found is not None:
+            self.left_out[key] = found
 
     def default(self, name: str, raw: Any) -> None:
         """Set a default of the script, unless something else set that name."""
         key = _key(name)
         found = None if key in self.values else value(key, raw)
-        if found is not None and len(self.values) < MOST:
+        if found is not None and len(self.values) < MOST - 1:
             self.values[key] = found
 
 
 def effective_settings(
     words: Sequence[str],
     env: Mapping[str, str],
-    files: Iterable[tuple[tuple[str, ...], Any]] = (),
+    files: Sequence[ConfigFile] = (),
     surveys: Sequence[Survey] = (),
     values: Values | None = None,
+    read: Container[str] = (),
 ) -> EffectiveSettings:
-    """The settings of one job: the command goes before variables, those before files, those before the script."""
+    """The settings of one job: the command goes before variables, those before files, those before the script.
+
+    `read` are the words that name the files. What of these was not understood counts by its digest, together with given values
+    for which there is no room.
+    """
     found = EffectiveSettings()
     # Each spelling of an option that the script declares, and its longest one, under which it is compared.
     declared = [option for one in reversed(surveys) for option in one.options]
     aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
     _take_files(found, files)
-    has_read_files = bool(found.given)
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
             found.give(variable, text)
-    _take_words(found, words, aliases, {variable for variable, _ in _looked_up(surveys)}, has_read_files)
+    _take_words(found, words, aliases, {variable for variable, _ in _looked_up(surveys)}, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
     for name, raw in _defaults(surveys, values):
         found.default(name, raw)
+    rest = [one.rest for one in files if one.rest]
+    if rest or found.left_out:
+        found.values["configuration"] = _digest(f"{rest} {sorted(found.left_out.items())}")
+        found.given.add("configuration")
     return found
 
 
@@ -114,7 +133,7 @@ def _take_words(
     words: Sequence[str],
     aliases: Mapping[str, str],
     looked_up: Container[str],
-    has_read_files: bool,
+    read: Container[str],
 ) -> None:
     place = 0
     for option, word in _named(words, looked_up):
@@ -122,9 +141,10 @@ def _take_words(
         if name is None:
             place += 1
             text = word or ""
+            if text in read:
+                continue
             if _CONFIG.search(text):
-                if not has_read_files:
-                    found.give("config", text)
+                found.give("config", text)
             # `main.py train`: the first word that is no number says what is done.
             elif not NUMBER.match(text) and not _PATH.search(text) and "command" not in found.values:
                 found.give("command", text)
@@ -134,7 +154,7 @@ def _take_words(
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))
             found.give(name[3:] if off else name, not off)
-        elif not (_CONFIG.search(word) and has_read_files):
+        elif word not in read:
             found.give(name, word)
 
 
@@ -273,13 +293,13 @@ def _swept(words: Sequence[str]) -> int:
     )
 
 
-def _take_files(found: EffectiveSettings, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
+def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
     """Entries by the last part of their key; by the whole key where two entries with the same last part differ."""
-    entries = list(files)
+    all_entries = entries(files)
     seen: dict[str, set[str]] = {}
-    for keys, raw in entries:
+    for keys, raw in all_entries:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
-    for keys, raw in entries:
+    for keys, raw in all_entries:
         alone = len(seen[_key(keys[-1])]) == 1
         found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
 
