@@ -35,7 +35,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _NOT_PLAIN = re.compile(r"[{&*!|>%@`]|\[(?!.*\]$)|\"(?!.*\"$)|'(?!.*'$)")
 _ASSIGNED = re.compile(r"^\s*([\w./@-]+)\s*=\s*(\S.*?)\s*$")
 _SECTION = re.compile(r"^\[([^\]]+)\]\s*$", re.MULTILINE)
-_NOT_TRAINING = re.compile(
+NOT_TRAINING = re.compile(
     r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
 )
 
@@ -59,7 +59,7 @@ def configured(files: Iterable[ConfigFile]) -> dict[str, Any]:
     for one in files:
         own: dict[str, Any] = {}
         for keys, value in one.entries:
-            if isinstance(value, list) or _NOT_TRAINING.search(".".join(keys)):
+            if isinstance(value, list) or NOT_TRAINING.search(".".join(keys)):
                 continue
             # `fp16: {enabled: true}`, as DeepSpeed has it.
             name = keys[-2] if keys[-1] == "enabled" and len(keys) > 1 else keys[-1]

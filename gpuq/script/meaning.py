@@ -182,7 +182,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         # Before the width, for which `base` and `hidden` stand too.
         Meaning.CHOICE,
         r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
-        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark|configuration)$",
+        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark|configuration|network-code)$",
     ),
     (
         Meaning.COUNT,

@@ -311,7 +311,7 @@ def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tupl
     for one in surveys:
         yield from ((max(option.names, key=len), _known(values, option.default)) for option in one.options)
     yield from ((name, _known(values, default)) for name, default in _looked_up(surveys))
-    for one in surveys[:1]:
+    for one in surveys:
         for name, node, guards in one.named:
             # Only names with a known meaning: a script has hundreds of others.
             if not guards and _is_literal(node) and meaning(_key(name)) not in (Meaning.OTHER, Meaning.CHOICE):
