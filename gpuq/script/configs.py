@@ -27,6 +27,8 @@ _MORE_SUFFIXES = frozenset({".py", ".gin", ".jsonnet", ".libsonnet", ".prototxt"
 _MOST_ENTRIES = 2000
 _LONGEST_LINE = 1000
 _NAMES_FILE = re.compile(r"conf|cfg|flag-?file|args-?file|recipe")
+# Where a configuration may be that is named without its suffix: `--config small`.
+_FOLDERS = ("conf", "config", "configs")
 _PARENTS = frozenset({"_base_", "__base__", "base", "inherits", "extends"})
 _LINE = re.compile(r"""^(\s*)(- +)?("[^"]+"|'[^']+'|[\w./@-]+)\s*:(?:\s+(.*?))?\s*$""")
 _ITEM = re.compile(r"^(\s*)- +(.+?)\s*$")
@@ -89,7 +91,9 @@ def _found(path: Path, is_config: bool) -> Path | None:
     if path.suffix.lower() in SUFFIXES | _MORE_SUFFIXES:
         candidates = [path]
     else:
-        candidates = [path, *(path.with_name(path.name + suffix) for suffix in sorted(SUFFIXES))] if is_config else []
+        folders = [path.parent, *(path.parent / name for name in _FOLDERS)]
+        names = [path.name, *(path.name + suffix for suffix in sorted(SUFFIXES))]
+        candidates = [folder / name for folder in folders for name in names] if is_config else []
     return next((one for one in candidates if is_file(one)), None)
 
 

@@ -47,7 +47,7 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
     # What is written out in the script is compared too, as the same command may run an edited script.
     for name, setting in read_settings.items():
         if setting["origin"] == "script":
-            ours.default(SPELLINGS[name][0], parsed(setting["value"]))
+            ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
     if code := [*built["constructors"], *written(surveys, values)]:
         ours.default("network-code", f"code-{hashlib.sha256(repr(code).encode()).hexdigest()[:8]}")
     found = {

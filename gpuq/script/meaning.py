@@ -159,7 +159,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         Meaning.LENGTH,
         r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
         rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
-        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds)$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds|trials)$|"
         r"^(?:n|num)-?iters$",
     ),
     (Meaning.BATCH, r"^max-duration$"),

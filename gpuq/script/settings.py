@@ -64,7 +64,8 @@ def _candidates(
             if usual is not None:
                 value, origin = values.option(usual)
                 yield _switched(canonical(usual), value), origin
-        for call in sorted(one.calls, key=_is_of_validation):
+        names = {id(node): name for name, node, _ in one.named}
+        for call in sorted(one.calls, key=lambda call: _is_of_validation(call, names.get(id(call.node), ""))):
             node = _in_call(setting, call)
             if node is not None and values.holds(call.guards):
                 yield (node, "script") if isinstance(node, str) else values.traced(node)
@@ -75,13 +76,13 @@ def _candidates(
                 yield _switched(name, value), origin
 
 
-def _is_of_validation(call: Call) -> bool:
-    """Whether a call is about validation: a loader of `val_set`, or one in `val_dataloader`."""
+def _is_of_validation(call: Call, assigned: str) -> bool:
+    """Whether a call makes a loader for validation: of `val_set`, in `val_dataloader`, or as `val_loader`."""
     if call.last != "DataLoader":
         return False
     parts = (part for one in call.node.args for part in ast.walk(one))
     names = (getattr(part, "id", getattr(part, "attr", getattr(part, "value", ""))) for part in parts)
-    return any(NOT_TRAINING.search(str(name)) for name in (*names, *call.scopes))
+    return any(NOT_TRAINING.search(str(name)) for name in (assigned, *names, *call.scopes))
 
 
 def _in_call(setting: str, call: Call) -> ast.expr | str | None:

@@ -87,11 +87,11 @@ class EffectiveSettings:
         elif found is not None:
             self.left_out[key] = found
 
-    def default(self, name: str, raw: Any) -> None:
-        """Set a default of the script, unless something else set that name."""
+    def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
+        """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
         key = _key(name)
-        found = None if key in self.values else value(key, raw)
-        if found is not None and len(self.values) < MOST - 1:
+        found = None if key in (self.given if instead else self.values) else value(key, raw)
+        if found is not None and (key in self.values or len(self.values) < MOST - 1):
             self.values[key] = found
 
 

@@ -63,6 +63,7 @@ MANY = "".join(f"n{n}: 1\n" for n in range(70)) + "last: {}\n"
         ("c.yaml", "config/c.yaml", "#" * 70_000 + "\nhidden: {}\n", (64,), (4096,), ["configuration*"]),
         ("c.yaml", "config/c.yaml", MANY, (64,), (4096,), ["configuration*"]),
         ("c.yaml", "--config config/c", "hidden: {}\n", (64,), (4096,), ["hidden"]),
+        ("c.yaml", "--config c", "hidden: {}\n", (64,), (4096,), ["hidden"]),
     ],
 )  # fmt: skip
 def test_an_edit_of_a_configuration_file_is_noticed(  # noqa: PLR0917

@@ -185,6 +185,10 @@ from transformers import AutoModel
             "valid = DataLoader(val_set, 1024)\nloader = DataLoader(train_set, 16)",
             "valid = DataLoader(val_set, 1024)\nloader = DataLoader(train_set, 512)",
         ),
+        (
+            "val_loader = DataLoader(v, batch_size=1024)\ntrain_loader = DataLoader(t, batch_size=16)",
+            "val_loader = DataLoader(v, batch_size=1024)\ntrain_loader = DataLoader(t, batch_size=512)",
+        ),
     ],
 )  # fmt: skip
 def test_an_edit_of_the_network_or_the_batch_is_not_bounded_by_the_earlier_script(
