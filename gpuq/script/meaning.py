@@ -74,7 +74,7 @@ _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|e
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _QUALIFIERS = (
-    "rate|ratio|value|val|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|iters?|"
+    "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|iters?|"
     "epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
 )
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
@@ -96,7 +96,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 r"^(?:model|checkpoint|ckpt)-?dir$",
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
-                r"^(?:o|name|tags?|notes?|comments?|track|capture-video)$",
+                r"^(?:o|name|tags?|notes?|comments?|track|capture-video|predictions?|preds?|submission|metrics)$",
             )
         ),
     ),
@@ -112,12 +112,12 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
             (
                 _any(
                     "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
-                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm",
+                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
                     "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite|force",
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|lambda|lam|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
                 # Which part of equal parts: a fold has as many rows as another.

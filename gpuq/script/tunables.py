@@ -145,8 +145,7 @@ def _take_words(
                 continue
             if _CONFIG.search(text):
                 found.give("config", text)
-            # `main.py train`: the first word that is no number says what is done.
-            elif not NUMBER.match(text) and not _PATH.search(text) and "command" not in found.values:
+            elif "command" not in found.values and _says_what_to_do(text):
                 found.give("command", text)
             else:
                 found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
@@ -282,6 +281,11 @@ def _named(words: Sequence[str], looked_up: Container[str]) -> Iterator[tuple[st
             yield name, word
     if waiting is not None:
         yield None, waiting
+
+
+def _says_what_to_do(text: str) -> bool:
+    """Whether the first bare word may be a command, as in `main.py train`: no number, no path, and not the name of a run."""
+    return not (NUMBER.match(text) or _PATH.search(text) or _PER_RUN.search(text))
 
 
 def _swept(words: Sequence[str]) -> int:

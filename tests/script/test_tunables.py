@@ -145,6 +145,7 @@ def test_another_network_file_or_command_is_another_work(before: str, after: str
     [
         "--out_dir=out-small", "--name second", "--run-name run-3", "--model-dir out/run_17", "--resume auto",
         "--load ckpt_000100.pt", "--save other.pt", "--learning_rate 3 --seed 4", "--start-epoch 0", "--output /tmp/x.txt",
+        "--predictions a.txt",
     ],
 )  # fmt: skip
 def test_names_of_runs_and_results_are_not_kept(words: str):
@@ -225,7 +226,8 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ),
         (
             "lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose lr_backbone lr-scheduler-type grad_clip "
-            "clip_grad decay-rate decay_lr gradient-clip-val lora-alpha temperature epsilon_decay_steps cudnn_benchmark",
+            "clip_grad decay-rate decay_lr gradient-clip-val lora-alpha temperature epsilon_decay_steps cudnn_benchmark "
+            "lambda_gp l2-weight eps-clip",
             Meaning.HARMLESS,
         ),
         (
