@@ -74,8 +74,8 @@ _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|e
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _QUALIFIERS = (
-    "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|iters?|"
-    "epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
+    "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"
+    "iters?|epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
 )
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
@@ -102,7 +102,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.RESUME,
-        r"(?:^|-)(?:resume|restore)(?:-from(?:-(?:checkpoint|ckpt|path|file|epoch|step))?|-(?:checkpoint|ckpt|path|file|epoch|step))?$|"
+        r"(?:^|-)(?:resume|restore)(?:-from)?(?:-(?:checkpoint|ckpt|path|file|epoch|step))?$|"
         r"^(?:start|initial|begin)-(?:epoch|step|iter|iteration)$",
     ),
     (Meaning.STOPPING, r"^(?:[a-z]+-)?(?<!lr-)patience$|early-?stop"),
@@ -117,7 +117,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|clip|clipping|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|clip|clipping|clip-v?loss",
+                    "clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
                 # Which part of equal parts: a fold has as many rows as another.
@@ -176,13 +177,15 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.SEQUENCE,
-        r"^(?:n|num|number|max|total)?-?(?:of-)?(?:points?|nodes?|particles|atoms|residues)$|seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
+        r"^(?:n|num|number|max|total)?-?(?:of-)?(?:points?|nodes?|particles|atoms|residues)$|"
+        r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
         # Before the width, for which `base` and `hidden` stand too.
         Meaning.CHOICE,
         r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
-        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|^(?:type|version|benchmark|configuration|network-code)$",
+        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|"
+        r"^(?:type|version|benchmark|configuration|network-code)$",
     ),
     (
         Meaning.COUNT,
