@@ -131,22 +131,22 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.SPACING,
         _any(
-            "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing",
+            "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing|d[xyz]",
             "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)|compression",
             "(?:tensor|pipeline|model|context|sequence|expert)-(?:model-)?parallel|tp|pp",
         ),
     ),
     (
         Meaning.VOLUME,
-        r"^(?:n|num)?-?(?:grid|voxels?|volume|cube|lattice|roi)(?:-(?:size|res|resolution|side|dim|shape|points|n))?$",
+        r"^(?:n|num)?-?(?:grid|voxels?|vol|volume|cube|lattice|roi|mesh(?=-size))(?:-(?:size|res|resolution|side|dim|shape|points|n))?$",
     ),
     (Meaning.STORE, _any("cache|cached|caching|preload|prefetch-all|in-?memory|in-?ram|ram|keep-in-memory|load-all")),
     (
         Meaning.SAVING,
         _any(
             "checkpointing|(?:grad|gradient|activation)-?checkpoint|checkpoint-activations|recompute|recomputation|remat|offload",
-            "offloading|bits|8bit|4bit|lora|qlora|freeze|frozen|zero|fsdp|flash|flash-attn|xformers|memory-efficient|low-memory",
-            "attn-implementation",
+            "offloading|bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp",
+            "flash|flash-attn|xformers|memory-efficient|low-?(?:mem|memory|vram)|sparse|(?:attn|attention)-(?:impl|implementation|type)",
         ),
     ),
     (
@@ -177,7 +177,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.SEQUENCE,
-        r"^(?:n|num|number|max|total)?-?(?:of-)?(?:points?|nodes?|particles|atoms|residues)$|"
+        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues)$|"
         r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
@@ -185,7 +185,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         Meaning.CHOICE,
         r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
         r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|"
-        r"^(?:type|version|benchmark|configuration|network-code)$",
+        r"^(?:type|version|phase|action|algo|algorithm|method|agent|policy|benchmark|configuration|network-code)$",
     ),
     (
         Meaning.COUNT,
