@@ -79,3 +79,34 @@ def test_it_can_write_to_its_own_folder_only_and_has_no_network_as_far_as_this_k
     assert ("network" in missing) or network == "False"
     if "write" not in missing:
         assert kept.read_text() == "results"
+
+
+ANSWERS = """
+import json, os, sys
+asked = json.loads(sys.argv[1])
+found = {"framework": "torch", "reserved_bytes": 7, "has_read_whole": True, **ANSWER}
+with open(os.path.join(asked["folder"], "answer.json"), "w") as file:
+    json.dump(found, file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("{'allocated_bytes': 512}", None),
+        ("{'allocated_bytes': 512 * asked['whole']}", "whole numbers that it reads"),
+        ("{'reserved_bytes': 7 - 7 * asked['whole']}", "whole numbers that it reads"),
+        ("{'refused': 'its batches grow'}", "its batches grow"),
+    ],
+    ids=["counts that do not follow what is read", "counts that do", "a second run that fails", "a refusal"],
+)
+def test_where_whole_numbers_are_read_other_ones_must_give_the_same_count(
+    answer: str, why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "main.py").write_text(ANSWERS.replace("ANSWER", answer))
+    monkeypatch.setattr(module, "_MAIN", tmp_path / "main.py")
+    if why is None:
+        assert dry_run([sys.executable, "train.py"], tmp_path, os.environ, GIB).reserved_bytes == 7
+    else:
+        with pytest.raises(BadInput, match=f"do not show how much memory this needs: {why}"):
+            dry_run([sys.executable, "train.py"], tmp_path, os.environ, GIB)

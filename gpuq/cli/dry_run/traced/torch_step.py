@@ -2,38 +2,42 @@
 which have shapes and no data: nothing is computed, and no memory is needed. Every such allocation is counted.
 
 The script sees one GPU. Values that it reads back from there are zeros, so branches on them may go elsewhere than in a real
-training, and operations whose result's shape depends on values fail. What is sent back to the processor has data again.
+training, and operations whose result's shape depends on values fail. What is sent back to the processor has data again. Whole
+numbers that are read may be sizes: a second run reads ones in their place, and is to make the same allocations.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from rounds import Rounds
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _META = torch.device("meta")
-# Reading one of these from a tensor without data gives zeros.
+# What reads the values of a tensor: as whole numbers, as numbers of its type, and to show them.
+_WHOLE = {torch.Tensor.__int__, torch.Tensor.__index__}
+_SHOWN = {torch.Tensor.__repr__, torch.Tensor.__format__}
 _READS = {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.__array__}
-_READS |= {
-    getattr(torch.Tensor, name) for name in ("__bool__", "__float__", "__int__", "__index__", "__repr__", "__format__")
-}
-STEPS = 2
+_READS |= {torch.Tensor.__bool__, torch.Tensor.__float__, *_WHOLE, *_SHOWN}
+LEAST_ROUNDS = 2
 
 
 class Counted(TorchDispatchMode):  # type: ignore[misc]
-    """Counts what is allocated on the `meta` device."""
+    """Counts what is allocated on the `meta` device, and what comes to it from the processor."""
 
     def __init__(self) -> None:
         super().__init__()
         self.allocator = CachingAllocator()
-        self.largest_convolution = 0
+        self.largest_convolution = self.allocated = self.sent = 0
         self._blocks: dict[int, Any] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,6 +47,8 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
         for one in found if isinstance(found, (tuple, list)) else (found,):
             if isinstance(one, torch.Tensor) and one.device.type == "meta":
                 self._note(one)
+                if func is torch.ops.aten._to_copy.default and args[0].device.type == "cpu":
+                    self.sent += one.untyped_storage().nbytes()
         return found
 
     def _note(self, tensor: torch.Tensor) -> None:
@@ -50,6 +56,7 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
         key = storage._cdata
         if key in self._blocks:
             return
+        self.allocated += storage.nbytes()
         block = self.allocator.allocate(storage.nbytes())
         if block is not None:
             self._blocks[key] = block
@@ -71,7 +78,12 @@ def _moved(value: Any) -> Any:
 
 
 class OnMeta(TorchFunctionMode):  # type: ignore[misc]
-    """Sends to `meta` what the script sends to a GPU, and gives zeros where it reads from there."""
+    """Sends to `meta` what the script sends to a GPU. Where it reads from there it gets zeros, or `whole` for whole numbers."""
+
+    def __init__(self, whole: int) -> None:
+        super().__init__()
+        self._whole = whole
+        self.has_read_whole = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -85,43 +97,97 @@ class OnMeta(TorchFunctionMode):  # type: ignore[misc]
         if isinstance(first, torch.Tensor) and first.device.type == "meta":
             to_host = func is torch.Tensor.to and any(str(v) == "cpu" for v in (*args[1:], *kwargs.values()))
             if func in _READS or to_host:
-                zeros = torch.zeros(first.shape, dtype=first.dtype, device="cpu")
-                return zeros if to_host or func is torch.Tensor.cpu else func(zeros, *args[1:], **kwargs)
+                values = self._values(first, func)
+                return values if to_host or func is torch.Tensor.cpu else func(values, *args[1:], **kwargs)
             if func is torch.Tensor.copy_ or func is torch.Tensor.__setitem__:
                 args = tuple(a.to(_META) if isinstance(a, torch.Tensor) and a.device.type == "cpu" else a for a in args)
         return func(*args, **kwargs)
 
+    def _values(self, of: torch.Tensor, func: Any) -> torch.Tensor:
+        is_fraction = of.is_floating_point() or of.is_complex() or of.dtype is torch.bool
+        is_whole = func in _WHOLE or not (is_fraction or func in _SHOWN)
+        self.has_read_whole |= is_whole
+        return torch.full(of.shape, self._whole if is_whole else 0, dtype=of.dtype, device="cpu")
 
-def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None]) -> None:
-    """Run the script until it has made STEPS steps with an optimizer, then call `report`, which must not return."""
-    counted = Counted()
-    steps = 0
 
-    def stepped(*_: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps < STEPS:
-            return
+def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], whole: int = 0) -> None:
+    """Run the script until it has shown its memory, or why it cannot. Then call `report`, which must not return.
+
+    The script reads `whole` where it reads whole numbers from the GPU.
+    """
+    counted, rounds, on_meta = Counted(), Rounds(), OnMeta(whole)
+    optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+    histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()
+
+    def tell() -> None:
         report(
             {
                 "framework": "torch",
                 "reserved_bytes": counted.allocator.most_reserved,
                 "convolution_bytes": counted.largest_convolution,
+                "allocated_bytes": counted.allocated,
+                "has_read_whole": on_meta.has_read_whole,
             }
         )
 
-    _pretend()
+    def stepped(optimizer: Any, *_: Any) -> None:
+        optimizers.add(optimizer)
+        awaited = {_key(one) for one in optimizers if _on_gpu(one)}
+        if optimizer not in histories:
+            histories[optimizer] = list(_history(optimizer))
+        try:
+            enough = rounds.stepped(_key(optimizer), awaited, (counted.allocated, counted.sent))
+        except LookupError as why:
+            report({"refused": str(why)})
+        else:
+            if enough:
+                tell()
+
+    _pretend(optimizers)
     register_optimizer_step_post_hook(stepped)
-    with OnMeta(), counted:
+    random.seed(0)
+    torch.manual_seed(0)
+    with suppress(ImportError):
+        import numpy as np
+
+        np.random.seed(0)
+    with on_meta, counted:
+        _to_its_end(run)
+    if len(rounds) >= LEAST_ROUNDS:
+        tell()  # that was the whole training
+
+
+def _to_its_end(run: Callable[[], None]) -> None:
+    try:
         run()
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def _key(optimizer: Any) -> int:
+    """The same for an optimizer and one that wraps it, such as SAM or Lookahead: they share their groups of parameters."""
+    return id(optimizer.param_groups)
+
+
+def _on_gpu(optimizer: Any) -> bool:
+    return any(one.device.type == "meta" for group in optimizer.param_groups for one in group["params"])
+
+
+def _history(optimizer: Any) -> Iterator[torch.Tensor]:
+    """The pairs of vectors that L-BFGS comes to keep. With gradients without values it keeps none."""
+    for group in optimizer.param_groups:
+        for one in group["params"]:
+            for _ in range(2 * group.get("history_size", 0)):
+                yield torch.empty_like(one)
 
 
 def _answering(answer: Any) -> Callable[..., Any]:
     return lambda *_, **__: answer
 
 
-def _pretend() -> None:
-    """Let PyTorch say that there is one GPU, and leave out what needs a real one."""
+def _pretend(optimizers: weakref.WeakSet[Any]) -> None:
+    """Let PyTorch say that there is one GPU, leave out what needs a real one, and collect the optimizers that are made."""
     cuda: Any = torch.cuda
     answers: dict[str, Any] = {
         "is_available": True,
@@ -157,3 +223,10 @@ def _pretend() -> None:
         scaled(self, *args[:1], **{**options, "enabled": False})
 
     scaler.__init__ = make_scaler
+    made_optimizer = Optimizer.__init__
+
+    def make_optimizer(self: Any, *args: Any, **options: Any) -> None:
+        made_optimizer(self, *args, **options)
+        optimizers.add(self)
+
+    Optimizer.__init__ = make_optimizer
