@@ -145,6 +145,36 @@ SCRIPTS = {
     "logged": ADAM
     + f"for _ in range(9):\n {STEP} print(net.weight.sum().item(), f'{{torch.ones(8).cuda().long().sum()}}')",
 }
+# What training code asks of a GPU.
+ASKED = (
+    "torch.cuda.get_device_properties(0).total_memory // 2**30",
+    "torch.cuda.Event(enable_timing=True).record()",
+    "1 / torch.cuda.Event().elapsed_time(torch.cuda.Event())",
+    "torch.cuda.Stream().wait_stream(torch.cuda.current_stream())",
+    "torch.cuda.stream(torch.cuda.Stream()).__enter__()",
+    "x.record_stream(torch.cuda.current_stream())",
+    "torch.cuda.nvtx.range_push('step')",
+    "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+    "torch.cuda.memory_summary() + ''",
+    "torch.randn(2, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
+    "torch.utils.data.DataLoader([1], shuffle=True, generator=torch.Generator())",
+    "all(one.is_cuda for one in (torch.ones(2).to(0), torch.ones(2, device=0), nn.Linear(2, 2).to(0).weight)) or 1 / 0",
+    "torch.ones(2).to(torch.device(0), non_blocking=True).is_cuda or 1 / 0",
+    "torch.device('cuda', 0).type == torch.device(0).type == 'cuda' or 1 / 0",
+    "torch.autocast(torch.device('cuda').type, dtype=torch.float16).__enter__().__exit__(None, None, None)",
+    "1 / x.is_cuda",
+    "torch.distributions.Categorical(logits=x).sample()",
+    "torch.distributions.Normal(x, x.exp()).rsample()",
+)
+SCRIPTS["asked"] = (
+    "import torch; from torch import nn; x = torch.ones(4, 8).cuda(); wrong = {}\n"
+    f"for asked in {ASKED}:\n"
+    " try: exec(asked, globals())\n"
+    " except Exception as error: wrong[asked] = error\n"
+    f"if wrong: raise SystemError(wrong)\n{SCRIPTS['plain']}"
+)
+FUSED = ADAM.replace("Adam(net.parameters())", "AdamW(net.parameters(), fused=True)")
+SCRIPTS["fused"] = FUSED + f"for _ in range(9): {STEP}"
 SCRIPTS["read, with ones"] = SCRIPTS["read"]
 
 
@@ -180,3 +210,13 @@ def test_a_size_that_is_read_from_the_gpu_changes_what_is_allocated(answers: dic
     assert answers["read"]["has_read_whole"]
     assert answers["read"]["allocated_bytes"] < answers["read, with ones"]["allocated_bytes"]
     assert not answers["logged"]["has_read_whole"]
+
+
+def test_what_training_code_asks_of_a_gpu_is_answered(answers: dict[str, Any]) -> None:
+    assert answers["asked"].get("refused") is None
+
+
+def test_a_fused_optimizer_is_counted_as_one_that_handles_one_parameter_after_the_other(
+    answers: dict[str, Any],
+) -> None:
+    assert 4 * 16 * MIB <= answers["fused"]["reserved_bytes"] <= 7 * 16 * MIB

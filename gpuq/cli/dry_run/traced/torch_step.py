@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,6 +29,10 @@ _WHOLE = {torch.Tensor.__int__, torch.Tensor.__index__}
 _SHOWN = {torch.Tensor.__repr__, torch.Tensor.__format__}
 _READS = {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.__array__}
 _READS |= {torch.Tensor.__bool__, torch.Tensor.__float__, *_WHOLE, *_SHOWN}
+# What a tensor on a GPU answers. `Tensor.device` stays `meta`: PyTorch compares it when it recomputes.
+_ANSWERS = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.get_device: 0}
+# The first argument of these, after the tensor, is a device, which may be a number.
+_TO = {torch.Tensor.to, torch._C._nn._parse_to}
 LEAST_ROUNDS = 2
 
 
@@ -68,6 +73,30 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
             self.allocator.free(block)
 
 
+class Idle:
+    """A stream or an event of a GPU, which has done everything that it is asked for. One of these answers another."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _answering(1.0 if name == "elapsed_time" else self)
+
+
+class Generator(torch.Generator):  # type: ignore[misc]
+    """A generator of random numbers, on the processor: on `meta` none are drawn."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Generator:  # noqa: D102
+        made: Generator = super().__new__(cls, "cpu")
+        return made
+
+
 def _moved(value: Any) -> Any:
     """A device that is a GPU becomes `meta`; everything else stays."""
     if isinstance(value, torch.device):
@@ -91,10 +120,18 @@ class OnMeta(TorchFunctionMode):  # type: ignore[misc]
             return args[0].to(_META)
         if func is torch.Tensor.pin_memory:
             return args[0]
+        if func is torch.device:
+            return torch.device("cuda", *args) if args and type(args[0]) is int else func(*args, **kwargs)
+        if func in _TO:
+            args = tuple(_META if type(arg) is int else arg for arg in args)
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = _META
         args = tuple(map(_moved, args))
         kwargs = {name: _moved(value) for name, value in kwargs.items()}
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.device.type == "meta":
+            if func in _ANSWERS:
+                return _ANSWERS[func]
             to_host = func is torch.Tensor.to and any(str(v) == "cpu" for v in (*args[1:], *kwargs.values()))
             if func in _READS or to_host:
                 values = self._values(first, func)
@@ -143,7 +180,9 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
             if enough:
                 tell()
 
-    _pretend(optimizers)
+    _answer_as_a_gpu()
+    _do_without_one()
+    _collect(optimizers)
     register_optimizer_step_post_hook(stepped)
     random.seed(0)
     torch.manual_seed(0)
@@ -186,8 +225,8 @@ def _answering(answer: Any) -> Callable[..., Any]:
     return lambda *_, **__: answer
 
 
-def _pretend(optimizers: weakref.WeakSet[Any]) -> None:
-    """Let PyTorch say that there is one GPU, leave out what needs a real one, and collect the optimizers that are made."""
+def _answer_as_a_gpu() -> None:
+    """Let PyTorch say that there is one GPU, which has done all its work."""
     cuda: Any = torch.cuda
     answers: dict[str, Any] = {
         "is_available": True,
@@ -198,12 +237,32 @@ def _pretend(optimizers: weakref.WeakSet[Any]) -> None:
         "get_device_capability": (8, 0),
         "is_bf16_supported": True,
         "mem_get_info": (80 << 30, 80 << 30),
+        "get_device_properties": SimpleNamespace(
+            name="GPU", total_memory=80 << 30, major=8, minor=0, multi_processor_count=108
+        ),
+        "memory_summary": "",
+        "memory_stats": {},
+        "get_rng_state": torch.get_rng_state(),
+        "get_rng_state_all": [torch.get_rng_state()],
+        **dict.fromkeys(("set_rng_state", "set_rng_state_all")),
+        **dict.fromkeys(("current_stream", "default_stream", "stream"), Idle()),
         **dict.fromkeys(("set_device", "synchronize", "empty_cache", "init", "_lazy_init", "ipc_collect")),
         **dict.fromkeys(("manual_seed", "manual_seed_all", "reset_peak_memory_stats", "reset_max_memory_allocated")),
         **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
     }
     for name, answer in answers.items():
         setattr(cuda, name, _answering(answer))
+    for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        setattr(cuda.nvtx, name, _answering(None))
+    cuda.Stream = cuda.Event = Idle
+    torch.Tensor.record_stream = _answering(None)
+
+
+def _do_without_one() -> None:
+    """Leave out what needs a real GPU."""
+    torch.Generator = Generator
+    # Their checks read values.
+    torch.distributions.Distribution.set_default_validate_args(False)
     # As on a GPU: an optimizer handles all parameters at once, and holds what that needs.
     vars(sys.modules["torch.optim.optimizer"])["_get_foreach_kernels_supported_devices"] = lambda: ["cuda", "meta"]
     torch.compile = lambda model=None, **_: model if model is not None else (lambda one: one)
@@ -223,10 +282,15 @@ def _pretend(optimizers: weakref.WeakSet[Any]) -> None:
         scaled(self, *args[:1], **{**options, "enabled": False})
 
     scaler.__init__ = make_scaler
-    made_optimizer = Optimizer.__init__
 
-    def make_optimizer(self: Any, *args: Any, **options: Any) -> None:
-        made_optimizer(self, *args, **options)
+
+def _collect(optimizers: weakref.WeakSet[Any]) -> None:
+    """Add each optimizer that is made. One with a fused kernel, which only a GPU has, handles one parameter after the other."""
+    made = Optimizer.__init__
+
+    def make(self: Any, params: Any, defaults: dict[str, Any]) -> None:
+        one_by_one = {"fused": False, "foreach": False} if defaults.get("fused") else {}
+        made(self, params, {**defaults, **one_by_one})
         optimizers.add(self)
 
-    Optimizer.__init__ = make_optimizer
+    Optimizer.__init__ = make
