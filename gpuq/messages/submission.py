@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -142,7 +141,7 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Groups of features of which one is to be had completely: `[["nvlink", "ib"], ["fast"]]`."""
 
 
-class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What makes a submission an array: one job for each of these task numbers."""
 
     tasks: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_TASKS)]
@@ -179,7 +178,7 @@ class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"No parameter can be called `{array.TASK}`, which is the number of the task.", fix="Rename it."
             )
 
-    @cached_property
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The task numbers, ascending."""
         return array.numbers(self.tasks)
