@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,15 @@ def test_a_stream_in_pieces_of_any_size_gives_the_same_contents(files: dict[str,
     receiver.close()
     assert {name: kept.getvalue() for name, kept in found.items()} == files
     assert all(kept.is_closed for kept in found.values())
+
+
+def test_a_stream_of_many_empty_files_is_read_in_time_proportional_to_its_length() -> None:
+    raw = header(SentFile("e", 0)) * 20_000
+    receiver = Receiver(lambda _: io.BytesIO())
+    began = time.process_time()
+    receiver.feed(raw)
+    assert time.process_time() - began < 1.0
+    assert receiver.count == 20_000
 
 
 @given(st.integers(0, 200))

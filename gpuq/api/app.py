@@ -69,6 +69,6 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     for ended in (copying, waking):
         if not ended.cancelled():
             ended.result()
-    for threads in (context.readers, context.analysts):
+    for threads in (context.readers, context.analysts, context.file_threads):
         threads.shutdown(wait=False, cancel_futures=True)
     context.kept.stop()

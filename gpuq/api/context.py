@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
+FILE_THREADS = 2
+"""For the files of `gpuq submit --sync`."""
 JOURNAL_AT_ONCE = 500
 """Entries of the journal that one read gives at most."""
 _DEVICES_REUSED_S = 2.0
@@ -109,6 +112,8 @@ class ApiContext:
         self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
         self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
+        self.file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.ringer = WakeUpSender(self.stream)
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
@@ -162,6 +167,11 @@ class ApiContext:
         """Run a call that may read much of the record, one at a time. Raises Unreachable after ANALYSIS_WITHIN_S."""
         work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
         return await within(ANALYSIS_WITHIN_S, work)
+
+    async def on_files(self, user: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call on the user's files in one of FILE_THREADS threads, for each user one at a time."""
+        async with self._turns[user]:
+            return await asyncio.get_running_loop().run_in_executor(self.file_threads, partial(call, *args, **kwargs))
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""
