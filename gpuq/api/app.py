@@ -10,13 +10,11 @@ from aiohttp import web
 from gpuq.adapters.tasks import end
 from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
+from gpuq.api.contract.bodies import counted
 from gpuq.api.contract.problem import expect, problems
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.identity import Role, identify, restricted
 from gpuq.api.page.problem import problem_pages
-
-# 10,000 submissions of a few KiB each.
-MAX_BODY = 64 * 2**20
 
 # `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
 _ID = "{id:(?!(?:cancel|edit|hold|release)$)[^{}/]+}"
@@ -33,7 +31,7 @@ _HEADERS = {
 
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
-    app = web.Application(middlewares=[problem_pages, problems, identify], client_max_size=MAX_BODY)
+    app = web.Application(middlewares=[problem_pages, problems, identify, counted])
     app[CONTEXT] = context
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -114,6 +114,7 @@ class ApiContext:
         self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
         self.file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.body_bytes: Counter[str] = Counter()
         self.ringer = WakeUpSender(self.stream)
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)

@@ -27,10 +27,10 @@ MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 # Neither a database nor a command line can hold a NUL. For long texts the pattern is a look-ahead: tools that read the OpenAPI
 # document join `[^\x00]*` with the greatest length, and a repetition of 131,072 takes them seconds to compile.
 NO_NUL = r"^[^\x00]*$"
-NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
-ABSOLUTE = r"^/(?![\s\S]*\x00)"
+NO_NUL_IN_LONG = r"^(?![^\x00]*\x00)"
+ABSOLUTE = r"^/(?![^\x00]*\x00)"
 # In an environment the name of a variable ends at the first `=`.
-_VARIABLE = r"^(?![\s\S]*[\x00=])"
+_VARIABLE = r"^(?![^\x00=]*[\x00=])"
 _TASKS = r"^[0-9,:\- ]+$"
 FORMS = {
     NO_NUL: "text without a zero byte",

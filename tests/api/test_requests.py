@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import io
 import json
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gpuq.api.app import MAX_BODY
+from gpuq.api.contract import bodies, params
 from gpuq.errors import Unreachable
+from gpuq.messages.submission import Submission
 from tests.api.conftest import Endpoint
-from tests.api.support import submission
+from tests.api.support import describe, submission
 
 KEYS = {"type", "title", "status", "detail", "hint", "exit_code"}
 
@@ -141,9 +146,73 @@ async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
     assert endpoint.store.job_rows == {}
 
 
-async def test_a_body_that_is_too_large(endpoint: Endpoint) -> None:
-    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", data=io.BytesIO(b" " * (MAX_BODY + 1)))
-    assert (status, reply["exit_code"]) == (413, 2)
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict", "/api/v1/jobs/cancel"])
+async def test_a_body_that_is_too_large(endpoint: Endpoint, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_SUBMISSIONS", "MOST_SUBMISSION"):
+        monkeypatch.setattr(params, name, bodies.MOST)
+    most = bodies.MOST
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        yield b" " * (most + 1)
+
+    for data in (io.BytesIO(b" " * (most + 1)), unannounced()):
+        status, reply = await problem(endpoint, "POST", path, data=data)
+        assert (status, reply["exit_code"]) == (413, 2)
+        assert f"larger than {most // 2**20} MiB" in reply["detail"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict"])
+async def test_a_job_with_an_endless_environment_is_refused_before_lists_have_to_read_it(
+    endpoint: Endpoint, path: str
+) -> None:
+    job = submission(env={f"V{number}": "x" * 131_000 for number in range(40)})
+    status, reply = await problem(endpoint, "POST", path, data=io.BytesIO(json.dumps(job).encode()))
+    assert (status, reply["detail"]) == (413, "The submission takes 5.0 MiB, and 4 MiB is the limit.")
+    assert "variables" in str(reply["hint"])
+    assert not endpoint.store.job_rows
+
+
+async def test_bodies_of_one_user_take_no_more_memory_than_theirs(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MOST_OF_USER", 100_000)
+    user, go_on = getpass.getuser(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield json.dumps(submission()).encode() + b" " * 80_000
+        await go_on.wait()
+
+    first = asyncio.create_task(endpoint.socket.post("/api/v1/jobs", data=slowly()))
+    while endpoint.context.body_bytes[user] < 80_000:
+        await asyncio.sleep(0)
+    second = json.dumps(submission()).encode() + b" " * 30_000
+    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", data=second)
+    assert (status, "Your open requests have more than" in reply["detail"]) == (429, True)
+    assert reply["exit_code"] == 4
+    go_on.set()
+    assert (await first).status == 201
+    async with endpoint.socket.post("/api/v1/jobs", data=second) as answer:
+        assert answer.status == 201
+    assert endpoint.context.body_bytes[user] == 0
+
+
+async def test_nobody_waits_while_a_long_submission_is_looked_at(endpoint: Endpoint) -> None:
+    begun, answered = threading.Event(), threading.Event()
+
+    def slowly(asked: Submission, owner: str) -> tuple[str, str, dict[str, Any]]:
+        begun.set()
+        assert answered.wait(5), "no other request was answered meanwhile"
+        return describe(asked, owner)
+
+    endpoint.context.describe = slowly
+    body = submission(command=["python", "train.py", "x" * 100_000])
+    sending = [asyncio.create_task(endpoint.post(path, body)) for path in ("/api/v1/jobs", "/api/v1/predict")]
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    async with endpoint.socket.get("/livez") as answer:
+        assert answer.status == 200
+    answered.set()
+    assert [status for status, _ in await asyncio.gather(*sending)] == [201, 200]
 
 
 async def test_unknown_addresses_and_wrong_methods(endpoint: Endpoint) -> None:

@@ -7,16 +7,18 @@ value and what it must be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from multidict import MultiMapping
 
-from gpuq.api.contract.problem import BadRequest
+from gpuq.api.context import context_of
+from gpuq.api.contract import bodies
+from gpuq.api.contract.problem import BadRequest, TooLarge
 from gpuq.api.identity import Caller
 from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
@@ -40,12 +42,23 @@ from gpuq.messages.submission import (
     TimeLimit,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 MAX_ID = 10**18 - 1
 MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
 MAX_LIMIT = 10**9
+MOST_SUBMISSIONS = 64 * 2**20
+"""Bytes of a list: 10,000 submissions of a few KiB each."""
+MOST_SUBMISSION = 20 * 2**20
+"""Bytes of an array: 10,000 tasks with values of 2 KB each. Of a body with one submission, too."""
+MOST_JOB = 4 * 2**20
+"""Bytes of one job as JSON. Linux starts no program with more than 2 MiB of arguments and environment, and stdin has 1 MiB."""
+MOST_TREE = 32 * 2**20
+"""Bytes of the list of a tree's files: 20,000 with 1,400 each."""
+INLINE_BYTES = 2**16
+"""A longer body is decoded in a thread, so that nobody else waits for it."""
 # The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
 MAX_DEVICES = 100
 MAX_TOKEN_S = 10 * 366 * 86_400.0
@@ -415,6 +428,7 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # --- decoding ---------------------------------------------------------------------------------------------------------
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
+_encoder = msgspec.json.Encoder()
 _OF_OTHER_FORM = re.compile(r"Expected `str` matching regex (?P<pattern>.*?)(?P<at>(?: - at .*)?)", re.S)
 
 
@@ -520,24 +534,61 @@ def owner(word: str, caller: Caller) -> str | None:
     return caller.user if word == "me" else word
 
 
-async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
-    """(the submissions in the body, whether they came as a list). Raises BadInput, BadRequest."""
-    raw = await request.read()
-    is_list = raw.lstrip()[:1] == b"["
-    found = _decode(_many, raw) if is_list else [_decode(_one, raw)]
-    if not 1 <= len(found) <= MAX_BATCH:
-        raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
-    return found, is_list
+async def submissions(request: web.Request) -> tuple[list[Submission], bytes]:
+    """(the submissions, the body that has them). Raises BadInput, BadRequest."""
+    raw = await bodies.read(request, MOST_SUBMISSIONS)
+    return await _in_thread_if_long(request, raw, _submissions, raw), raw
 
 
-async def body(request: web.Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """The decoded body. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
-    return _decode(decoder, await request.read(), "body")
+async def body(request: web.Request, decoder: msgspec.json.Decoder[T], most: int = bodies.MOST) -> T:
+    """The decoded body of `most` bytes at most. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
+    raw = await bodies.read(request, most)
+    return await _in_thread_if_long(request, raw, _decode, decoder, raw, "body")
 
 
 async def submission(request: web.Request) -> Submission:
     """The single submission in the body. Raises BadInput, BadRequest."""
-    return _decode(_one, await request.read())
+    raw = await bodies.read(request, MOST_SUBMISSION)
+    return await _in_thread_if_long(request, raw, _submission, raw)
+
+
+async def _in_thread_if_long(
+    request: web.Request, raw: bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    return call(*args, **kwargs) if len(raw) <= INLINE_BYTES else await context_of(request).run(call, *args, **kwargs)
+
+
+def is_list(raw: bytes) -> bool:
+    """Whether a body has a list of submissions."""
+    return raw.lstrip()[:1] == b"["
+
+
+def _submissions(raw: bytes) -> list[Submission]:
+    if not is_list(raw):
+        return [_submission(raw)]
+    found = _decode(_many, raw)
+    if not 1 <= len(found) <= MAX_BATCH:
+        raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
+    for place, one in enumerate(found):
+        _check_size(one, f"Submission {place} of the list")
+    return found
+
+
+def _submission(raw: bytes) -> Submission:
+    found = _decode(_one, raw)
+    _check_size(found, "The submission")
+    return found
+
+
+def _check_size(submission: Submission, what: str) -> None:
+    """Raises TooLarge for a submission that would keep everybody waiting who lists jobs. The record's own have no limit: those of
+    an earlier release can be read."""
+    size, most = len(_encoder.encode(submission)), MOST_JOB if submission.array is None else MOST_SUBMISSION
+    if size > most:
+        raise TooLarge(
+            f"{what} takes {size / 2**20:.1f} MiB, and {most // 2**20} MiB is the limit.",
+            fix="Leave out variables, or have the job read from a file what is long.",
+        )
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:

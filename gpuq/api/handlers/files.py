@@ -37,7 +37,7 @@ _MOST_NAMED = 3
 async def keep_tree(request: web.Request) -> web.Response:
     """Take the list of a tree's files; which contents are missing."""
     context, caller = context_of(request), caller_of(request)
-    body = await params.body(request, _tree)
+    body = await params.body(request, _tree, params.MOST_TREE)
     check_taken(context)
     files = [ListedFile(one.name, one.size, one.sha256, one.executable) for one in body.files]
     _check(files, context.settings.api.sync_tree_bytes)

@@ -136,7 +136,7 @@ async def _prepare(request: web.Request, query: params.SubmitPageQuery, like: Su
     context = context_of(request)
     try:
         wanted = submission_of(query, like)
-        record = records(context, caller_of(request), [wanted])[0]
+        [record] = await context.run(records, context, caller_of(request), [wanted])
         found = await prediction(request, record, (await context.live.read()).view, None, query.type or None)
     except GpuqError as error:
         return Prepared(fault=error.message)
