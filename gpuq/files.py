@@ -20,7 +20,7 @@ from typing import IO, NoReturn, Protocol
 
 PIECE = 2**18
 MOST_FILES = 20_000
-NAME = r"^(?!/)(?!(?:.*/)?(?:\.{0,2}|\.[gG][iI][tT])(?:/|$))[^\x00-\x1f\x7f]{1,1024}$"
+NAME = r"^(?!/)(?!(?:.*/)?(?:\.{0,2}|\.[gG][iI][tT])(?:/|$))[^\x00-\x1f\x7f]{1,1024}\Z"
 """The name of a file in a tree: relative, without `.`, `..`, `.git`, empty parts and control characters."""
 _LONGEST_LINE = 2**20
 

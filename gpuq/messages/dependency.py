@@ -15,7 +15,7 @@ _CORR = "corr:"
 _ID = "[1-9][0-9]{0,17}"
 _JOBS = f"{_ID}(?:-{_ID}(?::{_ID})?)?"
 _RANGE = re.compile(f"({_ID})(?:-({_ID})(?::({_ID}))?)?")
-PATTERN = rf"{DEPENDENCY}|^{_CORR}{_JOBS}(?:,{_JOBS})*$"
+PATTERN = rf"{DEPENDENCY}|^{_CORR}{_JOBS}(?:,{_JOBS})*\Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,36 @@ async def test_nobody_waits_while_a_long_submission_is_looked_at(endpoint: Endpo
     assert [status for status, _ in await asyncio.gather(*sending)] == [201, 200]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "n\n"},
+        {"script_sha256": "0" * 63 + "\n"},
+        {"snapshot": {"key": "0" * 16 + "\n", "folder": "/a", "taken_from": "/b"}},
+        {"sync": {"tree": "0" * 64 + "\n", "folder": "/a"}},
+        {"hints": {"framework": "torch\n"}},
+        {"array": {"tasks": "1\n"}},
+        {"array": {"tasks": "1", "params": {"a\n": ["1"]}}},
+        {"notify": ["end:a\n"]},
+        {"retry": ["any:9999\n"]},
+        {"after": ["ok:12\n"]},
+        {"after": ["corr:12\n"]},
+        {"constraints": {"hosts": ["a\n"]}},
+        {"constraints": {"features": [["a\n"]]}},
+    ],
+)
+async def test_a_text_of_one_line_has_no_newline_at_its_end_either(endpoint: Endpoint, fields: dict[str, Any]) -> None:
+    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", json=submission(**fields))
+    assert (status, "The submission is not sound" in str(reply["detail"])) == (422, True)
+    assert not endpoint.store.job_rows
+
+
+async def test_the_document_has_no_expression_that_only_python_knows(endpoint: Endpoint) -> None:
+    _, document = await endpoint.get("/api/v1/openapi.json")
+    assert "\\Z" not in json.dumps(document)
+    assert document["components"]["schemas"]["SnapshotPlace"]["properties"]["key"]["pattern"] == "^[0-9a-f]{16}$"
+
+
 async def test_unknown_addresses_and_wrong_methods(endpoint: Endpoint) -> None:
     assert (await problem(endpoint, "GET", "/api/v2/jobs"))[0] == 404
     assert (await problem(endpoint, "GET", "/static/../app.py"))[0] == 404

@@ -82,7 +82,7 @@ Number = Annotated[int, Meta(ge=1, le=10**9, description="Which attempt; the las
 EventId = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?$",
+        pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?\Z",
         description="the `id` or the number of the event behind which to go on",
     ),
 ]
@@ -91,7 +91,7 @@ Key = Annotated[
     Meta(
         min_length=1,
         max_length=200,
-        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        pattern=r"^[!-~]([ -~]*[!-~])?\Z",
         description="The same key gives the same job: safe to send again.",
     ),
 ]
@@ -108,7 +108,7 @@ Beside = Annotated[
 DeviceName = Annotated[
     str,
     Meta(
-        pattern=r"^([A-Za-z]{1,16}-|[A-Za-z0-9._-]{1,64}/)[A-Za-z0-9._/-]{1,64}$",
+        pattern=r"^([A-Za-z]{1,16}-|[A-Za-z0-9._-]{1,64}/)[A-Za-z0-9._/-]{1,64}\Z",
         description="the id of a device, as in `GPU-6f0c…` or `node2/cpu0`",
     ),
 ]
@@ -220,7 +220,7 @@ class SubmitPageQuery(msgspec.Struct, frozen=True):
     """The fields of the form that submits a job. `like` fills them in as another job has them, and gives the options that the
     form has no field for."""
 
-    like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*$", description="A job's id.")] = ""
+    like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*\Z", description="A job's id.")] = ""
     command: Field = ""
     cwd: Field = ""
     name: Field = ""
@@ -328,7 +328,7 @@ class TreeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(pattern=NAME, description="Its path in the tree: without `.`, `..`, `.git` or an empty part.")
     ]
     size: Annotated[int, Meta(ge=0, le=MAX_BYTES, description="Bytes.")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     executable: bool = False
 
 
@@ -342,7 +342,7 @@ class FilesQuery(msgspec.Struct, frozen=True):
     """Which of a job's files, of which attempt."""
 
     match: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=1024, pattern="^[^,\x00-\x1f]*$")]],
+        list[Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[^,\x00-\x1f]*\Z")]],
         Meta(max_length=100, description="Files, folders, or globs whose `*` also matches `/`; none: all."),
     ] = []
     attempt: Number | UnsetType = UNSET
