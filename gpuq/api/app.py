@@ -10,7 +10,7 @@ from aiohttp import web
 from gpuq.adapters.tasks import end
 from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
-from gpuq.api.contract.bodies import counted
+from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.identity import Role, identify, restricted

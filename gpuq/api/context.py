@@ -115,6 +115,8 @@ class ApiContext:
         self.file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.body_bytes: Counter[str] = Counter()
+        self.open_requests: Counter[tuple[str, str]] = Counter()
+        """Of each kind and user."""
         self.ringer = WakeUpSender(self.stream)
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)

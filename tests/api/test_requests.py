@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gpuq.api.contract import bodies, params
+from gpuq.api.contract import limits, params
 from gpuq.errors import Unreachable
 from gpuq.messages.submission import Submission
 from tests.api.conftest import Endpoint
@@ -149,8 +149,8 @@ async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict", "/api/v1/jobs/cancel"])
 async def test_a_body_that_is_too_large(endpoint: Endpoint, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MOST_SUBMISSIONS", "MOST_SUBMISSION"):
-        monkeypatch.setattr(params, name, bodies.MOST)
-    most = bodies.MOST
+        monkeypatch.setattr(params, name, limits.MOST)
+    most = limits.MOST
 
     async def unannounced() -> AsyncIterator[bytes]:
         yield b" " * (most + 1)
@@ -175,7 +175,7 @@ async def test_a_job_with_an_endless_environment_is_refused_before_lists_have_to
 async def test_bodies_of_one_user_take_no_more_memory_than_theirs(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "MOST_OF_USER", 100_000)
+    monkeypatch.setattr(limits, "MOST_OF_USER", 100_000)
     user, go_on = getpass.getuser(), asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 from multidict import MultiMapping
 
 from gpuq.api.context import context_of
-from gpuq.api.contract import bodies
+from gpuq.api.contract import limits
 from gpuq.api.contract.problem import BadRequest, TooLarge
 from gpuq.api.identity import Caller
 from gpuq.core.state.booking import BookingId
@@ -536,19 +536,19 @@ def owner(word: str, caller: Caller) -> str | None:
 
 async def submissions(request: web.Request) -> tuple[list[Submission], bytes]:
     """(the submissions, the body that has them). Raises BadInput, BadRequest."""
-    raw = await bodies.read(request, MOST_SUBMISSIONS)
+    raw = await limits.read(request, MOST_SUBMISSIONS)
     return await _in_thread_if_long(request, raw, _submissions, raw), raw
 
 
-async def body(request: web.Request, decoder: msgspec.json.Decoder[T], most: int = bodies.MOST) -> T:
+async def body(request: web.Request, decoder: msgspec.json.Decoder[T], most: int = limits.MOST) -> T:
     """The decoded body of `most` bytes at most. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
-    raw = await bodies.read(request, most)
+    raw = await limits.read(request, most)
     return await _in_thread_if_long(request, raw, _decode, decoder, raw, "body")
 
 
 async def submission(request: web.Request) -> Submission:
     """The single submission in the body. Raises BadInput, BadRequest."""
-    raw = await bodies.read(request, MOST_SUBMISSION)
+    raw = await limits.read(request, MOST_SUBMISSION)
     return await _in_thread_if_long(request, raw, _submission, raw)
 
 

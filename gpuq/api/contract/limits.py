@@ -1,7 +1,9 @@
-"""Bodies of requests: how long they may be, and how much memory those of one user may take at the same time."""
+"""What one user may ask for at the same time, so that nobody else has to wait: memory for bodies, streams and searches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
@@ -25,6 +27,19 @@ async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
     finally:
         if read := request.get(_READ, 0):
             context_of(request).body_bytes[caller_of(request).user] -= read
+
+
+@contextmanager
+def one_of(request: web.Request, what: str, most: int) -> Iterator[None]:
+    """Count this request among its user's `what` while it is open. Raises TooManyAtOnce where there are `most`."""
+    count, mine = context_of(request).open_requests, (what, caller_of(request).user)
+    if count[mine] >= most:
+        raise TooManyAtOnce(f"At most {most} {what} of yours are open at the same time.", fix="Close one of them.")
+    count[mine] += 1
+    try:
+        yield
+    finally:
+        count[mine] -= 1
 
 
 async def read(request: web.Request, most: int = MOST) -> bytes:
