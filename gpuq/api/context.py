@@ -108,7 +108,10 @@ class ApiContext:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
+        self.ending = asyncio.Event()
+        """Set by the signals that end the process, and when one of its background tasks has ended."""
         self.stopping = asyncio.Event()
+        """Set once no request is taken any more."""
         self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
         self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
