@@ -87,8 +87,8 @@ def test_a_relative_name_is_one(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".", "..", "/etc/passwd", "../up", "a/../../up", "a/..", "a//b", "a/", "./a", "a/./b", "a\nb", "a\n", "a\0", "\x1b[2J"),
-        *(".git", ".git/hooks/pre-commit", "a/.git/config", ".GIT/config", "x" * 1025, "a\udc80"),
+        *("", ".", "..", "/etc/passwd", "../up", "a/../../up", "a/..", "a//b", "a/", "./a", "a/./b", "a\nb", "a\0", "\x1b[2J"),
+        *(".git", ".git/hooks/pre-commit", "a/.git/config", ".GIT/config", "x" * 1025, "a\udc80", "a\n"),
     ],
 )  # fmt: skip
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     context.committer.close()
     await asyncio.wait((committing,))
     await end((copying, waking))
-    for threads in (context.readers, context.analysts, context.file_threads):
+    for threads in (context.readers, context.analysts, context.user_threads):
         threads.shutdown(wait=False, cancel_futures=True)
     context.kept.stop()
     for ended in (committing, copying, waking):

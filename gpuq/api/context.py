@@ -44,8 +44,8 @@ T = TypeVar("T")
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
-FILE_THREADS = 2
-"""For the files of `gpuq submit --sync`."""
+USER_THREADS = 4
+"""For what users send: long bodies, and the files of `gpuq submit --sync`."""
 JOURNAL_AT_ONCE = 500
 """Entries of the journal that one read gives at most."""
 _DEVICES_REUSED_S = 2.0
@@ -115,7 +115,7 @@ class ApiContext:
         self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
         self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
-        self.file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
+        self.user_threads = ThreadPoolExecutor(USER_THREADS, thread_name_prefix="users")
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.body_bytes: Counter[str] = Counter()
         self.open_requests: Counter[tuple[str, str]] = Counter()
@@ -174,10 +174,10 @@ class ApiContext:
         work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
         return await within(ANALYSIS_WITHIN_S, work)
 
-    async def on_files(self, user: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call on the user's files in one of FILE_THREADS threads, for each user one at a time."""
+    async def for_user(self, user: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call that may take long in one of USER_THREADS threads, for each user one at a time."""
         async with self._turns[user]:
-            return await asyncio.get_running_loop().run_in_executor(self.file_threads, partial(call, *args, **kwargs))
+            return await asyncio.get_running_loop().run_in_executor(self.user_threads, partial(call, *args, **kwargs))
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""

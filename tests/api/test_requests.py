@@ -206,13 +206,14 @@ async def test_nobody_waits_while_a_long_submission_is_looked_at(endpoint: Endpo
 
     endpoint.context.describe = slowly
     body = submission(command=["python", "train.py", "x" * 100_000])
-    sending = [asyncio.create_task(endpoint.post(path, body)) for path in ("/api/v1/jobs", "/api/v1/predict")]
+    sending = [asyncio.create_task(endpoint.post(path, body)) for path in ["/api/v1/jobs", "/api/v1/predict"] * 4]
     while not begun.is_set():
         await asyncio.sleep(0)
-    async with endpoint.socket.get("/livez") as answer:
-        assert answer.status == 200
+    for path in ("/livez", *["/api/v1/jobs"] * 8):
+        async with endpoint.socket.get(path) as answer:
+            assert answer.status == 200
     answered.set()
-    assert [status for status, _ in await asyncio.gather(*sending)] == [201, 200]
+    assert [status for status, _ in await asyncio.gather(*sending)] == [201, 200] * 4
 
 
 @pytest.mark.parametrize(

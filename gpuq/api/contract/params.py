@@ -19,7 +19,7 @@ from multidict import MultiMapping
 from gpuq.api.context import context_of
 from gpuq.api.contract import limits
 from gpuq.api.contract.problem import BadRequest, TooLarge
-from gpuq.api.identity import Caller
+from gpuq.api.identity import Caller, caller_of
 from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
 from gpuq.core.state.quota import LONGEST_WINDOW_S
@@ -555,7 +555,9 @@ async def submission(request: web.Request) -> Submission:
 async def _in_thread_if_long(
     request: web.Request, raw: bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    return call(*args, **kwargs) if len(raw) <= INLINE_BYTES else await context_of(request).run(call, *args, **kwargs)
+    if len(raw) <= INLINE_BYTES:
+        return call(*args, **kwargs)
+    return await context_of(request).for_user(caller_of(request).user, call, *args, **kwargs)
 
 
 def is_list(raw: bytes) -> bool:

@@ -142,7 +142,8 @@ async def _prepare(request: web.Request, query: params.SubmitPageQuery, like: Su
     context = context_of(request)
     try:
         wanted = submission_of(query, like)
-        [record] = await context.run(records, context, caller_of(request), [wanted])
+        caller = caller_of(request)
+        [record] = await context.for_user(caller.user, records, context, caller, [wanted])
         found = await prediction(request, record, (await context.live.read()).view, None, query.type or None)
     except GpuqError as error:
         return Prepared(fault=error.message)
