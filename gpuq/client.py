@@ -139,7 +139,11 @@ class Client:
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
-        return self.job(submit_one(self._http, submission(command, options, self._host)))
+        return self.job(self.submit_for_id(*command, **options))
+
+    def submit_for_id(self, *command: Word, **options: Unpack[JobOptions]) -> int:
+        """As `submit`, but gives the id and asks for nothing else. Raises `Lost` where it is unknown whether it was queued."""
+        return submit_one(self._http, submission(command, options, self._host))
 
     def map(
         self,
@@ -319,6 +323,10 @@ class AsyncClient:
     async def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """As `Client.submit`."""
         return await _in_thread(self._client.submit, *command, **options)
+
+    async def submit_for_id(self, *command: Word, **options: Unpack[JobOptions]) -> int:
+        """As `Client.submit_for_id`."""
+        return await _in_thread(self._client.submit_for_id, *command, **options)
 
     async def map(
         self,

@@ -153,7 +153,7 @@ class HttpClient:
                 now = time.monotonic()
                 deadline = deadline or now + RETRY_S
                 if now > deadline:
-                    raise
+                    raise Lost(error.message, fix=error.fix) from error
                 if now - started >= _NOTE_AFTER_S and not noted:
                     noted = True
                     console.note(f"gpuq: {error.message} Trying again for up to {RETRY_S:.0f} s.")
