@@ -61,10 +61,11 @@ def dry_run(
     """Run the command so. Raises BadInput if it is no Python script, or its first steps do not show the memory of a GPU."""
     started = program(command, str(folder))
     python, target = _interpreter(started, command)
+    cwd = Path(started.cwd or folder)  # only a container has none, and those are refused
     asked = {"kind": started.kind, "target": target, "memory_bytes": memory_bytes, "limit_s": limit_s}
 
     def read_as(whole: int) -> Traced:
-        return _run(python, {**asked, "whole": whole}, started.arguments, Path(started.cwd), {**environ, **started.env})
+        return _run(python, {**asked, "whole": whole}, started.arguments, cwd, {**environ, **started.env})
 
     found = read_as(0)
     if found.has_read_whole:
