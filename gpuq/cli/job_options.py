@@ -67,22 +67,27 @@ def job_parser(verb: str, summary: str) -> Parser:
 def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
     own, verbatim, command = parser.split(words)
-    options = parser.parse_args([*in_files(parser, own, command, verbatim), *own])
-    body = submission(options, command, verbatim)
+    read = cache(piped.read)
+    options = parser.parse_args([*in_files(parser, own, command, verbatim, read), *own])
+    body = submission(options, command, verbatim, read)
     warn_misplaced(parser.long_options(), body)
     return options, body
 
 
-def in_files(parser: Parser, own: Sequence[str], command: list[str], verbatim: bool) -> list[str]:
-    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. Raises
-    BadInput."""
+def in_files(
+    parser: Parser, own: Sequence[str], command: list[str], verbatim: bool, read: Callable[[], str]
+) -> list[str]:
+    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. `read`
+    returns a script from standard input, as often as it is called. Raises BadInput."""
     here = capture.current_folder()
     words = project.options_of(here, parser.parse_args)
     if verbatim or not command:
         return words
-    chdir = parser.parse_args([*words, *own]).chdir
-    script = capture.absolute(_located(command, verbatim, chdir, here)[0], here)
-    return words + header.options_of(script, parser.parse_args) if script.is_file() else words
+    typed = parser.parse_args([*words, *own])
+    if command[0] == piped.HERE:
+        return words + ([] if typed.pty else header.options_of("stdin", read(), parser.parse_args))
+    script = capture.absolute(_located(command, verbatim, typed.chdir, here)[0], here)
+    return words + header.options_of(script.name, header.text_of(script), parser.parse_args)
 
 
 def _located(words: list[str], verbatim: bool, chdir: str | None, here: Path) -> list[str]:
@@ -246,7 +251,6 @@ def submission(
             taken.environment(env, command.words[0], here),
         )
         commit, dirty = taken.commit, taken.changed
-    env |= _for_slurm_scripts(options, words, here)
     constraints = device_options.constraints(options)
     # Kept, so that what `@` and names stand for is looked up once for all submissions with these options.
     if not isinstance(options.after, tuple):
@@ -254,11 +258,14 @@ def submission(
     script = command.script
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
     default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
+    name = label("name", options.name) or default_name[: _LONGEST["name"]]
+    if options.slurm_env:  # the host fills in the others
+        env |= {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
     body: dict[str, Any] = {
         "command": _in_environment(image, modules, command.words),
         "cwd": str(folder),
         "env": env,
-        "name": label("name", options.name) or default_name[: _LONGEST["name"]],
+        "name": name,
         "project": label("project", options.project),
         "kind": label("kind", options.kind),
         "priority": whole("--priority", options.priority, -1000, 1000),
@@ -319,14 +326,8 @@ def _warn_of_variables(
             f"the job does not get {', '.join(names[:4])}, which its script reads and which {'is' if len(names) == 1 else 'are'} "
             f"set here; -e {names[0]} passes {'it' if len(names) == 1 else 'one'}"
         )
-
-
-def _for_slurm_scripts(options: argparse.Namespace, words: list[str], here: Path) -> dict[str, str]:
-    """The variables of `--slurm-env` that are known here; the host fills in the others."""
-    if not options.slurm_env:
-        return {}
-    name = options.name or Path(words[0]).name
-    return {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
+    if not options.slurm_env and (names := sorted(header.slurms_variables(command) - {*env, *swept})):
+        _warn(f"it reads {', '.join(names[:4])}, which will be empty; --slurm-env gives it Slurm's variables")
 
 
 def _hints(

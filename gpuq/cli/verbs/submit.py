@@ -11,10 +11,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from gpuq.array import numbers, ranges
-from gpuq.cli import console, job_options
+from gpuq.cli import console, job_options, piped
 from gpuq.cli.arguments import warn_misplaced
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
@@ -45,12 +46,13 @@ def run(words: list[str]) -> int:
     add("--parsable", rare=True, action="store_true", help="Print only the id, also on a terminal.")
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
-    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim), *own])
+    read = cache(piped.read)
+    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim, read), *own])
     if options.stdin:
         return _submit_lines(options, command)
     if options.follow and job_options.asks_for_array(options):
         raise BadInput("-f follows one job, not an array.", fix="Use --wait; `gpuq logs -f ID` follows a task.")
-    body = job_options.submission(options, command, verbatim)
+    body = job_options.submission(options, command, verbatim, read)
     warn_misplaced(parser.long_options(), body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
