@@ -42,11 +42,15 @@ _PROGRAMS = {
     ".py": "python",
     ".ipynb": "jupyter execute",
 }
+OPERATOR = re.compile(r"\d?>>?(?:&\d?)?|&>>?|<|\|\|?|&&?|;")
+"""What a shell takes as a redirection, a pipe, or the start of a second command."""
+# A line with such a sign is one for a shell, and so is one whose first word is no program.
+_FOR_A_SHELL = re.compile(r"[|&;<>$()`\n]|^\s*(?:\.|source|cd|export|eval|exec|set|ulimit|module|if|for|while)\s")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
 # These are of a session or a job and mean nothing in another one.
 _OF_THE_JOB = re.compile(
     r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
-    r"|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
+    r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
 )
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
@@ -348,7 +352,11 @@ def _check_first(word: str, cwd: Path) -> None:
     if absolute(word, cwd).exists():
         return
     if " " in word.strip():
-        raise BadInput(f"`{word}` is one word, because of its quotes.", fix=f"Leave the quotes out: -- {word}")
+        from shlex import quote
+
+        needs_shell = _FOR_A_SHELL.search(word)
+        fix = f"Let a shell run it: -- bash -c {quote(word)}" if needs_shell else f"Leave the quotes out: -- {word}"
+        raise BadInput(f"`{word}` is one word, because of its quotes.", fix=fix)
     if found := _ASSIGNMENT.fullmatch(word):
         fix = f"Set variables by -e, before the command: -e {word} -- COMMAND"
         if found[1] == "CUDA_VISIBLE_DEVICES":

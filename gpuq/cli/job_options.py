@@ -37,6 +37,8 @@ _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 # A job that is done in slices of its time limit may have many. One that never ends by itself must not run for ever.
 _TIMEOUTS = 100
+# Programs whose own arguments look like a shell's operators.
+_WITH_OPERATORS = frozenset({"find", "expr", "test", "["})
 # Variables with which programs find out what a terminal can show.
 _OF_TERMINALS = ("TERM", "COLORTERM")
 
@@ -70,8 +72,17 @@ def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[st
     read = cache(piped.read)
     options = parser.parse_args([*in_files(parser, own, command, verbatim, read), *own])
     body = submission(options, command, verbatim, read)
-    warn_misplaced(parser.long_options(), body)
+    warn_of_words(parser, body)
     return options, body
+
+
+def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
+    """Warn about words of the command that were probably meant for gpuq, or for a shell."""
+    warn_misplaced(parser.long_options(), body)
+    program, *arguments = body["command"]
+    operator = next(filter(capture.OPERATOR.fullmatch, arguments), None)
+    if operator is not None and Path(program).name not in _WITH_OPERATORS:
+        _warn(f"no shell runs the command, so `{operator}` is an argument of it; a shell would: -- bash -c '…'")
 
 
 def in_files(
@@ -175,7 +186,7 @@ def _add_environment_options(parser: Parser, *, named: bool) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="Pass variables that match, as in 'MY_*'.",
+        help="Pass variables that match, as in 'MY_*'. docs/quickstart.md lists those that go along by themselves.",
     )
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     image = "run it in this image: an address, or a .sif file. By apptainer or podman, whichever the host has."

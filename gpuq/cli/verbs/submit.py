@@ -15,8 +15,7 @@ from functools import cache
 from typing import Any
 
 from gpuq.array import numbers, ranges
-from gpuq.cli import console, job_options, piped
-from gpuq.cli.arguments import warn_misplaced
+from gpuq.cli import capture, console, job_options, piped
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -53,7 +52,7 @@ def run(words: list[str]) -> int:
     if options.follow and job_options.asks_for_array(options):
         raise BadInput("-f follows one job, not an array.", fix="Use --wait; `gpuq logs -f ID` follows a task.")
     body = job_options.submission(options, command, verbatim, read)
-    warn_misplaced(parser.long_options(), body)
+    job_options.warn_of_words(parser, body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
 
@@ -227,7 +226,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _check_no_shell(line: str) -> None:
     """Raises BadInput for what a shell would do with the line, outside of quotes: redirect, pipe, run a second command."""
-    if found := re.search(r"\d?>>?&?|&>|<|\|\|?|&&?|;", _QUOTED.sub("", line)):
+    if found := capture.OPERATOR.search(_QUOTED.sub("", line)):
         fix = "Write the line as bash -c '…', which runs it in a shell, or quote this if the command is to get it."
         raise BadInput(f"no shell runs the line, so `{found[0]}` would be an argument of the command.", fix=fix)
 

@@ -187,6 +187,10 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["."], "is a folder", "Name the script"),
         (["folder"], "is a folder", "Name the script"),
         (["python train.py 3"], "is one word, because of its quotes", "-- python train.py 3"),
+        (["python train.py | cat"], "is one word, because of its quotes", "-- bash -c 'python train.py | cat'"),
+        (["cd x; ./a it's"], "is one word, because of its quotes", "-- bash -c 'cd x; ./a it'\"'\"'s'"),
+        (["source env/bin/activate"], "is one word", "-- bash -c 'source env/bin/activate'"),
+        (["--", "python $SCRIPT"], "is one word", "-- bash -c 'python $SCRIPT'"),
         (["OMP=4 python train.py"], "is one word, because of its quotes", "-- OMP=4"),
         (["OMP=4", "python", "train.py"], "a shell would set a variable by it", "-e OMP=4 -- COMMAND"),
         (["CUDA_VISIBLE_DEVICES=0", "python", "train.py"], "a shell would set a variable by it", "--device names one"),
@@ -414,6 +418,19 @@ def test_one_command_per_line(gpuq: Command, taken: FakeApi, script: Path) -> No
     assert first["command"][1:] == [str(script), "--lr", "0 1"]
     assert second["command"][1:] == ["-c", "exit 0"]
     assert (first["priority"], second["priority"]) == (2, 2)
+
+
+@pytest.mark.parametrize("verb", ["submit", "predict"])
+def test_a_shells_operator_among_the_words_is_named(gpuq: Command, taken: FakeApi, script: Path, verb: str) -> None:
+    for words, operator in (
+        (("|", "tee", "log.txt", "&&", "echo", "ok"), "|"),
+        (("--lr", "1", ">", "out.log"), ">"),
+        (("2>&1",), "2>&1"),
+    ):
+        said = gpuq(verb, "train.py", *words).err
+        assert f"gpuq: warning: no shell runs the command, so `{operator}` is an argument of it" in said
+    for fine in (("train.py", "a > b", "=>", "<pad>"), ("--", "find", ".", "-exec", "ls", "{}", ";")):
+        assert "no shell" not in gpuq(verb, *fine).err
 
 
 def test_what_only_a_shell_does_is_refused_in_a_line(gpuq: Command, taken: FakeApi, script: Path) -> None:
