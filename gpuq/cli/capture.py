@@ -18,17 +18,19 @@ from pathlib import Path
 from gpuq.cli import piped
 from gpuq.errors import BadInput
 
+# docs/quickstart.md lists both.
 # fmt: off
 PASSED_NAMES = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH",
-    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_CACHE_PATH",
-    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TORCH_HOME",
-    "WANDB_MODE", "WANDB_DIR", "WANDB_PROJECT",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
+    "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "MPLBACKEND", "MPLCONFIGDIR",
 })
+PASSED_PREFIXES = (
+    "LC_", "CONDA_", "XDG_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KERAS_", "TF_",
+    "JAX_", "XLA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TRITON_", "HF_", "TRANSFORMERS_", "TOKENIZERS_", "HYDRA_",
+    "WANDB_", "MLFLOW_",
+)
 # fmt: on
-PASSED_PREFIXES = ("LC_", "CONDA_", "XDG_", "KERAS_", "TF_", "JAX_", "XLA_", "PYTORCH_", "TORCH_")
-PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_")
-SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
+_SECRET = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL")
 # The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.messages.submission` has the same number.
 MAX_TEXT = 131_072
 # The limit of `gpuq.messages.submission`, less the interpreter that is put before a script.
@@ -199,8 +201,8 @@ def absolute(typed: str, cwd: Path) -> Path:
 
 def is_listed(name: str) -> bool:
     """Whether a variable is passed without an option."""
-    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES + PASSED_PREFIXES_OF_LIBRARIES)
-    return listed and not any(word in name.upper() for word in SECRET_WORDS)
+    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
+    return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
 @cache
