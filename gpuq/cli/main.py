@@ -163,8 +163,10 @@ def _run(words: list[str]) -> int:
     if name not in VERBS:
         from difflib import get_close_matches
 
-        near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
-        meant = f" Did you mean `{near[0]}`?" if near else ""
+        from gpuq.cli import other_queues
+
+        near = other_queues.verbs(verb) or get_close_matches(verb, [*VERBS, *ALIASES], n=1)
+        meant = f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
         raise BadInput(f"there is no verb `{verb}`.{meant}", fix="`gpuq --help` lists the verbs.")
     if name in OF_THE_DAEMON and find_spec("gpuq.settings") is None:
         raise BadInput(
