@@ -18,7 +18,7 @@ from typing import Any
 
 from gpuq import notify_file
 from gpuq.array import check_placeholders
-from gpuq.cli import capture, console, dependencies, device_options, header, piped, project
+from gpuq.cli import capture, console, dependencies, device_options, header, job_ids, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import HttpClient, sends_notifications
 from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
@@ -474,6 +474,10 @@ def label(name: str, text: str | None) -> str | None:
         raise BadInput(
             f"--{name} has {len(text)} characters; {_LONGEST[name]} is the limit.", fix="Choose a shorter one."
         )
+    if name == "name" and job_ids.reads_as_ids(text):
+        slurms = " Slurm's -n is --ntasks; here it is the name." if text.isdecimal() else ""
+        fix = f"Write it without commas and @, and not as a number.{slurms}"
+        raise BadInput(f"--name `{text}` would be read as ids of jobs, as in `gpuq show {text}`.", fix=fix)
     return text
 
 
