@@ -20,6 +20,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "submit": ("submit", "queue a script or a command"),
         "run": ("run", "submit, follow the output, exit with the job's code"),
         "predict": ("predict", "what gpuq expects of a job, before submitting it"),
+        "rerun": ("rerun", "submit a job that ended again, with other options if wanted"),
         "cancel": ("cancel", "end jobs, waiting or running"),
         "hold": ("hold", "keep waiting jobs from starting"),
         "release": ("release", "let held jobs start"),

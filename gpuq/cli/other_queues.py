@@ -15,6 +15,7 @@ _VERBS = {
     "cancel": "delete del rm remove stop abort terminate scancel qdel",
     "hold": "pause suspend qhold",
     "release": "resume unhold unpause qrls",
+    "rerun": "requeue resubmit retry repeat restart",
     "edit": "update modify alter change scontrol qalter",
     "logs": "log tail cat output stdout",
     "show": "info inspect describe details",

@@ -72,6 +72,7 @@ def test_an_unknown_verb_gets_the_nearest_one(gpuq: Command) -> None:
         ("delete", "`cancel`"),
         ("stop", "`cancel` or `down`"),
         ("sbatch", "`submit`"),
+        ("requeue", "`rerun`"),
         ("resume", "`release`"),
         ("tail", "`logs`"),
         ("history", "`queue --all`"),
