@@ -203,6 +203,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The submission of each line of stdin that is neither empty nor a comment. Raises BadInput with the line's number."""
     import shlex
 
+    shared = job_options.prepare(options)
     # A line longer than the limit is read in part only, and refused.
     lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
     for number, raw in enumerate(lines, start=1):
@@ -216,7 +217,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             words = shlex.split(line)
             _check_no_shell(line)
             verbatim = words[:1] == ["--"]
-            yield job_options.submission(options, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
+            yield job_options.body_of(shared, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
         except ValueError as error:
             fix = "Close the quotes; one command per line."
             raise BadInput(f"line {number} of stdin: {error}.", fix=fix) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -24,8 +25,15 @@ def run(api: FakeApi, gpuq: Command) -> Slurm:
 
     def call(name: str, *words: str, stdin: str | None = None) -> tuple[int, str, str]:
         program = str(gpuq.cwd / "slurm" / name)
+        tree = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         done = subprocess.run(
-            [program, *words], cwd=gpuq.cwd, env=gpuq.env, input=stdin, capture_output=True, text=True, check=False
+            [program, *words],
+            cwd=gpuq.cwd,
+            env=gpuq.env | tree,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout, done.stderr
 

@@ -559,3 +559,13 @@ def test_a_dry_run_is_for_one_script_of_this_machine(gpuq: Command, script: Path
     done = gpuq("submit", "--dry-run-memory", *words, str(script))
     assert done.code == 2
     assert "one script of this machine" in done.err
+
+
+def test_submissions_leave_the_options_as_they_were_parsed() -> None:
+    parser = job_options.job_parser("submit", "")
+    job_options.add_job_options(parser)
+    options = parser.parse_args(["--time", "2h", "--retry", "oom:2"])
+    before = dict(vars(options))
+    first, second = (job_options.submission(options, ["true"], verbatim=True) for _ in range(2))
+    assert vars(options) == before
+    assert first == second
