@@ -23,12 +23,13 @@ from gpuq.api.handlers.predict import prediction
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
 from gpuq.api.page.frame import page
-from gpuq.api.page.submit_command import options_of
 from gpuq.api.page.what_if import start_in_words
 from gpuq.core.state.job import Sharing
 from gpuq.errors import BadInput, GpuqError
 from gpuq.format import clean
+from gpuq.messages.codec import plain
 from gpuq.messages.submission import Submission, in_work_tree
+from gpuq.messages.submit_options import options_of
 
 _GIB = 2**30
 _HOUR_S = 3600.0
@@ -75,7 +76,7 @@ async def submit(request: web.Request) -> web.Response:
         prepared=prepared,
         types=types,
         asked=request.raw_path.partition("?")[2],
-        others=None if like is None else shlex.join(options_of(_without_fields(like), context.now())),
+        others=None if like is None else shlex.join(options_of(plain(_without_fields(like)), context.now())),
     )
 
 
