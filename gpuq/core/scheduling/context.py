@@ -146,10 +146,9 @@ class SchedulingContext:
         """The reservation for a job that waited beyond its patience, if there is one."""
         return self._reservations.overdue
 
-    def may_have(self, job: Job, device: DeviceId) -> bool:
-        """Whether the device meets the constraints of the job, and no booking keeps it from starting there now."""
-        allowed = job.constraints is None or device in self.cache.allowed(job.constraints)
-        return allowed and self._booked.refusal(job, device) is None
+    def could_serve(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job could start on the device once its residents have gone, as far as is known now."""
+        return self._reservations.could_serve(job, device)
 
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""

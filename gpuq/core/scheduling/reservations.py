@@ -11,16 +11,21 @@ new ones; `decide` turns the difference into actions. There are two reasons for 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
+from functools import cached_property
+from itertools import chain
 
+from gpuq.core.scheduling.admit import refusal, tolerated_memory
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.index import scheduling_class
+from gpuq.core.state.index import device_class, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
@@ -59,6 +64,14 @@ class Reservations:
         reservation = self._cache.device_index.reserved.get(device)
         return reservation is None or self._may_use(job, reservation)
 
+    def could_serve(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job could start on the device once its residents have gone, as far as is known now."""
+        if not self.is_open_to(job, device) or self._booked.refusal(job, device) is not None:
+            return False
+        snapshot = self._cache.device_index.snapshots[device]
+        alone = self._cache.forecast_alone(job, snapshot.device)
+        return refusal(job, alone, snapshot.emptied, self._limits) is None
+
     def note_not_started(self, job: Job) -> None:
         """The policy would start this job and no device admits it: once it is overdue, devices are reserved for it."""
         overdue = self.overdue
@@ -73,8 +86,12 @@ class Reservations:
         known = [self._state.devices[device] for device in dict.fromkeys(devices) if device in self._state.devices]
         if len(known) != len(devices) or len(known) != job.device_count or not job.spreads(known):
             return
-        if all(self._is_free_for(job, device.id) for device in known):
-            chosen = tuple(sorted(device.id for device in known))
+        chosen = tuple(sorted(device.id for device in known))
+        if all(device not in self._given and self.could_serve(job, device) for device in chosen):
+            reserved = self._cache.device_index.reserved
+            # Those of another job of its class, which is less urgent: it may use them, so it may have them.
+            for overtaken in {reserved[device].job for device in chosen if device in reserved} - {job.id}:
+                self._drop(overtaken)
             self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
 
     def update(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
@@ -129,9 +146,10 @@ class Reservations:
                 self._drop(job_id)
 
     def _reserve_for_overdue(self, job: Job) -> None:
-        index, own = self._cache.device_index, self.by_job.get(job.id)
-        open_to_it = (snapshot for device, snapshot in index.snapshots.items() if self._is_free_for(job, device))
-        devices = devices_to_drain(job, open_to_it)
+        snapshots, own = self._cache.device_index.snapshots, self.by_job.get(job.id)
+        with_room = (row[:count] for row, count in zip(self._emptied, self._room_for(job), strict=True))
+        near = (device for _, device in chain.from_iterable(with_room) if device not in self._given)
+        devices = devices_to_drain(job, (snapshots[device] for device in near if self.could_serve(job, device)))
         if devices is not None:
             self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
         else:
@@ -139,19 +157,29 @@ class Reservations:
             if own is not None:
                 self._drop(job.id)
 
-    def _is_free_for(self, job: Job, device: DeviceId) -> bool:
-        """Whether the device may be reserved for this job."""
-        if job.constraints is not None and device not in self._cache.allowed(job.constraints):
-            return False
-        if self._booked.refusal(job, device) is not None:
-            return False
-        reservation = self._cache.device_index.reserved.get(device)
-        return device not in self._given and (reservation is None or reservation.job == job.id)
-
     def _need(self, job: Job) -> object:
         """What decides on which devices the job could start once they are empty: where some are booked, its whole class."""
-        need = (job.declared_memory, job.device_count, job.host_count, job.constraints)
+        need = (self._room_for(job), job.device_count, job.host_count, job.constraints)
         return (need, scheduling_class(job)) if self._cache.device_index.booked else need
+
+    @cached_property
+    def _emptied(self) -> list[list[tuple[int, DeviceId]]]:
+        """Usable devices with the bytes that foreign processes use there, the fewest first; a row for each class and size."""
+        rows: defaultdict[object, list[tuple[int, DeviceId]]] = defaultdict(list)
+        for one in self._cache.device_index.snapshots.values():
+            if one.unusable is None:
+                of_like = device_class(one.device), one.device.total_memory, one.device.backend
+                rows[of_like].append((one.emptied.committed_memory, one.device.id))
+        return [sorted(row) for row in rows.values()]
+
+    def _room_for(self, job: Job) -> tuple[int, ...]:
+        """How many devices of each of these rows, its first ones, have room for the job once they are empty."""
+        counts = []
+        for row in self._emptied:
+            device = self._state.devices[row[0][1]]
+            tolerated = tolerated_memory(job, self._cache.forecast_alone(job, device), device, self._limits)
+            counts.append(bisect_left(row, (tolerated + 1, "")))
+        return tuple(counts)
 
     def _set(self, reservation: Reservation) -> None:
         self.by_job[reservation.job] = reservation

@@ -9,10 +9,8 @@ preemptible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.scheduling.spread import cheapest_hosts
@@ -143,12 +141,8 @@ class _PreemptingPass:
         hosts: dict[HostId, list[_Victim]] = {}
         for snapshot in context.snapshots:
             device = snapshot.device.id
-            if context.given(device) or snapshot.reserved or not context.may_have(job, device):
-                continue
-            if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
-                continue
-            later = without_residents(snapshot) if snapshot.residents else snapshot
-            if admit(job, context.forecast_alone(job, snapshot.device), later, context.limits).admitted:
+            outranked = all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents)
+            if outranked and not context.given(device) and context.could_serve(job, device):
                 hosts.setdefault(snapshot.device.host, []).append(_Victim(snapshot.device.id, snapshot.residents))
         sorted_hosts = (sorted(host, key=lambda victim: victim.cost(context.now)) for host in hosts.values())
         return cheapest_hosts(job, sorted_hosts, lambda host: [victim.cost(context.now) for victim in reversed(host)])
@@ -167,12 +161,3 @@ class ByPriority:
     def running(self, attempt: Attempt) -> Rank:
         """The rank of its job."""
         return self.waiting(self._jobs[attempt.id.job])
-
-
-def without_residents(snapshot: DeviceSnapshot) -> DeviceSnapshot:
-    """The device once its residents have gone; processes that gpuq did not start stay."""
-    if snapshot.reading is None:
-        return snapshot
-    return replace(
-        snapshot, residents=(), reading=replace(snapshot.reading, used_memory=snapshot.reading.foreign_memory)
-    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.attempt import Ending, StopReason
-from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.edit import JobEdit
+from gpuq.core.state.events import CancelRequested, JobEdited, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.policies.lists import preemption
 from gpuq.policies.lists.packed import make
@@ -54,6 +57,26 @@ def test_equal_or_aged_priority_stops_no_attempt() -> None:
     play = two_run().happen(Submitted(a_job(3)), Submitted(a_job(4, priority=0)), after=10 * 86_400.0).settle()
 
     assert stopped(play) == []
+
+
+@pytest.mark.parametrize("raised", [3, 4])
+def test_devices_kept_for_the_job_or_for_one_like_it_are_freed_for_it(raised: int) -> None:
+    play = two_run().happen(Submitted(a_job(3, device_count=2)), Submitted(a_job(4, device_count=2)))
+    play.happen(after=20_000.0).settle()
+    assert list(play.state.reservations) == [3]
+    assert stopped(play) == []
+
+    play.happen(JobEdited(JobId(raised), JobEdit(priority=5), "ada")).settle()
+    assert sorted(stopped(play)) == [1, 2]
+    play.happen(an_exit(1, Ending.STOPPED), an_exit(2, Ending.STOPPED)).settle()
+    assert raised in play.launched()
+    assert 7 - raised not in play.launched()
+
+
+def test_a_device_kept_for_another_class_of_jobs_is_not_freed() -> None:
+    play = two_run().happen(Submitted(a_job(3, device_count=2))).settle().happen(after=20_000.0).settle()
+    assert JobId(3) in play.state.reservations
+    assert stopped(play.happen(Submitted(a_job(4, priority=5))).settle()) == []
 
 
 def test_no_stop_without_preemptible_job_or_without_the_setting() -> None:
