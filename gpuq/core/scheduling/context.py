@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
@@ -106,9 +105,10 @@ class SchedulingContext:
         """Record the policy's own reason for not proposing this job now."""
         self.deferred[job.id] = verdict
 
-    def reserve_nothing_for(self, owners: AbstractSet[str]) -> None:
-        """No devices are reserved for overdue jobs of these owners in this pass, because jobs of others come first."""
-        self._reservations.without = frozenset(owners)
+    def reserve_later(self, after_s: Mapping[str, float]) -> None:
+        """In this pass, no devices are reserved for overdue jobs of these owners that have waited less than so many seconds,
+        because jobs of others come first."""
+        self._reservations.after_s = after_s
 
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain
@@ -46,8 +46,8 @@ class Reservations:
         self._booked = booked
         self._state, self._cache, self._limits, self._now, self._given = state, cache, limits, now, given
         self.by_job: dict[JobId, Reservation] = dict(state.reservations)
-        # Owners for whose overdue jobs nothing is reserved.
-        self.without: frozenset[str] = frozenset()
+        # By owner, the seconds that a job must have waited at least.
+        self.after_s: Mapping[str, float] = {}
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
         self._undrainable: set[object] = set()
@@ -77,7 +77,7 @@ class Reservations:
         overdue = self.overdue
         if overdue is not None and self._may_use(job, overdue):
             self._tried.add(overdue.job)
-        elif overdue is None and job.owner not in self.without and self._is_overdue(job):
+        elif overdue is None and self._is_overdue(job):
             self._reserve_for_overdue(job)
             self._tried.add(job.id)
 
@@ -102,7 +102,7 @@ class Reservations:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
                 job = self._state.jobs[reservation.job]
                 tried = job.id in self._tried or self._cache.was_put_off(scheduling_class(job))
-                useless = not tried or job.owner in self.without
+                useless = not tried or self._comes_later(job)
             else:
                 # The devices were empty, so the policy could start the job on them in this pass.
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)
@@ -126,7 +126,7 @@ class Reservations:
     def _is_overdue(self, job: Job) -> bool:
         """Whether the job waited beyond its patience, and devices that are drained for it could serve it."""
         waited_s = self._now - job.waits_since
-        if waited_s <= self._limits.patience_s or job.id in self.by_job:
+        if waited_s <= self._limits.patience_s or self._comes_later(job) or job.id in self.by_job:
             return False
         # By its own device-time, on the class of devices where that is shortest: a job that will hold devices for long may wait
         # for long.
@@ -135,6 +135,10 @@ class Reservations:
         if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
             return False
         return self._need(job) not in self._undrainable and self._cache.never_fits(job) is None
+
+    def _comes_later(self, job: Job) -> bool:
+        """Whether jobs of others come first until it has waited longer."""
+        return self._now - job.waits_since < self.after_s.get(job.owner, 0.0)
 
     def _review(self) -> None:
         """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""

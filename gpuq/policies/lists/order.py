@@ -17,8 +17,7 @@ from gpuq.settings import Scheduling
 
 # The device-time that a job counts for while no duration at all is known.
 _UNKNOWN_S = 3600.0
-# An owner's jobs are a flood if they need so many times the device-time of the others' together. Waiting for those costs that
-# owner at most half as much time again.
+# An owner's jobs are a flood if they need so many times the device-time of the others' together.
 _FLOOD = 2.0
 Rank = tuple[float, ...]
 Ranking = Callable[[Job], Rank]
@@ -111,29 +110,31 @@ def floods_last(then: QueueOrder) -> QueueOrder:
     """Owners come after the others whose jobs together need less than half the device-time of theirs; else the order `then`.
 
     So a user who submits thousands of jobs delays the others little, whatever the priorities. The jobs of one owner keep their
-    order. No devices are reserved for jobs of an owner while one who comes before waits: of thousands of jobs there is always one
-    that has waited too long.
+    order. Of thousands of jobs there is always one that has waited too long; so while one who comes before waits, devices are
+    reserved for a job of a flood only once it has waited half as long again as all jobs of its owner would take on all devices.
     """
 
     def ranking(context: SchedulingContext) -> Ranking:
         within = then.ranking(context)
-        tiers = tiers_of_owners(context)
-        context.reserve_nothing_for({owner for owner, tier in tiers.items() if tier > 0})
+        tiers, work = tiers_of_owners(context)
+        # What comes before a flood is less than one _FLOOD-th of its work, and delays it by that share.
+        each_s = (1 + 1 / _FLOOD) / max(1, len(context.state.devices))
+        context.reserve_later({owner: each_s * work[owner] for owner, tier in tiers.items() if tier > 0})
         return lambda job: (tiers.get(job.owner, 0), *within(job))
 
     return QueueOrder(ranking, then.first_come)
 
 
-def tiers_of_owners(context: SchedulingContext) -> dict[str, int]:
-    """0 for the owners of waiting jobs who come first, 1 for those after them, and so on.
+def tiers_of_owners(context: SchedulingContext) -> tuple[dict[str, int], dict[str, float]]:
+    """0 for the owners of waiting jobs who come first, 1 for those after them, and so on; and the work of each owner.
 
-    A tier begins with the owner whose work, the device-time of running and waiting jobs, is _FLOOD times that of all before. An
-    owner with a single job is in the first tier: a large job is no flood.
+    A tier begins with the owner whose work, the device-seconds of running and waiting jobs, is _FLOOD times that of all before.
+    An owner with a single job is in the first tier: a large job is no flood.
     """
     groups, sizes = context.groups, Sizes(context)
     work = {group.owner: 0.0 for group in groups}
     if len(work) < 2:
-        return {}
+        return {}, {}
     jobs: Counter[str] = Counter()
     for group in groups:
         jobs[group.owner] += len(group.jobs)
@@ -149,7 +150,7 @@ def tiers_of_owners(context: SchedulingContext) -> dict[str, int]:
         tier += before > 0 and jobs[owner] > 1 and work[owner] > _FLOOD * before
         tiers[owner] = tier
         before += work[owner]
-    return tiers
+    return tiers, work
 
 
 def named(scheduling: Scheduling) -> QueueOrder:
