@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
-from gpuq.core.scheduling.device_index import DeviceIndex
+from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever, tolerated_memory
+from gpuq.core.scheduling.device_index import DeviceIndex, DeviceModel
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.constraints import DeviceConstraints
@@ -46,15 +46,15 @@ class ClassConclusions:
     """What is known about the waiting jobs of one scheduling class.
 
     `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
-    device changes. `exhausted_at` is the revision at which no device was left that admits them; with `saw_all` every open device
-    was looked at then, so that later only those that changed since need a look. `needs` is None until a job was tried. `reasons`
-    has at least the pending reasons that the state holds for these jobs.
+    device changes. `exhausted_at` is the revision at which no open device was left that admits them, so that later only those
+    that changed since need a look. `needs` and `tolerated` are None until a job was tried. `reasons` has at least the pending
+    reasons that the state holds for these jobs.
     """
 
     judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
     exhausted_at: int | None = None
-    saw_all: bool = False
     needs: dict[DeviceClass, SharingNeeds] | None = None
+    tolerated: dict[DeviceModel, int] | None = None
     reasons: set[ReasonKey] = field(default_factory=set)
 
 
@@ -138,6 +138,16 @@ class PassCache:
     def _ask(self, questions: Iterable[Question]) -> None:
         assert self._forecasts is not None, "the cache belongs to no pass yet"
         self._forecasts.ask(questions)
+
+    def tolerated(self, job: Job) -> dict[DeviceModel, int]:
+        """Bytes that foreign processes may use on a device of each model where this job starts alone."""
+        conclusions = self.of(job)
+        if conclusions.tolerated is None:
+            conclusions.tolerated = {
+                model: tolerated_memory(job, self.forecast_alone(job, device), device, self._limits)
+                for model, device in self.device_index.models.items()
+            }
+        return conclusions.tolerated
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""

@@ -16,7 +16,7 @@ from math import inf
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import ClassConclusions, PassCache, SharingNeeds
-from gpuq.core.scheduling.device_index import Entry
+from gpuq.core.scheduling.device_index import Entry, device_model
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.device import DeviceId, HostId
@@ -25,9 +25,8 @@ from gpuq.core.state.job import Job
 
 # Where at most one shared device in so many has enough memory, sorting those few is cheaper than passing over the others.
 _FEW = 8
-# For each candidate wanted, so many devices may refuse before the search ends. It bounds the first pass after something was
-# learned, when nothing is remembered: without it each class would be judged on each device, and each pair be predicted.
-_REFUSALS_PER_CANDIDATE = 4
+# Beside the residents of so many devices per candidate wanted a job may be tried that all of them refuse.
+_TRIALS_PER_CANDIDATE = 4
 
 Choice = tuple[DeviceSnapshot, ...]
 
@@ -57,17 +56,12 @@ class Candidates:
         self._booked, self._tried = booked, cache.tried or frozenset[SchedulingClass]()
         self._judge = admits
         self._index = cache.device_index
-        self._most_refusals = _REFUSALS_PER_CANDIDATE * limits.candidates_per_job
         self._open = _Row(self._index.idle), _Row(self._index.shareable)
         self._rows_since: dict[int, tuple[_Row, _Row]] = {}
 
     def none_is_new(self, conclusions: ClassConclusions) -> bool:
         """Whether no device admitted these jobs at the last look, and none can have become a candidate since."""
-        if conclusions.exhausted_at is None:
-            return False
-        # A device that closes lets another one come within the limit on refusals, if that ended the last look.
-        last_change = self._index.opened if conclusions.saw_all else self._index.revision
-        return conclusions.exhausted_at >= last_change
+        return conclusions.exhausted_at is not None and conclusions.exhausted_at >= self._index.opened
 
     def choices(self, job: Job) -> Iterator[Choice]:
         """What admits this job, best first: each choice is as many devices as the job needs, of as many hosts.
@@ -83,7 +77,8 @@ class Candidates:
         """The first devices in the order of `choices`, whether they admit the job or not."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = next(chain.from_iterable(self._idle_then_shared(job, conclusions, self._open)), None)
+            idle = (snapshot for snapshot in self._available(job, self._open[0]) if _fits_idle(job, snapshot))
+            found = next(chain(idle, self._shared_that_fit(job, conclusions, self._open[1])), None)
             return None if found is None else (found,)
         gang: list[DeviceSnapshot] = []
         for host in self._hosts(job, None):
@@ -127,7 +122,8 @@ class Candidates:
         each shared one alone, else all of a host. As many as a search may look at."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = islice(self._shared_that_fit(job, conclusions, self._open[1]), self._most_refusals)
+            most = _TRIALS_PER_CANDIDATE * self._limits.candidates_per_job
+            found = islice(self._shared_that_fit(job, conclusions, self._open[1]), most)
             yield from ([snapshot] for snapshot in self._with_forecasts(job, found))
         elif self._sharing_needs(job, conclusions):
             hosts = self._hosts(job, None)[: self._limits.candidates_per_job]
@@ -144,28 +140,23 @@ class Candidates:
     # --- jobs on one device ------------------------------------------------------------------------------------------
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
-        found, saw_all, idle_only = False, True, scheduling_class(job) in self._tried
-        idle, shared = self._idle_then_shared(job, conclusions, self._rows(conclusions))
-        for snapshots in (idle,) if idle_only else (idle, self._with_forecasts(job, shared)):
-            candidates = refusals = 0
-            for snapshot in snapshots:
-                if self._admits(job, conclusions, snapshot.device.id):
-                    found = True
-                    yield (snapshot,)
-                    candidates += 1
-                else:
-                    refusals += 1
-                if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
-                    saw_all = False
-                    break
+        found, idle_only = False, scheduling_class(job) in self._tried
+        idle, shared = self._rows(conclusions)
+        rows = [self._idle_that_fit(job, idle)]
+        if not idle_only:
+            rows.append(self._with_forecasts(job, self._shared_that_fit(job, conclusions, shared)))
+        for snapshots in rows:
+            admitted = (one for one in snapshots if self._admits(job, conclusions, one.device.id))
+            for snapshot in islice(admitted, self._limits.candidates_per_job):
+                found = True
+                yield (snapshot,)
         if not found and not idle_only:
-            self._note_exhausted(conclusions, saw_all=saw_all)
+            self._note_exhausted(conclusions)
 
-    def _note_exhausted(self, conclusions: ClassConclusions, *, saw_all: bool) -> None:
+    def _note_exhausted(self, conclusions: ClassConclusions) -> None:
         """No device admits these jobs now."""
-        conclusions.exhausted_at, conclusions.saw_all = self._index.revision, saw_all
-        if saw_all:
-            conclusions.judged.clear()  # not needed again until these devices change
+        conclusions.exhausted_at = self._index.revision
+        conclusions.judged.clear()  # not needed again until these devices change
 
     def _with_forecasts(self, job: Job, snapshots: Iterator[DeviceSnapshot]) -> Iterator[DeviceSnapshot]:
         """The same devices. Of the next few at a time the forecasts are asked for, since many at once are far cheaper."""
@@ -174,22 +165,20 @@ class Candidates:
             # What the caller did with the first may have taken the others.
             yield from (snapshot for snapshot in ahead if self._is_available(job, snapshot.device.id))
 
-    def _idle_then_shared(
-        self, job: Job, conclusions: ClassConclusions, rows: tuple[_Row, _Row]
-    ) -> tuple[Iterator[DeviceSnapshot], Iterator[DeviceSnapshot]]:
-        """The idle devices, then the shared ones, that pass the cheap test."""
-        idle = (snapshot for snapshot in self._available(job, rows[0]) if _fits_idle(job, snapshot))
-        return idle, self._shared_that_fit(job, conclusions, rows[1])
+    def _idle_that_fit(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
+        tolerated = self._cache.tolerated(job)
+        most = max(tolerated.values(), default=-1)
+        for used, _, device in self._not_given(row):
+            if used > most:
+                return  # the row is sorted by this
+            snapshot = self._index.snapshots[device]
+            if used <= tolerated[device_model(snapshot.device)] and self._is_available(job, device):
+                yield snapshot
 
     def _rows(self, conclusions: ClassConclusions) -> tuple[_Row, _Row]:
-        """The open devices; only those that changed since, where all of them were seen to refuse.
-
-        Where there are more open devices than may refuse, the limit on refusals could end the search among all devices and not
-        among the changed ones, so all have to be counted.
-        """
+        """The open devices; only those that changed since all refused."""
         since = conclusions.exhausted_at
-        most = max(len(self._index.idle), len(self._index.shareable))
-        if since is None or not conclusions.saw_all or most > self._most_refusals:
+        if since is None:
             return self._open
         if since not in self._rows_since:
             self._rows_since[since] = self._as_rows(self._index.changed_since(since))
@@ -283,7 +272,7 @@ class Candidates:
                 yield tuple(gang)
                 gang = []
         if not found and not idle_only:
-            self._note_exhausted(conclusions, saw_all=True)
+            self._note_exhausted(conclusions)
 
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
         """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and

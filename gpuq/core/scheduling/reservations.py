@@ -18,14 +18,15 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain
 
-from gpuq.core.scheduling.admit import refusal, tolerated_memory
+from gpuq.core.scheduling.admit import refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.device_index import DeviceModel, device_model
 from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.index import device_class, scheduling_class
+from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
@@ -151,7 +152,7 @@ class Reservations:
 
     def _reserve_for_overdue(self, job: Job) -> None:
         snapshots, own = self._cache.device_index.snapshots, self.by_job.get(job.id)
-        with_room = (row[:count] for row, count in zip(self._emptied, self._room_for(job), strict=True))
+        with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
         near = (device for _, device in chain.from_iterable(with_room) if device not in self._given)
         devices = devices_to_drain(job, (snapshots[device] for device in near if self.could_serve(job, device)))
         if devices is not None:
@@ -167,23 +168,18 @@ class Reservations:
         return (need, scheduling_class(job)) if self._cache.device_index.booked else need
 
     @cached_property
-    def _emptied(self) -> list[list[tuple[int, DeviceId]]]:
-        """Usable devices with the bytes that foreign processes use there, the fewest first; a row for each class and size."""
-        rows: defaultdict[object, list[tuple[int, DeviceId]]] = defaultdict(list)
+    def _emptied(self) -> dict[DeviceModel, list[tuple[int, DeviceId]]]:
+        """By model, the usable devices with the bytes that foreign processes use there, the fewest first."""
+        rows: defaultdict[DeviceModel, list[tuple[int, DeviceId]]] = defaultdict(list)
         for one in self._cache.device_index.snapshots.values():
             if one.unusable is None:
-                of_like = device_class(one.device), one.device.total_memory, one.device.backend
-                rows[of_like].append((one.emptied.committed_memory, one.device.id))
-        return [sorted(row) for row in rows.values()]
+                rows[device_model(one.device)].append((one.emptied.committed_memory, one.device.id))
+        return {model: sorted(row) for model, row in rows.items()}
 
     def _room_for(self, job: Job) -> tuple[int, ...]:
         """How many devices of each of these rows, its first ones, have room for the job once they are empty."""
-        counts = []
-        for row in self._emptied:
-            device = self._state.devices[row[0][1]]
-            tolerated = tolerated_memory(job, self._cache.forecast_alone(job, device), device, self._limits)
-            counts.append(bisect_left(row, (tolerated + 1, "")))
-        return tuple(counts)
+        tolerated = self._cache.tolerated(job)
+        return tuple(bisect_left(row, (tolerated[model] + 1, "")) for model, row in self._emptied.items())
 
     def _set(self, reservation: Reservation) -> None:
         self.by_job[reservation.job] = reservation
