@@ -113,6 +113,11 @@ class Candidates:
         devices = self._index.booked if device is None else (device,)
         return any(one in self._allowed(job) and self._booked.may_change(job, one) for one in devices)
 
+    def is_too_small(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job is known to need more memory than the device has, by more than on other devices."""
+        lacking = self._cache.lacking(job)
+        return bool(lacking) and device_model(self._index.snapshots[device].device) in lacking
+
     def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
         """All shared devices that pass the cheap test for a job on one device, the least used first."""
         return self._with_forecasts(job, self._shared_that_fit(job, self._cache.of(job), self._open[1]))
@@ -166,14 +171,18 @@ class Candidates:
             yield from (snapshot for snapshot in ahead if self._is_available(job, snapshot.device.id))
 
     def _idle_that_fit(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
-        tolerated = self._cache.tolerated(job)
+        """The idle devices with room for the job: those first that have most of the memory that it is known to need, then those
+        that foreign processes use least."""
+        tolerated, lacking = self._cache.tolerated(job), self._cache.lacking(job)
         most = max(tolerated.values(), default=-1)
-        for used, _, device in self._not_given(row):
-            if used > most:
-                return  # the row is sorted by this
-            snapshot = self._index.snapshots[device]
-            if used <= tolerated[device_model(snapshot.device)] and self._is_available(job, device):
-                yield snapshot
+        for lack in sorted({0, *lacking.values()}):
+            for used, _, device in self._not_given(row):
+                if used > most:
+                    break  # the row is sorted by this
+                snapshot = self._index.snapshots[device]
+                model = device_model(snapshot.device)
+                if lacking.get(model, 0) == lack and used <= tolerated[model] and self._is_available(job, device):
+                    yield snapshot
 
     def _rows(self, conclusions: ClassConclusions) -> tuple[_Row, _Row]:
         """The open devices; only those that changed since all refused."""
@@ -275,25 +284,32 @@ class Candidates:
             self._note_exhausted(conclusions)
 
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
-        """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and
-        among those where it leaves the fewest idle."""
+        """Hosts with enough open devices, of which one changed `since` then: where the fewest that it gets are too small first,
+        then where it shares the fewest, and among those where it leaves the fewest idle."""
         index, count = self._index, job.per_host
         found = [host for host, devices in index.open_of.items() if len(devices) >= count]
         if since is not None and job.host_count == 1:  # a host that changed may complete others that did not
             changed = {index.snapshots[device].device.host for device in index.changed_since(since)}
             found = [host for host in found if host in changed]
 
-        def preference(host: HostId) -> tuple[int, int, int]:
-            idle = index.idle_of.get(host, 0)
-            return max(0, count - idle), idle, index.host_order[host]
+        lacking = self._cache.lacking(job)
+
+        def preference(host: HostId) -> tuple[int, int, int, int]:
+            idle, open_ = index.idle_of.get(host, 0), index.open_of[host]
+            small = sum(device_model(index.snapshots[device].device) in lacking for device in open_) if lacking else 0
+            return max(0, count - len(open_) + small), max(0, count - idle), idle, index.host_order[host]
 
         return sorted(found, key=preference)
 
     def _usable(self, job: Job, conclusions: ClassConclusions, host: HostId) -> Iterator[DeviceSnapshot]:
-        """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used."""
+        """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used; last
+        those that are too small."""
         needs = self._sharing_needs(job, conclusions)
-        for row in self._as_rows(self._index.open_of.get(host, ())):
-            for snapshot in self._available(job, row):
+        idle, shared = (self._available(job, row) for row in self._as_rows(self._index.open_of.get(host, ())))
+        if lacking := self._cache.lacking(job):
+            idle = iter(sorted(idle, key=lambda snapshot: lacking.get(device_model(snapshot.device), 0)))
+        for row in (idle, shared):
+            for snapshot in row:
                 if not snapshot.residents:
                     fits = _fits_idle(job, snapshot)
                 else:

@@ -150,6 +150,10 @@ class SchedulingContext:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self._reservations.could_serve(job, device)
 
+    def is_too_small(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job is known to need more memory than the device has, by more than on other devices."""
+        return self.candidates.is_too_small(job, device)
+
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""
         return device in self._given
