@@ -8,7 +8,7 @@ preemptible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from gpuq.core.scheduling.context import SchedulingContext
@@ -90,9 +90,12 @@ class _Victim(NamedTuple):
     device: DeviceId
     residents: tuple[Attempt, ...]
 
-    def cost(self, now: float) -> tuple[int, float]:
-        """(attempts to stop, device-seconds that they have run since their last start: at most that much work is lost)."""
-        return len(self.residents), sum(served_s(attempt, now) for attempt in self.residents)
+    def cost(self, ranks: Mapping[AttemptId, Rank], now: float) -> tuple[Rank, int, float]:
+        """(how urgent the most urgent of them is, attempts to stop, device-seconds that they have run since their last start: at
+        most that much work is lost)."""
+        urgent = min((ranks[attempt.id] for attempt in self.residents), default=())
+        served = sum(served_s(attempt, now) for attempt in self.residents)
+        return tuple(-part for part in urgent), len(self.residents), served
 
 
 class _PreemptingPass:
@@ -144,8 +147,12 @@ class _PreemptingPass:
             outranked = all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents)
             if outranked and not context.given(device) and context.could_serve(job, device):
                 hosts.setdefault(snapshot.device.host, []).append(_Victim(snapshot.device.id, snapshot.residents))
-        sorted_hosts = (sorted(host, key=lambda victim: victim.cost(context.now)) for host in hosts.values())
-        return cheapest_hosts(job, sorted_hosts, lambda host: [victim.cost(context.now) for victim in reversed(host)])
+
+        def cost(victim: _Victim) -> tuple[Rank, int, float]:
+            return victim.cost(self._ranks, context.now)
+
+        sorted_hosts = (sorted(host, key=cost) for host in hosts.values())
+        return cheapest_hosts(job, sorted_hosts, lambda host: [cost(victim) for victim in reversed(host)])
 
 
 class ByPriority:

@@ -19,11 +19,12 @@ from tests.support.playbook import Playbook
 EXCLUSIVE = Limits(residents_per_device=1, stale_after_s=float("inf"))
 
 
-def two_run(*, wanted: bool = True, preemptible: bool = True) -> Playbook:
+def two_run(*, wanted: bool = True, preemptible: bool = True, second: int = 0) -> Playbook:
+    """Jobs 1 and 2, the second of this priority and a minute younger."""
     play = Playbook(EXCLUSIVE, make(Scheduling(preemption=wanted))).forecast("kind", a_forecast())
     play.happen(a_report(a_device("gpu0"), a_device("gpu1")))
-    for number in (1, 2):
-        play.happen(Submitted(a_job(number, preemptible=preemptible))).settle()
+    for number, priority in ((1, 0), (2, second)):
+        play.happen(Submitted(a_job(number, preemptible=preemptible, priority=priority))).settle()
         play.happen(a_start(number, at=play.now), after=60.0)
     return play
 
@@ -40,6 +41,11 @@ def test_attempt_with_least_work_is_stopped_and_its_device_reserved() -> None:
 
     assert play.launched()[3] == "gpu1"
     assert 4 not in play.launched()
+
+
+def test_the_least_urgent_is_stopped_whatever_it_has_done() -> None:
+    play = two_run(second=9).happen(Submitted(a_job(3, priority=10))).settle()
+    assert stopped(play) == [1], "though job 2 has run a minute less"
 
 
 def test_devices_freed_one_by_one_for_a_gang_go_to_no_other_job() -> None:
