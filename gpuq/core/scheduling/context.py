@@ -150,6 +150,13 @@ class SchedulingContext:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self._reservations.could_serve(job, device)
 
+    def ahead_of(self, devices: Iterable[DeviceId]) -> int | None:
+        """The highest priority that waits, where one of these devices is reserved for a job that has waited too long."""
+        overdue = self.overdue_reservation
+        if overdue is None or set(overdue.devices).isdisjoint(devices):
+            return None
+        return max((group.priority for group in self.groups), default=None)
+
     def is_too_small(self, job: Job, device: DeviceId) -> bool:
         """Whether the job is known to need more memory than the device has, by more than on other devices."""
         return self.candidates.is_too_small(job, device)

@@ -91,6 +91,11 @@ def longest(overtaking: float) -> QueueOrder:
     return shortest(-overtaking)
 
 
+def aged_priority(job: Job, at: float, ageing_s: float) -> float:
+    """The priority of a job that has waited until then."""
+    return job.priority + max(0.0, at - job.submitted_at) // ageing_s
+
+
 def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
     """The highest priority first, then the order `then`.
 
@@ -101,7 +106,7 @@ def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
     def ranking(context: SchedulingContext) -> Ranking:
         within = then.ranking(context)
         highest = max((group.priority for group in context.groups), default=0)
-        return lambda job: (-min(highest, job.priority + (context.now - job.submitted_at) // ageing_s), *within(job))
+        return lambda job: (-min(highest, aged_priority(job, context.now, ageing_s)), *within(job))
 
     return QueueOrder(ranking, then.first_come)
 

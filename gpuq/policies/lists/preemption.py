@@ -18,7 +18,8 @@ from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.reservation import ReservationReason
-from gpuq.policies.lists.order import Rank
+from gpuq.policies.lists.order import Rank, aged_priority
+from gpuq.settings import Scheduling
 
 
 class PreemptionPass(Protocol):
@@ -79,9 +80,11 @@ class Preempting:
         return _PreemptingPass(context, self._rank(context), self._in_vain)
 
 
-def for_priority(wanted: bool) -> Preemption:
-    """Preemption for a higher priority if `wanted`. A new object for each policy, because it keeps state."""
-    return Preempting(ByPriority) if wanted else no_preemption
+def for_priority(scheduling: Scheduling) -> Preemption:
+    """Preemption for a higher priority, if it is wanted. A new object for each policy, because it keeps state."""
+    if not scheduling.preemption:
+        return no_preemption
+    return Preempting(lambda context: ByPriority(context, scheduling.ageing_s))
 
 
 class _Victim(NamedTuple):
@@ -156,15 +159,20 @@ class _PreemptingPass:
 
 
 class ByPriority:
-    """Rank by the priority that a job was submitted with. Ageing does not count: a job does not stop others by waiting."""
+    """Rank by the priority that a job was submitted with: a job does not stop others by waiting.
 
-    def __init__(self, context: SchedulingContext) -> None:
-        self._jobs = context.state.jobs
+    A running job keeps what it had gained by waiting when it was started. Otherwise those that it was started before would stop
+    it at once, and it would be started and stopped for ever.
+    """
+
+    def __init__(self, context: SchedulingContext, ageing_s: float) -> None:
+        self._jobs, self._ageing_s = context.state.jobs, ageing_s
 
     def waiting(self, job: Job) -> Rank:
         """The higher the priority, the lower the rank."""
         return (-job.priority,)
 
     def running(self, attempt: Attempt) -> Rank:
-        """The rank of its job."""
-        return self.waiting(self._jobs[attempt.id.job])
+        """Rank by the priority that its job had at its start, by age or by devices that were reserved for it."""
+        aged = aged_priority(self._jobs[attempt.id.job], attempt.launched_at, self._ageing_s)
+        return (-(aged if attempt.ahead_of is None else max(aged, attempt.ahead_of)),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuq.core.scheduling.limits import Limits
@@ -85,6 +87,26 @@ def test_a_device_kept_for_another_class_of_jobs_is_not_freed() -> None:
     assert stopped(play.happen(Submitted(a_job(4, priority=5))).settle()) == []
 
 
+@pytest.mark.parametrize("days", [1 / 12, 4])
+def test_a_job_that_was_started_for_its_waiting_is_not_stopped_by_those_it_came_before(days: float) -> None:
+    """After two hours a device is reserved for job 2; after four days its age alone puts it before jobs of priority 3."""
+    limits = replace(EXCLUSIVE, patience_s=3600.0 if days < 1 else float("inf"))
+    play = (
+        Playbook(limits, make(Scheduling(preemption=True))).forecast("kind", a_forecast()).happen(a_report(a_device()))
+    )
+    play.happen(Submitted(a_job(1, priority=3, submitted_at=play.now))).settle()
+    play.happen(a_start(1), Submitted(a_job(2, preemptible=True, submitted_at=play.now))).settle()
+    play.happen(after=days * 86_400.0).settle()
+    play.happen(Submitted(a_job(3, priority=3, submitted_at=play.now)), after=1.0).settle()
+
+    play.happen(an_exit(1)).settle()
+    assert list(play.launched()) == [1, 2]
+    play.happen(a_start(2), Submitted(a_job(4, priority=3, submitted_at=play.now)), after=60.0).settle()
+    assert stopped(play) == []
+    play.happen(Submitted(a_job(5, priority=6, submitted_at=play.now)), after=60.0).settle()
+    assert stopped(play) == [2], "one that it did not come before"
+
+
 def test_no_stop_without_preemptible_job_or_without_the_setting() -> None:
     for play in (two_run(preemptible=False), two_run(wanted=False)):
         assert stopped(play.happen(Submitted(a_job(3, priority=5))).settle()) == []
@@ -117,4 +139,4 @@ def test_stopped_job_does_not_stop_its_preemptor() -> None:
 
 
 def test_preemption_is_off_by_default() -> None:
-    assert preemption.for_priority(False) is preemption.no_preemption
+    assert preemption.for_priority(Scheduling()) is preemption.no_preemption
