@@ -70,8 +70,8 @@ class SchedulingContext:
 
     @property
     def groups(self) -> list[PendingGroup]:
-        """The waiting jobs that quotas and limits of arrays let start, by scheduling class, priority, owner and project, in order
-        of submission within a group. To be read only.
+        """The waiting jobs that quotas and limits of arrays let start, by scheduling class, priority, owner and project. Of a
+        group, those that have waited longest come first. To be read only.
 
         Jobs of a group get the same verdicts: once one of them is refused, so is the rest of its group in this pass.
         """

@@ -1,7 +1,9 @@
 """Queue orders of a list scheduler. An order gives every waiting job a rank at each pass; the lowest rank is tried first.
 
+A job waits from when it could first have started: not while it waits for other jobs or for a moment.
+
 How the orders avoid starvation: a rank that mixes size and time is a point in time, so that a job of rank r is overtaken only by
-jobs that were submitted before r. Priorities and fair shares rise with waiting.
+jobs that began to wait before r. Priorities and fair shares rise with waiting.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ Ranking = Callable[[Job], Rank]
 class QueueOrder:
     """`ranking` makes the ranking of one pass.
 
-    `first_come`: jobs of one scheduling class, priority and owner rank by their time of submission. Then only the first job of
+    `first_come`: jobs of one scheduling class, priority and owner rank by when they began to wait. Then only the first job of
     each such group needs a rank, and a pass over a queue of thousands stays cheap.
     """
 
@@ -36,7 +38,7 @@ class QueueOrder:
 
 
 def _by_arrival(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
-    return lambda job: (job.submitted_at,)
+    return lambda job: (job.waits_since,)
 
 
 def _by_share(context: SchedulingContext) -> Ranking:
@@ -45,7 +47,7 @@ def _by_share(context: SchedulingContext) -> Ranking:
     def rank(job: Job) -> Rank:
         if job.owner not in usage:
             usage[job.owner] = context.usage(job.owner)
-        return (usage[job.owner], job.submitted_at)
+        return (usage[job.owner], job.waits_since)
 
     return rank
 
@@ -58,26 +60,26 @@ FAIR_SHARE = QueueOrder(_by_share)
 
 
 def deadline(default_s: float) -> QueueOrder:
-    """The earliest deadline first. A job without a deadline counts as due `default_s` after its submission, so it cannot
+    """The earliest deadline first. A job without a deadline counts as due `default_s` after it began to wait, so it cannot
     starve."""
 
     def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
-        return lambda job: (job.submitted_at + default_s if job.deadline_at is None else job.deadline_at,)
+        return lambda job: (job.waits_since + default_s if job.deadline_at is None else job.deadline_at,)
 
     return QueueOrder(ranking, first_come=False)
 
 
 def shortest(overtaking: float) -> QueueOrder:
-    """The least predicted device-time first, bounded by age: rank = submission + overtaking * device-time, in seconds.
+    """The least predicted device-time first, bounded by age: rank = begin of waiting + overtaking * device-time, in seconds.
 
-    A job is overtaken only by jobs submitted within `overtaking` times its own device-time. Device-time (duration times devices)
+    A job is overtaken only by jobs that come within `overtaking` times its own device-time. Device-time (duration times devices)
     and not duration, because the devices of a gang could serve others meanwhile; QSSF of Helios ranks likewise (Hu et al.,
     SC'21). Jobs without a forecast count as the median job. Without any forecast this is first come, first served.
     """
 
     def ranking(context: SchedulingContext) -> Ranking:
         sizes = Sizes(context)
-        return lambda job: (job.submitted_at + overtaking * sizes.remaining_or_median(job),)
+        return lambda job: (job.waits_since + overtaking * sizes.remaining_or_median(job),)
 
     return QueueOrder(ranking)
 
@@ -93,7 +95,7 @@ def longest(overtaking: float) -> QueueOrder:
 
 def aged_priority(job: Job, at: float, ageing_s: float) -> float:
     """The priority of a job that has waited until then."""
-    return job.priority + max(0.0, at - job.submitted_at) // ageing_s
+    return job.priority + max(0.0, at - job.waits_since) // ageing_s
 
 
 def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:

@@ -99,6 +99,33 @@ def test_waiting_raises_priority_up_to_the_highest_in_the_queue(waited: float, f
     assert started(playing(order.priority_first(order.ARRIVAL, 3600.0), low, high, at=waited))[0] == first
 
 
+def began_to_wait(at: float, number: int, **changes: Any) -> Job:
+    """A job that was submitted at the very first and waited for another one, or for a moment, until then."""
+    return a_job(number, submitted_at=0.0, eligible_at=at, **changes)
+
+
+ORDERS = {
+    "arrival": order.ARRIVAL,
+    "fair-share": order.FAIR_SHARE,
+    "shortest": order.shortest(1),
+    "deadline": order.deadline(60.0),
+    "priority": order.priority_first(order.ARRIVAL, 3600.0),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("kind", ["kind", "other"])
+def test_a_job_takes_its_place_from_when_it_could_first_have_started(name: str, kind: str) -> None:
+    jobs = (began_to_wait(90.0, 1), a_job(2, kind=kind, submitted_at=80.0), began_to_wait(70.0, 3))
+    assert started(playing(ORDERS[name], *jobs)) == [3, 2, 1]
+
+
+def test_the_time_before_a_job_may_begin_raises_no_priority() -> None:
+    days = 5 * 86_400.0
+    jobs = (began_to_wait(days, 1), a_job(2, priority=4, submitted_at=days - 60.0))
+    assert started(playing(order.priority_first(order.ARRIVAL, 86_400.0), *jobs, at=days)) == [2, 1]
+
+
 def test_age_does_not_change_the_order_among_equal_priorities() -> None:
     jobs = (a_job(1, kind="long", submitted_at=0.0), a_job(2, kind="short", submitted_at=5000.0))
     first = order.priority_first(order.shortest(20), 60.0)
