@@ -122,9 +122,9 @@ def split(word: str) -> list[str]:
 
 
 def reads_as_ids(name: str) -> bool:
-    """Whether verbs would take a job's name for something else: for ids, or for several names."""
+    """Whether verbs would take a job's name for ids. One with commas is accepted, since sweeps call their runs `lr=1,bs=2`."""
     text = name.strip()
-    return bool(len(split(name)) > 1 or _NUMBERS.fullmatch(text) or _TASKS.fullmatch(text) or text.startswith("@"))
+    return bool(_NUMBERS.fullmatch(text) or _TASKS.fullmatch(text) or text.startswith("@"))
 
 
 def _singles(parts: Iterable[object]) -> set[int]:

@@ -497,7 +497,7 @@ def label(name: str, text: str | None) -> str | None:
         )
     if name == "name" and job_ids.reads_as_ids(text):
         slurms = " Slurm's -n is --ntasks; here it is the name." if text.isdecimal() else ""
-        fix = f"Write it without commas and @, and not as a number.{slurms}"
+        fix = f"Write it without @, and not as a number.{slurms}"
         raise BadInput(f"--name `{text}` would be read as ids of jobs, as in `gpuq show {text}`.", fix=fix)
     return text
 
