@@ -222,7 +222,7 @@ def asks_for_array(options: argparse.Namespace) -> bool:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class SubmissionBase:
     """What all submissions with these options have in common, so that a snapshot is taken, and jobs are looked up, once. `wishes`
     are the fields that do not depend on the command."""
 
@@ -234,7 +234,7 @@ class Prepared:
     sent: WorkTree | None
 
 
-def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) -> Prepared:
+def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) -> SubmissionBase:
     """`array` is the field of this name, None for what the options say. Raises BadInput."""
     if array is None and asks_for_array(options):
         from gpuq.cli import sweep
@@ -243,7 +243,7 @@ def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) ->
     here, wishes = capture.current_folder(), _wishes(options)
     if wishes["notify"] and not sends_notifications(os.environ):
         _warn("nothing sends notifications now; start `gpuq notify run`")
-    return Prepared(options, here, array, wishes, _snapshot(options, here), _work_tree(options, here))
+    return SubmissionBase(options, here, array, wishes, _snapshot(options, here), _work_tree(options, here))
 
 
 def submission(
@@ -257,7 +257,9 @@ def submission(
     return body_of(prepare(options, array), words, verbatim, read)
 
 
-def body_of(shared: Prepared, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read) -> dict[str, Any]:
+def body_of(
+    shared: SubmissionBase, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
+) -> dict[str, Any]:
     """The body for this command. `read` returns a script from standard input. Raises BadInput."""
     options, here, copy, sent = shared.options, shared.here, shared.copy, shared.sent
     words = _located(words, verbatim, options.chdir, here)
@@ -303,7 +305,7 @@ def body_of(shared: Prepared, words: list[str], verbatim: bool, read: Callable[[
 
 
 def _command(
-    shared: Prepared, words: list[str], verbatim: bool, read: Callable[[], str], *, in_image: bool
+    shared: SubmissionBase, words: list[str], verbatim: bool, read: Callable[[], str], *, in_image: bool
 ) -> capture.Command:
     """What is executed. In an image, or where files are sent to, the programs are not those of this machine. Raises BadInput."""
     options, start = shared.options, shared.here if shared.copy is None else shared.copy.entered(shared.here)
