@@ -31,6 +31,7 @@ _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
+_EVENTS_WAIT_S = 60.0
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _FOR_SUBMITTERS = tuple(
     map(Path, ("/run/gpuq-broker.sock", "/run/gpuq-lease", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq"))
@@ -86,6 +87,7 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
         ("services", lambda: _services(home)),
+        ("events", lambda: _events(home)),
         ("disk", lambda: _disk(home.root)),
         ("clock", _clock),
         ("installation", _installation),
@@ -263,6 +265,20 @@ def _services(home: Home) -> Check:
     if stays_up:
         return Check("services", NOTE, f"{found}, and runs again: {crash['said']}", f"{crash['log']} has more.")
     return Check("services", BROKEN, f"{found}: {crash['said']}", crash["fix"] or f"Its log is {crash['log']}.")
+
+
+def _events(home: Home) -> Check:
+    """The spool of the worker service here: what the dispatcher has committed leaves it within seconds."""
+    waiting = []
+    for path in home.spool.glob("*.json"):
+        with suppress(FileNotFoundError):  # committed just now
+            waiting.append(path.stat().st_mtime)
+    since_s = time.time() - min(waiting, default=time.time())
+    if since_s < _EVENTS_WAIT_S:
+        return Check("events", OK, "none waits for the dispatcher")
+    found = f"starts or ends of jobs that wait for the dispatcher: {len(waiting)}, since {fmt.local_time(min(waiting))}"
+    fix = f"Where gpuq runs, {home.logs}/worker.log and the log of the dispatcher say why."
+    return Check("events", BROKEN, found, fix)
 
 
 def _disk(root: Path) -> Check:

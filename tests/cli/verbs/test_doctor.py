@@ -209,6 +209,16 @@ def test_the_other_package_named_gpuq_is_found(gpuq: Command, healthy: FakeApi, 
     assert "1.5.6" in checks(done)["installation"]["found"]
 
 
+def test_an_end_that_does_not_reach_the_dispatcher_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    waiting = healthy.home / "spool" / "000000000001.json"
+    waiting.parent.mkdir(exist_ok=True)
+    waiting.touch()
+    assert checks(gpuq("doctor", "--json"))["events"]["status"] == "ok"
+    os.utime(waiting, (time.time() - 90, time.time() - 90))
+    found = checks(gpuq("doctor", "--json"))["events"]
+    assert (found["status"], "wait for the dispatcher: 1, since" in found["found"]) == ("broken", True)
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
