@@ -186,6 +186,11 @@ class Home:
         return self.root / "host"
 
     @property
+    def gpus_file(self) -> Path:
+        """Empty; there once this host has had NVIDIA GPUs."""
+        return self.root / "gpus"
+
+    @property
     def pools_file(self) -> Path:
         """The pools of Slurm jobs that this gpuq may request."""
         return self.root / "pools.json"

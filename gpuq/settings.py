@@ -66,7 +66,7 @@ class Devices:
     """The devices that a host offers."""
 
     backend: Literal["auto", "nvml", "cpu", "none"] = "auto"
-    """`nvml`, `cpu`, `auto`: NVIDIA GPUs if the driver answers, else CPU devices; or `none`: this host runs no jobs."""
+    """`nvml`, `cpu`, `auto`: NVIDIA GPUs where there are any, else CPU devices; or `none`: this host runs no jobs."""
     only: Annotated[tuple[str, ...], GPU_INDEXES] = ()
     """The GPUs to offer, by the index that `nvidia-smi` shows; empty: all."""
     cpu_count: Annotated[int, Range(at_least=1)] = 1

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,9 +58,7 @@ def run(words: list[str]) -> int:
         devices = client.get("/api/v1/gpus")
     except GpuqError:
         devices = []
-    # The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices.
-    backends = {str(device["backend"]) for device in devices if device.get("backend")} or None
-    checks = [*local_checks(Home.from_environment(), backends), *daemon_checks(client)]
+    checks = [*local_checks(Home.from_environment(), devices), *daemon_checks(client)]
     ok = all(check.status != BROKEN for check in checks)
     answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
     console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
@@ -81,8 +79,8 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     return lines
 
 
-def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
-    """The checks of this machine. A check that fails with an OSError is reported as a note."""
+def local_checks(home: Home, devices: Sequence[Record] = ()) -> list[Check]:
+    """The checks of this machine; `devices`: those of the daemon. One that fails with an OSError is a note."""
     parts: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
@@ -91,7 +89,7 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
         ("disk", lambda: _disk(home.root)),
         ("clock", _clock),
         ("installation", _installation),
-        ("nvml", lambda: _nvml(backends)),
+        ("nvml", lambda: _nvml(devices)),
         ("cgroup", _cgroup),
         ("submitters", lambda: _submitters(home)),
         ("timer", _timer),
@@ -141,7 +139,7 @@ def _devices(client: HttpClient) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
-    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    silent = [str(device.get("name", device["id"])) for device in devices if _is_silent(device)]
     unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         fix = "Start one: `gpuq up`, or systemctl start gpuq-worker."
@@ -165,6 +163,10 @@ def _devices(client: HttpClient) -> Iterator[Check]:
         )
         fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
         yield Check("processes", NOTE, found, fix)
+
+
+def _is_silent(device: Record) -> bool:
+    return device.get("read_at") is None
 
 
 def _lost(client: HttpClient) -> Iterator[Check]:
@@ -307,9 +309,14 @@ def _installation() -> Check:
     return Check("installation", BROKEN, found, "pip uninstall gpuq, then install gpuq-daemon again.")
 
 
-def _nvml(backends: set[str] | None = None) -> Check:
+def _nvml(devices: Sequence[Record] = ()) -> Check:
     driver = Path("/proc/driver/nvidia/version").exists()
-    if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
+    read = {device.get("backend") for device in devices if not _is_silent(device)}
+    known = {device.get("backend") for device in devices}
+    if "nvml" in known and "nvml" not in read:
+        fix = "`nvidia-smi` must list them on their host; logs/worker.log there says what the driver answered."
+        return Check("nvml", BROKEN, "no GPU of this gpuq answers, and none gets a job", fix)
+    if "nvml" in read or (not devices and _loads_nvml()):
         if not _in_host_pid_namespace():
             found = f"{_NVML}, in a container with its own pid namespace: it may not tell its jobs on a GPU apart"
             fix = "Start the container in the host's pid namespace (docker run --pid=host)."

@@ -118,10 +118,17 @@ def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
     monkeypatch.setattr("ctypes.CDLL", no_library)
     monkeypatch.setattr(doctor, "_in_host_pid_namespace", lambda: True)
     monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: False)
-    assert doctor._nvml({"nvml"}) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
-    assert doctor._nvml({"cpu"}).status == "ok", "a laptop without a GPU lacks nothing"
+    gpu, cpu = ({"backend": backend, "read_at": "2026-11-20T23:00:00.000Z"} for backend in ("nvml", "cpu"))
+    assert doctor._nvml([gpu]) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
+    assert doctor._nvml([cpu]).status == "ok", "a laptop without a GPU lacks nothing"
+    silent = {**gpu, "read_at": None}
+    assert [doctor._nvml(found).status for found in ([silent], [silent, cpu], [silent, gpu])] == [
+        "broken",
+        "broken",
+        "ok",
+    ]
     monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: True)
-    assert (doctor._nvml({"cpu"}).status, doctor._nvml(None).status) == ("note", "note")
+    assert (doctor._nvml([cpu]).status, doctor._nvml().status) == ("note", "note")
 
 
 def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, healthy: FakeApi) -> None:
