@@ -123,7 +123,7 @@ def daemon_checks(client: HttpClient) -> list[Check]:
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_devices(client), *_lost(client), *_policy(client)]
+    return [*checks, *_devices(client), *_hosts(client), *_policy(client)]
 
 
 _FIXES = {
@@ -169,12 +169,16 @@ def _is_silent(device: Record) -> bool:
     return device.get("read_at") is None
 
 
-def _lost(client: HttpClient) -> Iterator[Check]:
-    """What the record lost, as after a replica without the last commits replaced its database."""
+def _hosts(client: HttpClient) -> Iterator[Check]:
+    """The hosts whose reports are dropped; and what the record lost, as after a replica without the last commits replaced it."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
     except GpuqError:  # the devices' check says why
         return
+    for host in hosts:
+        if host.get("unread"):
+            fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
+            yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)
     for sentence in dict.fromkeys(sentence for host in hosts for sentence in host.get("lost", ())):
         fix = "Look at the jobs of that time (`gpuq queue -a`). Synchronous replication loses no commit."
         yield Check("record", NOTE, sentence, fix)

@@ -226,6 +226,12 @@ def test_an_end_that_does_not_reach_the_dispatcher_is_broken(gpuq: Command, heal
     assert (found["status"], "wait for the dispatcher: 1, since" in found["found"]) == ("broken", True)
 
 
+def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "unread": "a number is too large"}, {"name": "node3"}])
+    found = checks(gpuq("doctor", "--json"))["reports"]
+    assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
