@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,3 +142,19 @@ def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:
     assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
     assert site.output.read_text().count("Redis could not read its data") == 1
     site.down()
+
+
+def test_folders_that_are_removed_while_it_runs(site: Site) -> None:
+    """That of Redis is made again. Without that of the sockets and locks no command reaches it, and another one could start."""
+    site.up()
+    (redis,) = site.pids("redis")
+    shutil.rmtree(site.home / "redis")
+    os.kill(redis, signal.SIGKILL)
+    assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
+    assert (site.home / "redis" / "appendonly.aof").exists()
+
+    shutil.rmtree(site.home / "run")
+
+    assert site.process is not None
+    assert site.process.wait(60) == 1
+    assert f"{site.home}/run was removed while gpuq ran, so it has ended" in site.output.read_text()

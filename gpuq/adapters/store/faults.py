@@ -42,8 +42,8 @@ _OTHER = _Meaning(Failure, "{label} refused: {detail}.", Failure.fix)
 _DAMAGED = _Meaning(
     Failure,
     "{label} is damaged or is no database: {detail}.",
-    "Stop gpuq, move gpuq.db, gpuq.db-wal and gpuq.db-shm away, all three, and put a backup in their place as docs/operations.md, "
-    "Backup and restore, says; `sqlite3 gpuq.db .recover` saves what can still be read.",
+    "Stop gpuq, move gpuq.db, gpuq.db-wal and gpuq.db-shm away, all three, and put a backup in their place as "
+    "docs/operations.md, Backup and restore, says; `sqlite3 gpuq.db .recover` saves what can still be read.",
 )
 _DAMAGED_ON_SERVER = _DAMAGED._replace(fix="Put a backup in its place as docs/operations.md, Backup and restore, says.")
 
