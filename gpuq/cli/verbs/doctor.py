@@ -19,10 +19,11 @@ from pathlib import Path
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.client import HttpClient, Record, is_held
 from gpuq.cli.verbs import policy
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
+from gpuq.logs import last_words
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 _NVML = "libnvidia-ml.so.1"
@@ -58,7 +59,8 @@ def run(words: list[str]) -> int:
         devices = client.get("/api/v1/gpus")
     except GpuqError:
         devices = []
-    checks = [*local_checks(Home.from_environment(), devices), *daemon_checks(client)]
+    home = Home.from_environment()
+    checks = [*local_checks(home, devices), *daemon_checks(client, home)]
     ok = all(check.status != BROKEN for check in checks)
     answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
     console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
@@ -103,7 +105,7 @@ def local_checks(home: Home, devices: Sequence[Record] = ()) -> list[Check]:
     return checks
 
 
-def daemon_checks(client: HttpClient) -> list[Check]:
+def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
     """The checks through the API."""
     try:
         ready: Record = client.look("/readyz")
@@ -115,15 +117,20 @@ def daemon_checks(client: HttpClient) -> list[Check]:
     for part, status in ready.items():
         if part == "ready" or not isinstance(status, str):
             continue
-        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-        found = "its schema is not this version's" if status == "schema" else status
-        checks.append(Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix))
+        if status == "ok":
+            checks.append(Check(part, OK, status))
+        elif part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
+            checks.append(_stuck_dispatcher(home, status))
+        else:
+            fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+            found = "its schema is not this version's" if status == "schema" else status
+            checks.append(Check(part, BROKEN, found, fix))
     with suppress(GpuqError):
         theirs = client.server_time()
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_devices(client), *_hosts(client), *_policy(client)]
+    return [*checks, *_jobs(client), *_devices(client), *_hosts(client), *_policy(client)]
 
 
 _FIXES = {
@@ -131,6 +138,22 @@ _FIXES = {
     "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
     "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
 }
+
+
+def _stuck_dispatcher(home: Home, status: str) -> Check:
+    """It runs here, so to start it would change nothing: what it waits for is in its log."""
+    log = home.logs / "dispatcher.log"
+    said, fix = last_words(log)
+    found = f"{status}, although it runs here; it wrote last: {said}"
+    return Check("dispatcher", BROKEN, found, fix or f"Mend what it names; {log} has more.")
+
+
+def _jobs(client: HttpClient) -> Iterator[Check]:
+    """Whether jobs can be read: a record that is damaged in part still answers other questions."""
+    try:
+        client.get("/api/v1/jobs?limit=1")
+    except GpuqError as error:
+        yield Check("jobs", BROKEN, error.message, error.fix)
 
 
 def _devices(client: HttpClient) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ def healthy(api: FakeApi) -> FakeApi:
     api.on("GET", "/version", {"version": "0.1.0", "api": "v1"})
     api.on("GET", "/api/v1/gpus", samples.DEVICES[:1])
     api.on("GET", "/api/v1/policies", samples.POLICIES)
+    api.on("GET", "/api/v1/jobs", {"jobs": []})
     return api
 
 
@@ -67,6 +69,26 @@ def test_each_part_of_readiness_has_its_fix(gpuq: Command, healthy: FakeApi, par
     assert checks(done)[part]["status"] == "broken"
     assert fix in checks(done)[part]["fix"]
     assert fix in gpuq("doctor", COLUMNS="200").out
+
+
+def test_a_dispatcher_that_runs_and_is_stuck_is_not_to_be_started_but_quoted(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "dispatcher": "stale"}, 503))
+    (healthy.home / "logs").mkdir()
+    (healthy.home / "logs" / "dispatcher.log").write_text("1 WARNING: Redis refused: OOM command not allowed.\n")
+    lock = healthy.home / "run" / "dispatcher.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        found = checks(gpuq("doctor", "--json"))["dispatcher"]
+    assert "although it runs here; it wrote last: 1 WARNING: Redis refused: OOM" in found["found"]
+    assert "gpuq up" not in found["fix"]
+
+
+def test_a_record_whose_jobs_cannot_be_read_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    problem = {"title": "Failure", "detail": "The record is damaged: malformed.", "fix": "Stop gpuq."}
+    healthy.on("GET", "/api/v1/jobs", Reply(problem, 500))
+    found = checks(gpuq("doctor", "--json"))["jobs"]
+    assert (found["status"], "damaged" in found["found"]) == ("broken", True)
 
 
 def test_an_open_home_or_token_is_broken(gpuq: Command, healthy: FakeApi) -> None:
