@@ -127,6 +127,7 @@ class _Up:
         self._tcp: socket.socket | None = None
         self._starting = True
         self._refusal: GpuqError | None = None
+        self._conflict: GpuqError | None = None
         # Only this process notifies systemd: a notification of a child would count as its own.
         self._systemd = WatchDog()
         os.environ.pop("NOTIFY_SOCKET", None)
@@ -252,12 +253,15 @@ class _Up:
             log.warning("%s", crash)
         elif crash.code == BadSettings.exit_code:
             self._refusal = BadSettings(crash.said, fix=crash.fix)
-        elif crash.code in _REFUSALS or (crash.in_a_row >= _CRASHES_AT_START and crash.code not in _WAITS):
+        elif crash.code in _WAITS:
+            self._conflict = Conflict(crash.said, fix=crash.fix)
+        elif crash.code in _REFUSALS or crash.in_a_row >= _CRASHES_AT_START:
             fix = crash.fix or f"Look into {crash.log}."
             self._refusal = Failure(f"the {crash.name} did not start: {crash.said}", fix=fix)
 
     async def _until(self, look: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait until `look` returns true; False after _READY_WITHIN_S. Raises the reason why a service does not start."""
+        """Wait until `look` returns true; False after _READY_WITHIN_S. Raises the reason why a service does not start, then also
+        that another process has what it needs."""
         deadline = time.monotonic() + _READY_WITHIN_S
         while True:
             if self._refusal is not None:
@@ -265,6 +269,8 @@ class _Up:
             if await look():
                 return True
             if time.monotonic() > deadline:
+                if self._conflict is not None:
+                    raise self._conflict
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
 

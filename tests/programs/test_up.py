@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.adapters.supervise import Crash
+from gpuq.errors import Conflict
 from gpuq.programs import up
+from gpuq.settings import load
 from tests.support import forked
 from tests.support.site import Site, wait_for
 
@@ -124,6 +127,26 @@ def test_on_a_full_disk_it_says_what_to_do(
         "gpuq: it cannot run: No space left on device.",
         f"  Free some space in {tmp_path}, then `gpuq up` again.",
     ]
+
+
+async def test_what_holds_a_lock_of_a_service_is_named_once_it_was_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The services of a `gpuq up` that was killed have some seconds to end. One that was stopped never does."""
+    monkeypatch.setattr(up, "_READY_WITHIN_S", 0.0)
+    monkeypatch.setattr(up, "WatchDog", object)
+    starting = up._Up(load({"GPUQ_HOME": str(tmp_path)}), lambda: True, stop_jobs=False, ready_fd=None)
+    said = f"A dispatcher already runs in {tmp_path}."
+    for in_a_row in range(1, 9):
+        starting._crashed(
+            Crash("dispatcher", Conflict.exit_code, "exit code 6", in_a_row, said, "Stop that one.", "log")
+        )
+
+    async def has_api() -> bool:
+        return False
+
+    with pytest.raises(Conflict, match="A dispatcher already runs"):
+        await starting._until(has_api)
 
 
 def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:
