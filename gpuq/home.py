@@ -181,6 +181,16 @@ class Home:
         return self.root / "spool"
 
     @property
+    def host_file(self) -> Path:
+        """The name under which the worker service of this home ran last."""
+        return self.root / "host"
+
+    @property
+    def gpus_file(self) -> Path:
+        """Empty; there once this host has had NVIDIA GPUs."""
+        return self.root / "gpus"
+
+    @property
     def pools_file(self) -> Path:
         """The pools of Slurm jobs that this gpuq may request."""
         return self.root / "pools.json"

@@ -66,7 +66,7 @@ class Devices:
     """The devices that a host offers."""
 
     backend: Literal["auto", "nvml", "cpu", "none"] = "auto"
-    """`nvml`, `cpu`, `auto`: NVIDIA GPUs if the driver answers, else CPU devices; or `none`: this host runs no jobs."""
+    """`nvml`, `cpu`, `auto`: NVIDIA GPUs where there are any, else CPU devices; or `none`: this host runs no jobs."""
     only: Annotated[tuple[str, ...], GPU_INDEXES] = ()
     """The GPUs to offer, by the index that `nvidia-smi` shows; empty: all."""
     cpu_count: Annotated[int, Range(at_least=1)] = 1
@@ -274,7 +274,7 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
     """
     values = dict(os.environ if environ is None else environ)
     home = Home.from_environment(values)
-    table = _read_file(home.settings_file)
+    table = _with_kept_name(home, _read_file(home.settings_file))
     groups = {name: _group(name, table.get(name, {}), home.settings_file, values) for name in GROUPS}
     for (group, name), now in REMOVED.items():
         sources = [variable(group, name)] if variable(group, name) in values else []
@@ -335,6 +335,21 @@ def _read_file(path: Path) -> dict[str, Any]:
     for unknown in sorted(set(table) - set(GROUPS)):
         raise BadSettings(f"{path} has an unknown table [{unknown}].{_meant(unknown, GROUPS)}")
     return table
+
+
+def _with_kept_name(home: Home, table: dict[str, Any]) -> dict[str, Any]:
+    """The table, with the name that this host has had so far where it gives none: the record knows the host by it, and the
+    machine may have another one after each start, as a container does."""
+    worker = table.get("worker", {})
+    if not isinstance(worker, dict):
+        return table
+    try:
+        name = home.host_file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return table
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{home.host_file} cannot be read: {error}.", fix="Set `host` under [worker].") from error
+    return {**table, "worker": {"host": name, **worker}}
 
 
 def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from gpuq.errors import Conflict
@@ -27,14 +28,24 @@ def take_lock(path: Path) -> int | None:
 
 
 @contextmanager
-def only_one(path: Path, what: str, stop_it: str = "Stop that one first") -> Iterator[None]:
-    """Hold the lock while the block runs. Raises Conflict, with `stop_it` in its fix, if another process holds it."""
+def only_one(path: Path, what: str, stop_it: str = "Stop that one first") -> Iterator[Callable[[], bool]]:
+    """Hold the lock while the block runs. Raises Conflict, with `stop_it` in its fix, if another process holds it.
+
+    The value says whether the lock's file is still there: once it was removed, another process can take the lock as well.
+    """
     deadline = time.monotonic() + _PROBED_FOR_S
     while (descriptor := take_lock(path)) is None and time.monotonic() < deadline:
         time.sleep(0.02)
     if descriptor is None:
         raise Conflict(f"{what} already runs in {path.parent.parent}.", fix=f"{stop_it}, or set another GPUQ_HOME.")
     try:
-        yield
+        yield partial(_is_at, path, os.fstat(descriptor))
     finally:
         os.close(descriptor)
+
+
+def _is_at(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(file, path.stat())
+    except OSError:
+        return False

@@ -62,6 +62,12 @@ def is_alive(identity: Identity) -> bool:
     return int(fields[_START_TICKS]) == identity.start_ticks and fields[_STATE] not in "ZX"
 
 
+def is_stopped(identity: Identity) -> bool:
+    """Whether this process stands still because of SIGSTOP or another stop signal."""
+    fields = _stat(identity.pid) if identity.boot_id == boot_id() else None
+    return fields is not None and int(fields[_START_TICKS]) == identity.start_ticks and fields[_STATE] == "T"
+
+
 def _has_process(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -167,6 +167,7 @@ async def end(child: asyncio.subprocess.Process, spec: ChildSpec) -> None:
     """Send the stop signal, and SIGKILL after `stop_within_s`; returns once the child has ended."""
     if child.returncode is not None:
         return
+    child.send_signal(signal.SIGCONT)  # one that was stopped takes the other signal only once it goes on
     child.send_signal(spec.stop_signal)
     try:
         await asyncio.wait_for(child.wait(), spec.stop_within_s)

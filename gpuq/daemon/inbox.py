@@ -83,7 +83,8 @@ class EventInbox:
 
     def __init__(self, taken: dict[str, int], keys: HostKeys, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`taken`: the last event of each host that is committed. `seen_epochs`: the highest epoch that each host has seen.
-        `lost_events`: the numbers that were acknowledged to a host, by which the record has no events.
+        `lost_events`: the numbers that were acknowledged to a host, by which the record has no events. `unread`: the hosts whose
+        last report could not be read, and why.
         """
         self.taken = taken
         self.keys = keys
@@ -95,6 +96,7 @@ class EventInbox:
         self._refusals: dict[str, tuple[float, int]] = {}
         self.seen_epochs: dict[str, int] = {}
         self.lost_events: dict[str, range] = {}
+        self.unread: dict[str, str] = {}
         self._acknowledged: dict[str, Acknowledgement] = {}
         # By host, what was last said of its attempts that stand still and of its cores that are lent.
         self._standing: dict[str, tuple[Pauses, Loans | UnsetType]] = {}
@@ -121,6 +123,8 @@ class EventInbox:
                     ("report", "drop_report") if isinstance(message, HostReport) else ("worker event", "drop_event")
                 )
                 log.error("%s dropped: %s", what, error, extra={"action": action, "host": host})
+                if isinstance(message, HostReport):
+                    self.unread[host] = str(error)
                 continue
             if event is not None:
                 received.append(Received(HostId(host), event, sent_at))
@@ -157,6 +161,7 @@ class EventInbox:
     def forget(self, host: str) -> None:
         """The host is gone. One that joins under its name begins again at 1."""
         self.taken.pop(host, None)
+        self.unread.pop(host, None)
         self._last_report.pop(host, None)
         self._acknowledged.pop(host, None)
         self._standing.pop(host, None)
@@ -177,7 +182,10 @@ class EventInbox:
         if isinstance(message, HostReport):
             # One that cannot be read is not answered either: an answer would renew the leases of the host's jobs.
             event = reported.report(message.body)
-            return event if self._counts(message) else None
+            if not self._counts(message):
+                return None
+            self.unread.pop(message.host, None)
+            return event
         if message.seq != self.taken[message.host] + 1:
             return None
         # Counted as taken even if it cannot be read: the host would send it for ever, and nothing behind it.

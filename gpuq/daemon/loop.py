@@ -130,7 +130,7 @@ class Dispatcher:
         self.job_leases = JobLeases(parts.clock())
         self.marks = DeviceMarks()
         self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
-        self.view = View(parts.limits, parts.learner.alone_rate, self.lost.sentences)
+        self.view = View(parts.limits, parts.learner.alone_rate, self.lost.sentences, inbox.unread)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._committed: dict[str, int] = dict(inbox.taken)
         self._recorded_seq = journal.seq

@@ -48,9 +48,11 @@ class View:
         limits: Limits,
         kind_alone: Callable[[KindId, str], Rate | None],
         lost: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        unread: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost, by host."""
-        self._lost = lost
+        """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost, by host;
+        `unread`: why the last report of a host could not be read."""
+        self._lost, self._unread = lost, unread
         self._kind_alone = kind_alone
         self._limits = limits
         self._reports: dict[AttemptId, ResidentReport] = {}
@@ -99,7 +101,8 @@ class View:
         for name in sorted({*state.index.devices_of, *state.hosts, *state.drained}):
             host = state.hosts.get(name)
             reported_at = None if host is None else host.last_seen + wall_offset
-            yield HostStatus(name, reported_at, state.drained.get(name), tuple(self._lost.get(name, ())))
+            drained, lost = state.drained.get(name), tuple(self._lost.get(name, ()))
+            yield HostStatus(name, reported_at, drained, lost, self._unread.get(name))
 
     def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
         reading = state.readings.get(device.id)

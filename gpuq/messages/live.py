@@ -104,12 +104,13 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class HostStatus(msgspec.Struct, frozen=True):
     """A host: when it reported last (Unix seconds; None: not since the dispatcher began), and why it is drained, if it is. `lost`
-    says what the record had lost of it since the dispatcher began, a sentence each."""
+    says what the record had lost of it since the dispatcher began, a sentence each; `unread` why its last report was dropped."""
 
     name: str
     reported_at: float | None = None
     drained: str | None = None
     lost: tuple[str, ...] = ()
+    unread: str | None = None
 
 
 class PolicyReplacement(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ _LOOK_EVERY_S = 0.1
 _STOP_SLACK_S = 10.0
 # After a `gpuq up` was killed, its endpoint takes a few seconds to end.
 _PORT_FREE_WITHIN_S = 5.0
-_SHORTEN_EVERY_S = 10.0
+_SHORTEN_EVERY_S, _WATCH_HOME_EVERY_S = 10.0, 1.0
 _LOOK_FOR_FILES_EVERY_S = 2.0
 # A service that crashes this often before gpuq is up is taken not to start at all. Wrong settings and a missing driver or server
 # (exit codes 2 and 4) do not go away by themselves, so there the first crash counts.
@@ -74,8 +74,8 @@ def main() -> int:
             _print_error(
                 f"gpuq: other users may look into {settings.home.root}. To close it: chmod 700 {settings.home.root}"
             )
-        with only_one(settings.home.run / "up.lock", "`gpuq up`", "`gpuq down` ends that one"):
-            return asyncio.run(_Up(settings, stop_jobs=options.stop_jobs, ready_fd=options.ready_fd).run())
+        with only_one(settings.home.run / "up.lock", "`gpuq up`", "`gpuq down` ends that one") as is_whole:
+            return asyncio.run(_Up(settings, is_whole, stop_jobs=options.stop_jobs, ready_fd=options.ready_fd).run())
     except GpuqError as error:
         return report(error)
     except OSError as error:
@@ -121,8 +121,10 @@ class _Remaining:
 
 
 class _Up:
-    def __init__(self, settings: Settings, *, stop_jobs: bool, ready_fd: int | None) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: Settings, is_whole: Callable[[], bool], *, stop_jobs: bool, ready_fd: int | None
+    ) -> None:
+        self._settings, self._is_whole = settings, is_whole
         self._home = settings.home
         self._stop_jobs = stop_jobs
         self._ready_fd = ready_fd
@@ -131,15 +133,20 @@ class _Up:
         self._tcp: socket.socket | None = None
         self._starting = True
         self._refusal: GpuqError | None = None
+        self._conflict: GpuqError | None = None
         # Only this process notifies systemd: a notification of a child would count as its own.
         self._systemd = WatchDog()
         os.environ.pop("NOTIFY_SOCKET", None)
 
     async def run(self) -> int:
-        """Start all services, wait for a signal, stop them in reverse order. Raises GpuqError when one does not start."""
+        """Start all services, wait for a signal, stop them in reverse order. Raises GpuqError when one does not start.
+
+        So it does when the folder of its sockets and locks was removed: no command reaches this gpuq, and another could start.
+        """
         self._listen_to_signals()
         self._note(None)
         shortening = asyncio.create_task(self._keep_log_short())
+        watching = asyncio.create_task(self._watch_home())
         optional: asyncio.Task[None] | None = None
         try:
             starting = asyncio.create_task(self._start())
@@ -156,9 +163,15 @@ class _Up:
             left = await asyncio.to_thread(self._leave)
         finally:
             shortening.cancel()
+            watching.cancel()
             if optional is not None:
                 optional.cancel()
             await self._stop_all()
+        if not self._is_whole():
+            raise Failure(
+                f"{self._home.run} was removed while gpuq ran, so it has ended; jobs that ran go on.",
+                fix="`gpuq up` again.",
+            )
         self._note(left)
         if left is not None and str(left):
             _print_error(str(left))
@@ -235,21 +248,26 @@ class _Up:
         self._stops.append((stop, asyncio.create_task(supervise(spec, stop, self._crashed), name=spec.name)))
 
     def _crashed(self, crash: Crash) -> None:
-        if crash.name == "redis" and server.is_damaged(crash.said):
+        if crash.name == "redis":
             with contextlib.suppress(OSError):
-                aside = server.set_data_aside(self._home)
-                log.warning("Redis could not read its data, which is in %s now; nothing is lost by that", aside)
-                return
+                server.make_folders(self._home)  # they may have been removed while it ran
+                if server.is_damaged(crash.said):
+                    aside = server.set_data_aside(self._home)
+                    log.warning("Redis could not read its data, which is in %s now; nothing is lost by that", aside)
+                    return
         if not self._starting:
             log.warning("%s", crash)
         elif crash.code == BadSettings.exit_code:
             self._refusal = BadSettings(crash.said, fix=crash.fix)
-        elif crash.code in _REFUSALS or (crash.in_a_row >= _CRASHES_AT_START and crash.code not in _WAITS):
+        elif crash.code in _WAITS:
+            self._conflict = Conflict(crash.said, fix=crash.fix)
+        elif crash.code in _REFUSALS or crash.in_a_row >= _CRASHES_AT_START:
             fix = crash.fix or f"Look into {crash.log}."
             self._refusal = Failure(f"the {crash.name} did not start: {crash.said}", fix=fix)
 
     async def _until(self, look: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait until `look` returns true; False after _READY_WITHIN_S. Raises the reason why a service does not start."""
+        """Wait until `look` returns true; False after _READY_WITHIN_S. Raises the reason why a service does not start, then also
+        that another process has what it needs."""
         deadline = time.monotonic() + _READY_WITHIN_S
         while True:
             if self._refusal is not None:
@@ -257,6 +275,8 @@ class _Up:
             if await look():
                 return True
             if time.monotonic() > deadline:
+                if self._conflict is not None:
+                    raise self._conflict
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -306,6 +326,11 @@ class _Up:
         while True:
             shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
+
+    async def _watch_home(self) -> None:
+        while self._is_whole():
+            await asyncio.sleep(_WATCH_HOME_EVERY_S)
+        self._asked_to_stop.set()
 
     async def _start_optional(self) -> None:
         """Run the process that sends notifications once the user has targets, and the one that requests pilots once there is a

@@ -79,6 +79,17 @@ def test_a_lost_gpu_is_left_out_logged_once_and_taken_back(run_on_both: Callable
     assert ran.log.count("does not answer") == ran.log.count("answers again") == 1
 
 
+def test_a_gpu_with_numbers_that_cannot_be_is_left_out_alone(run_on_both: Callable[..., Ran]):
+    ran = run_on_both(
+        "show({0: dict(used=2**42)}); broken = look()[0]\n"
+        "show({0: dict(busy=400, power=10**6, temperature=999)}); odd = backend.read(NOW, []).readings[GPUS[0]]\n"
+        "show({}); result = list(broken) == GPUS[1:], [odd.used_memory, odd.utilization_pct, odd.vitals.power_watts,\n"
+        "    odd.vitals.temperature_c], list(look()[0]) == GPUS"
+    )
+    assert ran.result == [True, [0, None, None, None], True]
+    assert "bytes are used" in ran.log
+
+
 def test_a_driver_error_is_reported_once_for_its_gpu(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "show({1: dict(xid=79)}); look(); reported = [[f.device == GPUS[1], f.xid] for f in backend.faults()]\n"

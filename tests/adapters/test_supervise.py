@@ -56,6 +56,23 @@ async def test_the_log_of_a_child_is_for_its_user_only_whatever_the_umask(tmp_pa
     assert (log.read_text(), log.stat().st_mode & 0o777) == ("up\n", 0o600)
 
 
+async def test_a_child_that_was_stopped_ends_in_order(tmp_path: Path) -> None:
+    """Else it would be killed, and what it supervises itself would be left behind."""
+    script = f"trap 'touch {tmp_path}/ended; exit' TERM; echo $$ > {tmp_path}/pid; kill -STOP $$; while :; do sleep 0.05; done"
+    stop = asyncio.Event()
+    supervision = asyncio.create_task(supervise(ChildSpec("orders", ["sh", "-c", script], tmp_path / "log"), stop))
+    async with asyncio.timeout(WITHIN_S):
+        while not ((tmp_path / "pid").exists() and _is_stopped((tmp_path / "pid").read_text().strip())):
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+    assert (tmp_path / "ended").exists()
+
+
+def _is_stopped(pid: str) -> bool:
+    return bool(pid) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 async def test_the_log_of_a_child_is_kept_small_while_it_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,16 @@ def test_what_cannot_be_read_is_counted_as_taken_and_logged(
     assert caplog.text.count("worker event dropped") == 2
 
 
+def test_why_a_report_was_dropped_is_kept_until_one_is_taken(inbox: EventInbox) -> None:
+    sender = Sender(inbox)
+    name = sender.answer().dispatcher
+    bad = msgspec.structs.replace(sender.report(1, name), body={"boot_id": 2**70})
+    assert sender.counts(wire.seal(bad, sender.key)) == [False]
+    assert "boot_id" in inbox.unread["a"]
+    assert sender.counts(sender.report(2, name)) == [True]
+    assert inbox.unread == {}
+
+
 # --- signatures ------------------------------------------------------------------------------------------------------
 
 

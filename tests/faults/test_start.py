@@ -188,5 +188,5 @@ def test_a_record_that_is_no_database_is_left_for_its_owner_to_save(home: Path, 
     said = refused(home, module, 1)
 
     assert f"The record {home}/gpuq.db is damaged or is no database" in said
-    assert "put a backup in its place" in said
+    assert "move gpuq.db, gpuq.db-wal and gpuq.db-shm away" in said, "the WAL of another file damages a backup"
     assert (home / "gpuq.db").read_bytes() == rubbish

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.errors import Failure
+from gpuq.adapters.supervise import Crash
+from gpuq.errors import Conflict, Failure
 from gpuq.programs import up
+from gpuq.settings import load
 from tests.support import forked
 from tests.support.site import Site, wait_for
 
@@ -157,6 +160,26 @@ def test_a_home_that_others_may_look_into_is_named_with_the_fix(
     )
 
 
+async def test_what_holds_a_lock_of_a_service_is_named_once_it_was_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The services of a `gpuq up` that was killed have some seconds to end. One that was stopped never does."""
+    monkeypatch.setattr(up, "_READY_WITHIN_S", 0.0)
+    monkeypatch.setattr(up, "WatchDog", object)
+    starting = up._Up(load({"GPUQ_HOME": str(tmp_path)}), lambda: True, stop_jobs=False, ready_fd=None)
+    said = f"A dispatcher already runs in {tmp_path}."
+    for in_a_row in range(1, 9):
+        starting._crashed(
+            Crash("dispatcher", Conflict.exit_code, "exit code 6", in_a_row, said, "Stop that one.", "log")
+        )
+
+    async def has_api() -> bool:
+        return False
+
+    with pytest.raises(Conflict, match="A dispatcher already runs"):
+        await starting._until(has_api)
+
+
 def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:
     """Without that, neither a restart of Redis nor the next start of gpuq would ever succeed."""
     data, aside = site.home / "redis" / "appendonly.aof", site.home / "redis.damaged"
@@ -173,3 +196,19 @@ def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:
     assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
     assert site.output.read_text().count("Redis could not read its data") == 1
     site.down()
+
+
+def test_folders_that_are_removed_while_it_runs(site: Site) -> None:
+    """That of Redis is made again. Without that of the sockets and locks no command reaches it, and another one could start."""
+    site.up()
+    (redis,) = site.pids("redis")
+    shutil.rmtree(site.home / "redis")
+    os.kill(redis, signal.SIGKILL)
+    assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
+    assert (site.home / "redis" / "appendonly.aof").exists()
+
+    shutil.rmtree(site.home / "run")
+
+    assert site.process is not None
+    assert site.process.wait(60) == 1
+    assert f"{site.home}/run was removed while gpuq ran, so it has ended" in site.output.read_text()

@@ -305,6 +305,19 @@ def test_an_attempt_with_a_killed_shim_is_lost_once_its_processes_are_ended(host
     assert "gpuq's shim process, was killed" in exited.reason
 
 
+def test_a_job_that_stops_its_shim_still_ends_at_its_order(host: Host) -> None:
+    stopping = host.run("sh", "-c", "kill -STOP $PPID; exec sleep 60")
+    assert stopping.shim is not None
+    shim = process.identify(stopping.shim.pid)
+    assert shim is not None
+    wait_for(lambda: process.is_stopped(shim), what="its shim to stand still")
+    host.settle(1)
+    assert not process.is_stopped(shim)
+    AttemptFolder(stopping.folder, attempt_id()).write_stop("cancelled", 1.0)
+    process.send_signal(shim, signal.SIGTERM)
+    assert host.settle(2)[1].ending == "stopped"
+
+
 def test_another_gpuqs_attempt_of_the_same_name_is_left_alone(host: Host) -> None:
     env = {"GPUQ_JOB_ID": "1", "GPUQ_ATTEMPT": "1", "GPUQ_PROGRESS": "/elsewhere/1-1/progress"}
     with subprocess.Popen(["sleep", "60"], env={**os.environ, **env}) as other:

@@ -21,7 +21,16 @@ from typing import TypeVar
 
 import msgspec
 
-from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
+from gpuq.adapters.process import (
+    Identity,
+    boot_id,
+    descendants,
+    identities,
+    is_alive,
+    is_stopped,
+    send_signal,
+    with_environment,
+)
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId
@@ -87,6 +96,7 @@ class _Live:
     order: OrderFile | None = None
     start: StartFile | None = None
     sweep_at: float = 0.0
+    shim_seen_at: float = float("-inf")
     kill_at: float | None = None
     unreadable: dict[str, _Unreadable] = field(default_factory=dict)
 
@@ -214,6 +224,7 @@ class Residents:
         return self.clock()  # not known: its folder is kept as if it had ended just now
 
     async def _look_at(self, live: _Live) -> None:
+        self._keep_shim_going(live)
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = self._read(live, "exit.json", live.folder.ended)
         live.order = live.order or self._read(live, "order.json", live.folder.order)
@@ -236,6 +247,15 @@ class Residents:
             end = self._read(live, "exit.json", live.folder.ended) if await self._sweep(live) else None
         if end is not None:
             await self._spool_end(live, end)
+
+    def _keep_shim_going(self, live: _Live) -> None:
+        """Resume a shim that was stopped, as its job can do: it would keep neither the time limit nor an order to stop."""
+        now = self.monotonic()
+        if live.shim is None or now - live.shim_seen_at < _SWEEP_EVERY_S:
+            return
+        live.shim_seen_at = now
+        if is_stopped(live.shim) and send_signal(live.shim, signal.SIGCONT):
+            log.warning("attempt %s: %s, was stopped; it goes on", live.folder.attempt, _SUPERVISOR)
 
     def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
         """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.

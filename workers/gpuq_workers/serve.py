@@ -35,6 +35,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import HostLease, instance_of
+from gpuq_workers.host_name import take_name
 from gpuq_workers.job_lease import lease_file, remove_former, renew
 from gpuq_workers.loans import Lender
 from gpuq_workers.measuring.blink import Blinker
@@ -243,6 +244,7 @@ async def _open_and_serve(settings: Settings) -> None:
     uplink = open_uplink(settings)
     lease = HostLease(uplink.open_claims, settings.worker.host, instance_of(settings.home))
     await lease.take()
+    take_name(settings.home, settings.worker.host)
     if settings.devices.mps:
         mps.start(settings)
     sampler = Sampler(backend, level_after_s=settings.learning.level_after_s)

@@ -34,6 +34,12 @@ def has_pending(folder: Path) -> bool:
     return any(True for _ in _numbered(folder))
 
 
+def clear(folder: Path) -> None:
+    """Remove the committed events and the numbering: the host has another name from now on. Raises OSError."""
+    for path in (*folder.glob(f"{_COMMITTED}/*.json"), folder / _BASE, folder / _COUNTER):
+        path.unlink(missing_ok=True)
+
+
 class Spool:
     """The events of one host, in order. For one process at a time."""
 

@@ -26,7 +26,7 @@ from typing import Any
 import pynvml
 
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot
-from gpuq.adapters.nvml.calls import Failed, ask, ask_or_none
+from gpuq.adapters.nvml.calls import Failed, ask, ask_or_none, within
 from gpuq.adapters.nvml.device_files import CONTROL_FILES, device_files
 from gpuq.adapters.nvml.energy import DeviceEnergy
 from gpuq.adapters.nvml.faults import Events, Health, address
@@ -44,6 +44,8 @@ from gpuq.settings import Settings
 _log = logging.getLogger(__name__)
 
 _UNSEEN_LOOKS = 3
+# A pebibyte: far more than any device has.
+_MOST_MEMORY = 2**50
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
@@ -137,7 +139,7 @@ def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
     if memory is None:
         raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-    total = memory.total - getattr(memory, "reserved", 0)
+    total = memory.total - _reserved(memory)
     processes = Processes(handle, parent is not None)
     device = Device(DeviceId(uuid), host, "nvml", name, total, processes.computing().sharing, index)
     whole = handle if parent is None else parent
@@ -148,9 +150,19 @@ def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
 
 
 def _memory(handle: object) -> Any:
-    """NVML's memory struct, in bytes. Old drivers only know version 1, which counts the driver's own share as used."""
+    """NVML's memory struct, in bytes. Old drivers only know version 1, which counts the driver's own share as used.
+
+    Raises Failed for one that cannot be.
+    """
     memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    return memory if memory is not None else ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    memory = memory if memory is not None else ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    if memory is not None and not max(_reserved(memory), memory.used - 1) < memory.total <= _MOST_MEMORY:
+        raise Failed(f"its driver says that {memory.used} of {memory.total} bytes are used")
+    return memory
+
+
+def _reserved(memory: Any) -> int:
+    return getattr(memory, "reserved", 0)
 
 
 class NvmlBackend:
@@ -256,15 +268,15 @@ def _see(gpu: _Gpu, now: float, files: ProcFiles) -> tuple[GpuObservation, str |
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
     found = gpu.processes.computing(files.read)
-    processes = gpu.processes.memory(found, now)
+    processes = gpu.processes.memory(found, now, gpu.device.total_memory)
     activity = gpu.gpm.read(now)
-    bus_busy_pct = None if rates is None else float(rates.memory)
+    bus_busy_pct = None if rates is None else within(rates.memory, 100)
     vitals = read_vitals(gpu.handle, gpu.parent, activity, bus_busy_pct, gpu.health.counts())
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
     return GpuObservation(
         used=None if memory is None else int(memory.used),
-        utilization=activity.busy_pct if rates is None else float(rates.gpu),
+        utilization=activity.busy_pct if rates is None else within(rates.gpu, 100),
         processes=processes,
         shares=gpu.processes.shares(now),
         servers=found.servers,

@@ -58,3 +58,8 @@ def ask_or_none(question: Callable[..., Any], *arguments: object) -> Any:
         return question(*arguments)
     except pynvml.NVMLError:
         return None
+
+
+def within(value: float | None, most: float) -> float | None:
+    """The value; None for one that no device has: above `most`, or below 0."""
+    return None if value is None or not 0 <= value <= most else float(value)

@@ -81,8 +81,8 @@ class Processes:
         servers = (pid for pid, program in self._programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
         return Computing(processes, clients, frozenset(servers))
 
-    def memory(self, found: Computing, now: float) -> dict[int, int | None] | None:
-        """Bytes per process, None for one whose memory is unknown; None if the driver lists no processes.
+    def memory(self, found: Computing, now: float, most: int) -> dict[int, int | None] | None:
+        """Bytes per process, None for one whose memory is unknown or above `most`; None if the driver lists no processes.
 
         A process may be listed as compute and as graphics. Graphics processes are listed every ten seconds only, because that
         call was seen to take 4.5 ms and to hold the driver's lock meanwhile (MangoHud's issue 2104).
@@ -100,7 +100,7 @@ class Processes:
             before = held.get(process.pid, 0)
             known = before is not None and process.usedGpuMemory is not None
             held[process.pid] = max(before, process.usedGpuMemory) if known else None
-        return held
+        return {pid: None if bytes_ is None or bytes_ > most else bytes_ for pid, bytes_ in held.items()}
 
     def shares(self, now: float) -> dict[int, float] | None:
         """Percent per process from its latest sample; a process without a recent sample used nothing. None for MIG slices and

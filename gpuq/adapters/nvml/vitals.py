@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pynvml
 
-from gpuq.adapters.nvml.calls import ask_or_none
+from gpuq.adapters.nvml.calls import ask_or_none, within
 from gpuq.adapters.nvml.gpm import Activity
 from gpuq.core.state.device import Vitals
 
@@ -21,6 +21,9 @@ THROTTLING = {
     pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "thermal_hardware",
     pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "power_brake",
 }
+# Far more than any device has: ten years at the most power.
+_MOST_WATTS, _MOST_CELSIUS = 10_000.0, 200.0
+_MOST_JOULES = _MOST_WATTS * 3.2e8
 
 
 def read_vitals(
@@ -44,9 +47,9 @@ def read_vitals(
         reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, whole)
     bandwidth = activity.memory_bandwidth_pct
     return Vitals(
-        power_watts=None if milliwatts is None else milliwatts / 1000,
-        energy_joules=None if millijoules is None else millijoules / 1000,
-        temperature_c=None if temperature is None else float(temperature),
+        power_watts=None if milliwatts is None else within(milliwatts / 1000, _MOST_WATTS),
+        energy_joules=None if millijoules is None else within(millijoules / 1000, _MOST_JOULES),
+        temperature_c=within(temperature, _MOST_CELSIUS),
         sm_activity_pct=activity.sm_activity_pct,
         memory_bandwidth_pct=bandwidth if bandwidth is not None else bus_busy_pct,
         throttling=None if reasons is None else tuple(name for bit, name in THROTTLING.items() if reasons & bit),

@@ -33,11 +33,16 @@ _SOCKET_OUTLIVES_S = 2.0
 def prepare(home: Home) -> ChildSpec:
     """Write the server's configuration and return how to start it. Raises BadSettings, Failure."""
     _check_socket_path(home.redis_socket)
-    for folder in (home.run, home.redis_data):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(home)
     file = home.run / "redis.conf"
     write_private(file, _configuration(home).encode("ascii"), durable=False)
     return ChildSpec("redis", [str(executable()), str(file)], home.logs / "redis.log")
+
+
+def make_folders(home: Home) -> None:
+    """Make the folders of its socket and its data unless they are there. Raises OSError."""
+    for folder in (home.run, home.redis_data):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def executable() -> Path:

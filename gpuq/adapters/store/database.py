@@ -24,7 +24,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from gpuq.adapters.store.faults import READ_ONLY_SERVER, translate
-from gpuq.errors import BadSettings
+from gpuq.errors import BadSettings, Unreachable
 
 PATIENCE_S = 3.0
 """How long a writer waits for another one. Less than the API waits for a commit, so that its caller learns the reason."""
@@ -53,6 +53,7 @@ class Database:
         self.url = parse(database_url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.label = describe(self.url)
+        self._file: os.stat_result | None = None
         make = _sqlite_engine if self.is_sqlite else _postgresql_engine
         self._engine = make(self.url, upgrading)
 
@@ -75,6 +76,8 @@ class Database:
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        if self.is_sqlite:
+            self._check_file()
         try:
             with self._engine.connect() as connection:
                 connection.execution_options(**{_WRITES: writes})
@@ -82,6 +85,20 @@ class Database:
                     yield connection
         except SQLAlchemyError as error:
             raise translate(error, self.label) from error
+
+    def _check_file(self) -> None:
+        """Raises Unreachable if the file is not the one that was opened: what is written to that would be gone with it."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if self._file is None:
+            self._file = found
+        elif found is None or not os.path.samestat(self._file, found):
+            raise Unreachable(
+                f"{self.label} was moved, removed or replaced while it was in use: nothing more is recorded.",
+                fix="Move it back, with its -wal and -shm; or restart gpuq, with another file in its place.",
+            )
 
 
 def parse(database_url: str) -> URL:

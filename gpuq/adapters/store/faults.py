@@ -42,8 +42,10 @@ _OTHER = _Meaning(Failure, "{label} refused: {detail}.", Failure.fix)
 _DAMAGED = _Meaning(
     Failure,
     "{label} is damaged or is no database: {detail}.",
-    "Stop gpuq, move the file away and put a backup in its place; `sqlite3 FILE .recover` saves what can still be read.",
+    "Stop gpuq, move gpuq.db, gpuq.db-wal and gpuq.db-shm away, all three, and put a backup in their place as "
+    "docs/operations.md, Backup and restore, says; `sqlite3 gpuq.db .recover` saves what can still be read.",
 )
+_DAMAGED_ON_SERVER = _DAMAGED._replace(fix="Put a backup in its place as docs/operations.md, Backup and restore, says.")
 
 # The first prefix that matches wins.
 _SQLITE: dict[str, _Meaning] = {
@@ -85,8 +87,8 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "42P01": _Meaning(SchemaMismatch, "{label} lacks a table: {detail}.", _UPGRADE),
     "42703": _Meaning(SchemaMismatch, "{label} lacks a column: {detail}.", _UPGRADE),
     "58": _DISK,
-    "XX001": _DAMAGED,
-    "XX002": _DAMAGED,
+    "XX001": _DAMAGED_ON_SERVER,
+    "XX002": _DAMAGED_ON_SERVER,
 }
 
 

@@ -420,7 +420,8 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """A host with its devices. `state` is `ok`, `drained`, or `silent` for one that has not reported for `stale_after_s`.
 
     `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began. `lost` are
-    sentences: what the record had lost of the host and the dispatcher found out since it began.
+    sentences: what the record had lost of the host and the dispatcher found out since it began. `unread`: why its last report
+    was dropped; null for one that was taken.
     """
 
     name: str
@@ -430,6 +431,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     devices: int
     jobs: list[int]
     lost: list[str] = []
+    unread: str | None = None
 
 
 class Invited(msgspec.Struct, frozen=True, kw_only=True):

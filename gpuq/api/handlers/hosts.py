@@ -127,6 +127,7 @@ def host_views(context: ApiContext, live: LiveView | None) -> list[HostView]:
                 reported_at=rfc3339_or_none(host.reported_at),
                 devices=len(devices),
                 lost=list(host.lost),
+                unread=host.unread,
                 jobs=sorted({resident.job for device in devices for resident in device.residents}),
             )
         )

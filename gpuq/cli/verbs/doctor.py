@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +18,11 @@ from pathlib import Path
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.client import HttpClient, Record, is_held
 from gpuq.cli.verbs import policy
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
+from gpuq.logs import last_words
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 _NVML = "libnvidia-ml.so.1"
@@ -30,6 +31,7 @@ _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
+_EVENTS_WAIT_S = 60.0
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _FOR_SUBMITTERS = tuple(
     map(Path, ("/run/gpuq-broker.sock", "/run/gpuq-lease", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq"))
@@ -56,9 +58,8 @@ def run(words: list[str]) -> int:
         devices = client.get("/api/v1/gpus")
     except GpuqError:
         devices = []
-    # The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices.
-    backends = {str(device["backend"]) for device in devices if device.get("backend")} or None
-    checks = [*local_checks(Home.from_environment(), backends), *daemon_checks(client)]
+    home = Home.from_environment()
+    checks = [*local_checks(home, devices), *daemon_checks(client, home)]
     ok = all(check.status != BROKEN for check in checks)
     answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
     console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
@@ -79,16 +80,17 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     return lines
 
 
-def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
-    """The checks of this machine. A check that fails with an OSError is reported as a note."""
+def local_checks(home: Home, devices: Sequence[Record] = ()) -> list[Check]:
+    """The checks of this machine; `devices`: those of the daemon. One that fails with an OSError is a note."""
     parts: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
         ("services", lambda: _services(home)),
+        ("events", lambda: _events(home)),
         ("disk", lambda: _disk(home.root)),
         ("clock", _clock),
         ("installation", _installation),
-        ("nvml", lambda: _nvml(backends)),
+        ("nvml", lambda: _nvml(devices)),
         ("cgroup", _cgroup),
         ("submitters", lambda: _submitters(home)),
         ("timer", _timer),
@@ -102,7 +104,7 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
     return checks
 
 
-def daemon_checks(client: HttpClient) -> list[Check]:
+def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
     """The checks through the API."""
     try:
         ready: Record = client.look("/readyz")
@@ -114,15 +116,20 @@ def daemon_checks(client: HttpClient) -> list[Check]:
     for part, status in ready.items():
         if part == "ready" or not isinstance(status, str):
             continue
-        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-        found = "its schema is not this version's" if status == "schema" else status
-        checks.append(Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix))
+        if status == "ok":
+            checks.append(Check(part, OK, status))
+        elif part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
+            checks.append(_stuck_dispatcher(home, status))
+        else:
+            fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+            found = "its schema is not this version's" if status == "schema" else status
+            checks.append(Check(part, BROKEN, found, fix))
     with suppress(GpuqError):
         theirs = client.server_time()
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_devices(client), *_lost(client), *_policy(client)]
+    return [*checks, *_jobs(client), *_devices(client), *_hosts(client), *_policy(client)]
 
 
 _FIXES = {
@@ -132,13 +139,29 @@ _FIXES = {
 }
 
 
+def _stuck_dispatcher(home: Home, status: str) -> Check:
+    """It runs here, so to start it would change nothing: what it waits for is in its log."""
+    log = home.logs / "dispatcher.log"
+    said, fix = last_words(log)
+    found = f"{status}, although it runs here; it wrote last: {said}"
+    return Check("dispatcher", BROKEN, found, fix or f"Mend what it names; {log} has more.")
+
+
+def _jobs(client: HttpClient) -> Iterator[Check]:
+    """Whether jobs can be read: a record that is damaged in part still answers other questions."""
+    try:
+        client.get("/api/v1/jobs?limit=1")
+    except GpuqError as error:
+        yield Check("jobs", BROKEN, error.message, error.fix)
+
+
 def _devices(client: HttpClient) -> Iterator[Check]:
     try:
         devices: list[Record] = client.get("/api/v1/gpus")
     except GpuqError as error:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
-    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    silent = [str(device.get("name", device["id"])) for device in devices if _is_silent(device)]
     unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         fix = "Start one: `gpuq up`, or systemctl start gpuq-worker."
@@ -164,12 +187,20 @@ def _devices(client: HttpClient) -> Iterator[Check]:
         yield Check("processes", NOTE, found, fix)
 
 
-def _lost(client: HttpClient) -> Iterator[Check]:
-    """What the record lost, as after a replica without the last commits replaced its database."""
+def _is_silent(device: Record) -> bool:
+    return device.get("read_at") is None
+
+
+def _hosts(client: HttpClient) -> Iterator[Check]:
+    """The hosts whose reports are dropped; and what the record lost, as after a replica without the last commits replaced it."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
     except GpuqError:  # the devices' check says why
         return
+    for host in hosts:
+        if host.get("unread"):
+            fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
+            yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)
     for sentence in dict.fromkeys(sentence for host in hosts for sentence in host.get("lost", ())):
         fix = "Look at the jobs of that time (`gpuq queue -a`). Synchronous replication loses no commit."
         yield Check("record", NOTE, sentence, fix)
@@ -264,6 +295,20 @@ def _services(home: Home) -> Check:
     return Check("services", BROKEN, f"{found}: {crash['said']}", crash["fix"] or f"Its log is {crash['log']}.")
 
 
+def _events(home: Home) -> Check:
+    """The spool of the worker service here: what the dispatcher has committed leaves it within seconds."""
+    waiting = []
+    for path in home.spool.glob("*.json"):
+        with suppress(FileNotFoundError):  # committed just now
+            waiting.append(path.stat().st_mtime)
+    since_s = time.time() - min(waiting, default=time.time())
+    if since_s < _EVENTS_WAIT_S:
+        return Check("events", OK, "none waits for the dispatcher")
+    found = f"starts or ends of jobs that wait for the dispatcher: {len(waiting)}, since {fmt.local_time(min(waiting))}"
+    fix = f"Where gpuq runs, {home.logs}/worker.log and the log of the dispatcher say why."
+    return Check("events", BROKEN, found, fix)
+
+
 def _disk(root: Path) -> Check:
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
@@ -290,9 +335,14 @@ def _installation() -> Check:
     return Check("installation", BROKEN, found, "pip uninstall gpuq, then install gpuq-daemon again.")
 
 
-def _nvml(backends: set[str] | None = None) -> Check:
+def _nvml(devices: Sequence[Record] = ()) -> Check:
     driver = Path("/proc/driver/nvidia/version").exists()
-    if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
+    read = {device.get("backend") for device in devices if not _is_silent(device)}
+    known = {device.get("backend") for device in devices}
+    if "nvml" in known and "nvml" not in read:
+        fix = "`nvidia-smi` must list them on their host; logs/worker.log there says what the driver answered."
+        return Check("nvml", BROKEN, "no GPU of this gpuq answers, and none gets a job", fix)
+    if "nvml" in read or (not devices and _loads_nvml()):
         if not _in_host_pid_namespace():
             found = f"{_NVML}, in a container with its own pid namespace: it may not tell its jobs on a GPU apart"
             fix = "Start the container in the host's pid namespace (docker run --pid=host)."

@@ -28,7 +28,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId, Gang, StopReason
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.forecast import combined
 from gpuq.core.state.job import Job, JobState
-from gpuq.core.state.retry import rule_for
+from gpuq.core.state.retry import backoff_s, rule_for
 from gpuq.core.state.state import State
 from gpuq.core.state.transitions import Step
 from gpuq.core.state.verdict import Rule
@@ -88,9 +88,20 @@ def _requeue_or_archive_ended(state: State, limits: Limits, now: float) -> Itera
         elif rule is not None:
             yield retry_of(state, job, rule, limits, now) or Archive(job.id)
         elif job.state is JobState.NODE_FAIL and job.requeue_on_node_fail:
-            yield Requeue(job.id, False, "its host or device was lost")
+            yield _requeue_of_lost(job, now)
         else:
             yield Archive(job.id)
+
+
+def _requeue_of_lost(job: Job, now: float) -> Requeue:
+    """At once, unless it loses its host or device again and again soon after its start: it may be the cause, as where it ends its
+    supervisor or says itself that its device failed."""
+    reason = "its host or device was lost"
+    if job.lost_early < 2:
+        return Requeue(job.id, False, reason)
+    wait_s = backoff_s(job.lost_early - 1)
+    again = f"{reason} within a minute of its start, {job.lost_early} times in a row; it waits {wait_s:g} s"
+    return Requeue(job.id, False, again, not_before=now + wait_s)
 
 
 def _stop_cancelled(state: State) -> Iterator[Action]:

@@ -48,6 +48,6 @@ def _reason(state: State, job: Job, now: float) -> Verdict | None:
     if job.singleton and not state.index.is_first_of_name(job):
         return Verdict(False, Rule.SINGLETON)
     if job.not_before is not None and job.not_before > now:
-        rule = Rule.BACKOFF if any(job.retried) else Rule.BEGIN_TIME
+        rule = Rule.BACKOFF if job.attempt else Rule.BEGIN_TIME
         return Verdict(False, rule, None, (("begin_at", job.not_before),))
     return None

@@ -21,6 +21,8 @@ from gpuq.core.state.usage import UNUSED
 
 # A job that fails so soon after a pause may have failed because of it: a connection or a watchdog of its own ran out of time.
 _AFTER_PAUSE_S = 60.0
+# A job that loses its host or device so soon after its start may be the cause of it.
+_EARLY_S = 60.0
 
 
 def launch_attempts(state: State, launch: Launch, now: float) -> bool:
@@ -162,6 +164,7 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
             had_partner=attempt.had_partner,
             served_s=job.served_s + served,
             failed_after_pause=after_pause and step is Step.FAIL,
+            lost_early=job.lost_early + 1 if step is Step.LOSE and now - attempt.launched_at <= _EARLY_S else 0,
             tried=job.tried or attempt.trial,
         )
         put_job(state, with_end(job, attempt, event, state.devices[attempt.devices[0]]))

@@ -44,8 +44,9 @@ class Job:
     devices it may have; None for all. `time_limit_s`: it is ended so long after its start; None: it may run on. `array` is the
     array that it is a task of, of which at most `most_at_once` tasks have devices at a time (None: any number). `idle_ok`: it is
     not stopped because it does not use its devices. `pausable`: it may be paused so that others run; `failed_after_pause`: its
-    last attempt failed soon after a pause. `tried`: an attempt of it was a trial. `lend_cores`: so many idle cores of its host it
-    can use besides its devices.
+    last attempt failed soon after a pause. `lost_early`: so many of its attempts in a row lost their host or device within a
+    minute of their start. `tried`: an attempt of it was a trial. `lend_cores`: so many idle cores of its host it can use besides
+    its devices.
 
     While it is not `eligible`, passes do not look at it: it waits for the jobs in `after`, as `singleton` for the earlier jobs of
     its owner that have its name, and until `not_before`. `eligible_at` is when such a wait ended; None if it had none.
@@ -95,6 +96,7 @@ class Job:
     idle_ok: bool = False
     pausable: bool = True
     failed_after_pause: bool = False
+    lost_early: int = 0
     lend_cores: int = 0
     tried: bool = False
 

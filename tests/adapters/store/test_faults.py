@@ -143,6 +143,24 @@ def test_a_read_only_postgresql_is_unreachable_until_it_takes_writes(
     assert store.add_jobs([a_record()]) == [1]
 
 
+def test_a_record_that_was_moved_away_takes_nothing_until_it_is_back(
+    sqlite_url: str, store_of: Callable[[str], Store], tmp_path: Path
+) -> None:
+    """What an open file without a name takes is gone with the process."""
+    store, record = store_of(sqlite_url), tmp_path / "gpuq.db"
+    assert store.add_jobs([a_record()]) == [1]
+    record.rename(tmp_path / "moved")
+    for call in (lambda: store.add_jobs([a_record()]), store.last_seq):
+        with pytest.raises(Unreachable, match="was moved, removed or replaced") as error:
+            call()
+        assert sound(error.value)
+    record.touch()
+    with pytest.raises(Unreachable, match="replaced"):
+        store.add_jobs([a_record()])
+    (tmp_path / "moved").replace(record)
+    assert store.add_jobs([a_record()]) == [2]
+
+
 def test_a_file_of_another_format_is_damaged(tmp_path: Path) -> None:
     content = b"not a database" * 1000
     (tmp_path / "gpuq.db").write_bytes(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ def healthy(api: FakeApi) -> FakeApi:
     api.on("GET", "/version", {"version": "0.1.0", "api": "v1"})
     api.on("GET", "/api/v1/gpus", samples.DEVICES[:1])
     api.on("GET", "/api/v1/policies", samples.POLICIES)
+    api.on("GET", "/api/v1/jobs", {"jobs": []})
     return api
 
 
@@ -67,6 +69,26 @@ def test_each_part_of_readiness_has_its_fix(gpuq: Command, healthy: FakeApi, par
     assert checks(done)[part]["status"] == "broken"
     assert fix in checks(done)[part]["fix"]
     assert fix in gpuq("doctor", COLUMNS="200").out
+
+
+def test_a_dispatcher_that_runs_and_is_stuck_is_not_to_be_started_but_quoted(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "dispatcher": "stale"}, 503))
+    (healthy.home / "logs").mkdir()
+    (healthy.home / "logs" / "dispatcher.log").write_text("1 WARNING: Redis refused: OOM command not allowed.\n")
+    lock = healthy.home / "run" / "dispatcher.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        found = checks(gpuq("doctor", "--json"))["dispatcher"]
+    assert "although it runs here; it wrote last: 1 WARNING: Redis refused: OOM" in found["found"]
+    assert "gpuq up" not in found["fix"]
+
+
+def test_a_record_whose_jobs_cannot_be_read_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    problem = {"title": "Failure", "detail": "The record is damaged: malformed.", "fix": "Stop gpuq."}
+    healthy.on("GET", "/api/v1/jobs", Reply(problem, 500))
+    found = checks(gpuq("doctor", "--json"))["jobs"]
+    assert (found["status"], "damaged" in found["found"]) == ("broken", True)
 
 
 def test_an_open_home_or_token_is_broken(gpuq: Command, healthy: FakeApi) -> None:
@@ -118,10 +140,17 @@ def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
     monkeypatch.setattr("ctypes.CDLL", no_library)
     monkeypatch.setattr(doctor, "_in_host_pid_namespace", lambda: True)
     monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: False)
-    assert doctor._nvml({"nvml"}) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
-    assert doctor._nvml({"cpu"}).status == "ok", "a laptop without a GPU lacks nothing"
+    gpu, cpu = ({"backend": backend, "read_at": "2026-11-20T23:00:00.000Z"} for backend in ("nvml", "cpu"))
+    assert doctor._nvml([gpu]) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
+    assert doctor._nvml([cpu]).status == "ok", "a laptop without a GPU lacks nothing"
+    silent = {**gpu, "read_at": None}
+    assert [doctor._nvml(found).status for found in ([silent], [silent, cpu], [silent, gpu])] == [
+        "broken",
+        "broken",
+        "ok",
+    ]
     monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: True)
-    assert (doctor._nvml({"cpu"}).status, doctor._nvml(None).status) == ("note", "note")
+    assert (doctor._nvml([cpu]).status, doctor._nvml().status) == ("note", "note")
 
 
 def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, healthy: FakeApi) -> None:
@@ -207,6 +236,22 @@ def test_the_other_package_named_gpuq_is_found(gpuq: Command, healthy: FakeApi, 
     done = gpuq("doctor", "--json", PYTHONPATH=str(tmp_path / "site"))
     assert done.code == 1
     assert "1.5.6" in checks(done)["installation"]["found"]
+
+
+def test_an_end_that_does_not_reach_the_dispatcher_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    waiting = healthy.home / "spool" / "000000000001.json"
+    waiting.parent.mkdir(exist_ok=True)
+    waiting.touch()
+    assert checks(gpuq("doctor", "--json"))["events"]["status"] == "ok"
+    os.utime(waiting, (time.time() - 90, time.time() - 90))
+    found = checks(gpuq("doctor", "--json"))["events"]
+    assert (found["status"], "wait for the dispatcher: 1, since" in found["found"]) == ("broken", True)
+
+
+def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "unread": "a number is too large"}, {"name": "node3"}])
+    found = checks(gpuq("doctor", "--json"))["reports"]
+    assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
 
 
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:

@@ -83,6 +83,20 @@ def test_the_loss_of_a_host_is_counted_only_where_there_is_a_number(rules: str, 
     assert len(requeues(play)) == retries
 
 
+def test_a_job_that_loses_its_host_soon_after_each_start_waits_ever_longer() -> None:
+    play = on(a_job(1, requeue_on_node_fail=True))
+    end(play, 1, Ending.LOST, None)
+    assert play.job_state(1) is JobState.STARTING, "the first one comes at once"
+    for attempt, wait_s in ((2, 10), (3, 20), (4, 40)):
+        end(play, attempt, Ending.DEVICE_FAILED, 1)
+        assert play.reason(1) is Rule.BACKOFF
+        assert requeues(play)[-1].not_before == play.now + wait_s
+        later(play)
+    play.happen(a_report(SMALL), after=3600)
+    end(play, 5, Ending.LOST, None)
+    assert play.job_state(1) is JobState.STARTING, "a run of an hour is not ended by the job itself"
+
+
 def test_a_cancelled_job_is_not_tried_again() -> None:
     play = on(trying("any:5"))
     play.happen(CancelRequested(JobId(1), "ada"), an_exit(1, code=143)).settle()

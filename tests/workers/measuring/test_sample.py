@@ -148,13 +148,40 @@ def test_partners_share_a_device(bench: Bench):
 
 def test_the_saved_measurement_has_mode_0600(bench: Bench):
     one = bench.resident(1, DEVICE)
-    bench.go(14, one)
-    assert read_measurement(one.folder) is None
-    bench.go(8, one)
+    bench.go(22, one)
     kept = read_measurement(one.folder)
     assert kept is not None
     assert (kept.peak_memory_bytes, kept.peak_utilization_pct) == (100, pytest.approx(40))
     assert stat.S_IMODE((one.folder / "measure.json").stat().st_mode) == 0o600
+
+
+def test_memory_that_grew_is_saved_at_once_and_all_else_every_15_seconds(bench: Bench):
+    one = bench.resident(1, DEVICE)
+
+    def saved(seconds: int) -> int | None:
+        (one.folder / "measure.json").unlink(missing_ok=True)
+        bench.go(seconds, one)
+        kept = read_measurement(one.folder)
+        return None if kept is None else kept.peak_memory_bytes
+
+    assert [saved(1), saved(14), saved(1)] == [100, None, 100]
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0)
+    assert saved(1) == 900
+
+
+def test_a_job_whose_device_the_backend_does_not_have_is_not_measured_by_it(bench: Bench, tmp_path: Path):
+    """Its worker service was restarted while the driver of its GPU failed, or with another backend."""
+    one = bench.resident(1, DEVICE)
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0)
+    bench.go(1, one)
+    again = Bench(tmp_path)
+    two = again.resident(2, DEVICE)
+    again.twin.devices = tuple  # type: ignore[method-assign]
+    again.twin.usage = dict.fromkeys((one.attempt, two.attempt), ResidentUsage(12_000, 1.0))
+    again.twin.memory_between = again.twin.usage
+    assert again.go(20, one, two).residents == ()
+    again.sampler.sample_memory([one, two])
+    assert [again.sampler.finish(r.attempt, r.folder).peak_memory_bytes for r in (one, two)] == [900, None]
 
 
 def test_a_new_sampler_continues_from_the_saved_state(bench: Bench, tmp_path: Path):

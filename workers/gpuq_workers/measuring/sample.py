@@ -34,7 +34,7 @@ from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import Progress, read_counter
 from gpuq_workers.shim.record import VERSION
 
-_SAVE_EVERY_S = 15.0
+_SAVE_EVERY_S, _SAVED_GROWTH = 15.0, 1.1
 USED_FROM_PCT = 1.0
 """A driver counts in whole percent, so a device that is used at all shows one."""
 # 200 segments and six histograms of 1,000 bins.
@@ -88,6 +88,7 @@ class _Measured:
     meter: Meter
     saved_at: float
     devices: tuple[DeviceId, ...] = ()
+    saved_peak_bytes: int = 0
     used_at: float | None = None
     is_paused: bool = False
 
@@ -96,6 +97,13 @@ class _Measured:
         if is_paused is not self.is_paused:
             self.is_paused = is_paused
             (self.meter.pause if is_paused else self.meter.resume)()
+
+    def save_if_due(self, clock: float) -> None:
+        """Save now and then, and the first memory and its growth at once: another process may have to go on from here."""
+        peak = self.meter.state.peak_memory_bytes or 0
+        if clock - self.saved_at >= _SAVE_EVERY_S or peak > _SAVED_GROWTH * self.saved_peak_bytes:
+            self.saved_at, self.saved_peak_bytes = clock, peak
+            _write(self)
 
     def idle_s(self, look: Look) -> float | None:
         """For how long it has used less than USED_FROM_PCT of its devices; None where its use is not known."""
@@ -138,7 +146,7 @@ class Sampler:
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""
-        residents = self._unfinished(residents)
+        residents = self._measurable(residents)
         all_watched = [self._watch(resident) for resident in residents]
         self._note_faults(now)
         devices = self._backend.devices()
@@ -156,9 +164,7 @@ class Sampler:
             partners = {one for device in resident.devices for one in beside[device]} - {resident.attempt}
             look = self._look(now, resident, tuple(sorted(partners)), snapshot, memory, progress)
             watched.meter.look(look)
-            if look.clock - watched.saved_at >= _SAVE_EVERY_S:
-                watched.saved_at = look.clock
-                _write(watched)
+            watched.save_if_due(look.clock)
             meter, peaks, pauses = watched.meter, watched.meter.peaks(), resident.pauses
             reports.append(
                 ResidentReport(
@@ -188,7 +194,7 @@ class Sampler:
 
     def sample_memory(self, residents: Sequence[WatchedResident]) -> None:
         """Add the memory of these residents to their peaks, where the backend reads it between two samples."""
-        for resident in self._unfinished(residents):
+        for resident in self._measurable(residents):
             usage = self._backend.memory(resident)
             if usage is not None:
                 self._watch(resident).meter.add_memory(usage)
@@ -253,9 +259,14 @@ class Sampler:
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
         )
 
-    def _unfinished(self, residents: Sequence[WatchedResident]) -> Sequence[WatchedResident]:
-        """Without those whose end was reported after this list was made: a call may have waited while a driver did not answer."""
-        return [resident for resident in residents if resident.attempt not in self._finished]
+    def _measurable(self, residents: Sequence[WatchedResident]) -> Sequence[WatchedResident]:
+        """Without those whose end was reported after this list was made: a call may have waited while a driver did not answer.
+
+        Without those on a device that the backend does not have, too: it fails, or the backend was changed under them, and what
+        another one reads of their processes is not their use of it.
+        """
+        here = {device.id for device in self._backend.devices()}
+        return [one for one in residents if one.attempt not in self._finished and here.issuperset(one.devices)]
 
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Measured]:
         return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
