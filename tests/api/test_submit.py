@@ -432,7 +432,7 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
     assert await reply() == await reply(gpus=2) == (["gpu0", "gpu1"], True)
     assert await reply(gpus=3) == ([], False)
     assert await reply(unwell="XID 79") == ([], False)
-    assert await reply(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await reply(reserved_for=8) == ([], False), "it is kept free for a job that has waited long"
     assert await reply(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
 
 

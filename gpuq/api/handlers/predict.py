@@ -296,7 +296,8 @@ def snapshot_of(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSna
         sharing=device.sharing,
         features=device.features,
     )
-    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved, drained=device.drained)
+    kept_for = None if device.reserved_for is None else JobId(device.reserved_for)
+    return DeviceSnapshot(known, tuple(residents), reading, reserved_for=kept_for, drained=device.drained)
 
 
 def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:
