@@ -83,7 +83,7 @@ class Simulation:
         self.state = State()
         self.run = SimulationRun(
             trace.name, world.name, candidate.name, seed, len(world.devices), world.devices,
-            candidate.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes],
+            candidate.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes], left_out=trace.left_out,
         )  # fmt: skip
         self._world = world
         self._forecaster = candidate.wrap_forecaster(forecaster)
