@@ -433,6 +433,10 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
     assert await reply(gpus=3) == ([], False)
     assert await reply(unwell="XID 79") == ([], False)
     assert await reply(reserved_for=8) == ([], False), "it is kept free for a job that has waited long"
+    _, body = await endpoint.post("/api/v1/predict", submission())
+    assert [(one["device_name"], one["rule"], one["numbers"]) for one in body["excluded"]] == [
+        (name, "Reserved", {"reserved_for": 8}) for name in ("gpu0", "gpu1")
+    ]
     assert await reply(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
 
 
