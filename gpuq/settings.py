@@ -348,7 +348,9 @@ def _with_kept_name(home: Home, table: dict[str, Any]) -> dict[str, Any]:
     except FileNotFoundError:
         return table
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{home.host_file} cannot be read: {error}.", fix="Make it readable, or remove it.") from error
+        raise BadSettings(
+            f"{home.host_file} cannot be read: {error}.", fix="Make it readable, or remove it."
+        ) from error
     return {**table, "worker": {"host": name, **worker}}
 
 

@@ -53,7 +53,7 @@ _RESIDENT_KEYS = (
 )  # fmt: skip
 _DEVICE_KEYS = (
     "id", "index", "host", "backend", "total_memory_bytes", "sharing", "features", "used_memory_bytes", "promised_memory_bytes",
-    "foreign_memory_bytes", "utilization_pct", "unwell", "drained", "processes_visible",
+    "foreign_memory_bytes", "utilization_pct", "unwell", "drained", "reserved_for", "processes_visible",
 )  # fmt: skip
 _VITAL_KEYS = ("power_watts", "energy_joules", "temperature_c", "sm_activity_pct", "memory_bandwidth_pct")
 

@@ -6,6 +6,10 @@ import re
 
 from gpuq.errors import BadInput
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(?:([kmgt])(i?b?)|b)", re.IGNORECASE)
 _POWER = {"K": 1, "M": 2, "G": 3, "T": 4}
 _MAX_SIZE = 2**60
@@ -70,15 +74,25 @@ def parse_moment(text: str, now: float) -> float:
 
     ahead = _duration(text.strip().lower())
     try:
-        moment = now + ahead if ahead is not None else datetime.fromisoformat(text.strip()).astimezone().timestamp()
+        named = None if ahead is not None else datetime.fromisoformat(text.strip())
+        moment = now + (ahead or 0.0) if named is None else named.timestamp()
     except (ValueError, OverflowError, OSError):
         raise BadInput(
             f"`{text}` is neither a time from now nor a date.",
             fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00.",
         ) from None
+    if named is not None and _is_skipped(named):
+        raise BadInput(
+            f"`{text}` does not exist: the clocks are put forward then.", fix="Name an hour earlier, or an hour later."
+        )
     if moment <= now:
         raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
     return _in_ten_years(text, moment, now)
+
+
+def _is_skipped(moment: datetime) -> bool:
+    """Whether local clocks never show this time, because they are put forward over it."""
+    return moment.tzinfo is None and moment.fromtimestamp(moment.timestamp()) != moment
 
 
 def _in_ten_years(text: str, moment: float, now: float) -> float:
@@ -108,9 +122,10 @@ def parse_begin(text: str, now: float, after: float | None = None) -> float:
 
         hour, minute, second = (int(part or 0) for part in match.groups())
         from_ = now if after is None else after
-        day = datetime.fromtimestamp(from_).replace(hour=hour, minute=minute, second=second, microsecond=0)  # noqa: DTZ006
-        # Local time without an offset, so that a day with a change of the clocks is a day.
-        return (day if day.timestamp() > from_ else day + timedelta(days=1)).timestamp()
+        today = datetime.fromtimestamp(from_).replace(hour=hour, minute=minute, second=second, microsecond=0)  # noqa: DTZ006
+        # Local time without an offset, so that a day with a change of the clocks is a day. On such a day a time may be skipped.
+        days = (today + timedelta(days=ahead) for ahead in range(3))
+        return next(day.timestamp() for day in days if day.timestamp() > from_ and not _is_skipped(day))
     if re.fullmatch(r"[0-9]+(:[0-9]+){1,2}", word):  # a duration elsewhere
         raise BadInput(f"`{text}` is no time that a clock shows.", fix="Write 22:00, or now+90minutes.")
     return parse_moment(text, now)

@@ -22,7 +22,7 @@ from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import HostReported, ResidentNumbers, ResidentReport
-from gpuq.core.state.job import KindId
+from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.quota import HOUR_S, quota_of
 from gpuq.core.state.state import State
 from gpuq.daemon.start_estimates import StartEstimates
@@ -75,7 +75,9 @@ class View:
         """The view as JSON. `dispatcher` has the policy and the model that serve; `drift` is what `Drift.report` returns.
         `wall_offset` brings the times of the state to wall time."""
         self._reports = {attempt: report for attempt, report in self._reports.items() if attempt in state.attempts}
-        reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
+        reserved = {
+            device: reservation.job for reservation in state.reservations.values() for device in reservation.devices
+        }
         devices = state.devices.values()
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return encode(
@@ -85,7 +87,7 @@ class View:
                     dispatcher, pid=os.getpid(), passes=self.passes, pass_seconds=self.pass_seconds
                 ),
                 devices=tuple(
-                    self._device(state, device, now, wall_offset, device.id in reserved) for device in devices
+                    self._device(state, device, now, wall_offset, reserved.get(device.id)) for device in devices
                 ),
                 hosts=tuple(self._hosts(state, wall_offset)),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
@@ -104,7 +106,9 @@ class View:
             drained, lost = state.drained.get(name), tuple(self._lost.get(name, ()))
             yield HostStatus(name, reported_at, drained, lost, self._unread.get(name))
 
-    def _device(self, state: State, device: Device, now: float, wall_offset: float, reserved: bool) -> DeviceStatus:
+    def _device(
+        self, state: State, device: Device, now: float, wall_offset: float, reserved_for: JobId | None
+    ) -> DeviceStatus:
         reading = state.readings.get(device.id)
         if reading is not None and now - reading.at > self._limits.stale_after_s:
             reading = None
@@ -112,7 +116,7 @@ class View:
         status = DeviceStatus.of(
             device,
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
-            reserved=reserved,
+            reserved_for=reserved_for,
             drained=state.drained.get(device.host),
             residents=tuple(
                 self._resident(state, device, attempt, now, wall_offset)

@@ -78,8 +78,8 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     unwell: str | None = None
     drained: str | None = None
     """Why an operator keeps new jobs off its host."""
-    reserved: bool = False
-    """Kept free for a job that has waited long."""
+    reserved_for: int | None = None
+    """The waiting job that it is kept free for."""
     vitals: Vitals | None = None
     processes_visible: bool | None = None
     read_at: float | None = None

@@ -141,7 +141,7 @@ class SimulationRun:
     `pass_seconds`: real seconds of forecasting and deciding, one value per pass. `max_slowdown`: the budget of jobs that name
     none. `energy_kwh`: what all devices drew up to `ended_at`, and `idle_energy_kwh` the part drawn without a job; None where
     the world lacks a power that was needed. `replacements`: passes in which the default policy stood in for one that failed.
-    `notes` are sentences for people.
+    `left_out` is as in `Trace`. `notes` are sentences for people.
     """
 
     trace: str
@@ -160,6 +160,7 @@ class SimulationRun:
     idle_energy_kwh: float | None = None
     replacements: int = 0
     ended_at: float = 0.0
+    left_out: float = 0.0
     notes: list[str] = field(default_factory=list)
 
 

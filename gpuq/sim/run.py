@@ -42,9 +42,9 @@ from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import World
 
 DAY_S = 86_400.0
-# The daemon makes a pass every second. Here a pass without an event is made after _WAKE_S only, since nothing but the time has
-# changed then; policies that wait for a certain time need it. After _GIVE_UP_S of nothing but such passes, the jobs that still
-# wait can never start, and the run ends.
+# The daemon makes a pass every second. Here a pass without an event is made after _WAKE_S only, and only while jobs wait, since
+# nothing but the time has changed then; policies that wait for a certain time need it. After _GIVE_UP_S of nothing but such
+# passes, the jobs that still wait can never start, and the run ends.
 _WAKE_S = 300.0
 _GIVE_UP_S = DAY_S
 # A process cannot be stopped in its first second. Without this a policy could start and stop jobs for ever at one moment.
@@ -83,7 +83,7 @@ class Simulation:
         self.state = State()
         self.run = SimulationRun(
             trace.name, world.name, candidate.name, seed, len(world.devices), world.devices,
-            candidate.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes],
+            candidate.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes], left_out=trace.left_out,
         )  # fmt: skip
         self._world = world
         self._forecaster = candidate.wrap_forecaster(forecaster)
@@ -110,18 +110,18 @@ class Simulation:
         self._progress_at = 0.0
         self._changed = False
         self._passed_at = self._reported_at = 0.0
+        self._will_wake = self._will_train = False
+        self._total = len(trace.arrivals)
         for report in self._hosts.reports(self.now):
             self._apply(report)
         for arrival in trace.arrivals:
             self._at(arrival.submit_s, partial(self._submit, arrival))
         for loss in losses:
             self._at(loss.at, partial(self._lose, loss), awaited=False)
-        self._at(DAY_S, self._train, awaited=False)
-        self._at(_WAKE_S, self._wake, awaited=False)
 
     def play(self, progress: Progress | None = None) -> SimulationRun:
         """Play until no job waits or runs. `progress` is called with the share of jobs that have ended, 0 to 1."""
-        total, ended = len(self._heap) - 2 - len(self.run.losses), 0
+        ended = 0
         # Until nothing runs and no waiting job can start any more: some may be too large for the world.
         while self._awaited > 0 or (self._left and self.now - self._progress_at < _GIVE_UP_S):
             self.now = now = self._heap[0][0]
@@ -134,9 +134,10 @@ class Simulation:
             while self._changed:
                 self._changed = False
                 self._pass()
+            self._wake_later()
             if progress is not None and len(self._jobs) - len(self._left) > ended:
                 ended = len(self._jobs) - len(self._left)
-                progress(ended / total)
+                progress(ended / self._total)
         return self._finish()
 
     def _finish(self) -> SimulationRun:
@@ -249,12 +250,14 @@ class Simulation:
         if run.ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
+        self._train_tonight()
         if self._forecaster.learn(run, self.now):
             self._forecasts.forget()
         self._apply(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
     def _train(self) -> None:
+        self._will_train = False
         started = time.perf_counter()
         training = self._forecaster.train(self.now)
         if training is not None:
@@ -262,13 +265,28 @@ class Simulation:
             self.run.trainings.append(NightlyTraining(self.now, seconds, training.published, training.reason))
             self._changed |= training.published
             self._forecasts.forget()
-        self._at(self.now + DAY_S, self._train, awaited=False)
+
+    def _train_tonight(self) -> None:
+        """Train at the end of this day, since there is something new to learn from."""
+        if not self._will_train:
+            self._will_train = True
+            self._at((self.now // DAY_S + 1) * DAY_S, self._train, awaited=False)
+
+    @property
+    def _waits(self) -> bool:
+        return len(self._left) > len(self._residents)
 
     def _wake(self) -> None:
         """Make a pass if jobs wait and none was made for _WAKE_S."""
-        waits = len(self._left) > len(self._residents)
-        self._changed |= waits and self._passed_at <= self.now - _WAKE_S
-        self._at(max(self.now, self._passed_at) + _WAKE_S, self._wake, awaited=False)
+        self._will_wake = False
+        self._changed |= self._waits and self._passed_at <= self.now - _WAKE_S
+
+    def _wake_later(self) -> None:
+        """Wake _WAKE_S after the last pass if jobs wait, or if nothing else is to come. Else nothing may happen for years."""
+        if not self._will_wake and (self._waits or not self._awaited):
+            self._will_wake = True
+            due = self._passed_at + _WAKE_S
+            self._at(due if due > self.now else self.now + _WAKE_S, self._wake, awaited=False)
 
     def _lose(self, loss: HostLoss) -> None:
         """Take the host away with everything on it. As with real hosts, the core learns what ended only when it is back."""

@@ -72,7 +72,7 @@ def build_scenario(found: ImportedTrace, workload_set: WorkloadSet, options: Sce
 
 def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, list[TraceJob]]:
     """The jobs that fit on a host, with owners and kinds, at the load: as a trace, and as they were imported."""
-    kept, left_out = narrow(found.jobs, min(options.per_host, options.devices))
+    kept, left_out, missing = narrow(found.jobs, min(options.per_host, options.devices))
     notes = [f"seed {options.seed}", *found.notes, *left_out]
     if options.jobs is not None:
         kept, drawn = consecutive(kept, options.jobs, _random(options.seed, 0))
@@ -88,6 +88,7 @@ def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, 
         found.name if options.load is None else f"{found.name}, {options.load:.0%} load",
         tuple(_arrival(number, job, options) for number, job in enumerate(timed, 1)),
         (*notes, *about_kinds(kept, whole)),
+        missing,
     )
     return trace, timed
 

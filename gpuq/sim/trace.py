@@ -34,8 +34,10 @@ class JobArrival:
 
 @dataclass(frozen=True)
 class Trace:
-    """Arrivals in order of submission. `notes` say, for people, how they were made and what was left out."""
+    """Arrivals in order of submission. `notes` say, for people, how they were made and what was left out; `left_out` is the share
+    of all device time that was, because jobs want more devices than a host has."""
 
     name: str
     arrivals: tuple[JobArrival, ...]
     notes: tuple[str, ...] = ()
+    left_out: float = 0.0

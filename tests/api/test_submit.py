@@ -447,7 +447,11 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
     assert await reply() == await reply(gpus=2) == (["gpu0", "gpu1"], True)
     assert await reply(gpus=3) == ([], False)
     assert await reply(unwell="XID 79") == ([], False)
-    assert await reply(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await reply(reserved_for=8) == ([], False), "it is kept free for a job that has waited long"
+    _, body = await endpoint.post("/api/v1/predict", submission())
+    assert [(one["device_name"], one["rule"], one["numbers"]) for one in body["excluded"]] == [
+        (name, "Reserved", {"reserved_for": 8}) for name in ("gpu0", "gpu1")
+    ]
     assert await reply(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
 
 

@@ -146,6 +146,11 @@ def test_an_unreported_device_shows_question_marks() -> None:
     ]
 
 
+def test_a_device_that_is_kept_free_says_for_which_job() -> None:
+    devices = [an_h100(0), {**an_h100(1), "reserved_for": 8}]
+    assert gpus.screen(devices, 80, colour=False)[-1] == "gpu1 is kept free for job 8"
+
+
 def an_h100(index: int, *residents: tuple[int, str, float], host: str = "node1") -> dict[str, Any]:
     there = [{"job": job, "name": name, "memory_bytes": gib * samples.GIB} for job, name, gib in residents]
     return {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
@@ -181,3 +183,29 @@ def test_only_a_time_of_the_clock_counts_from_another_moment() -> None:
 def test_a_start_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=r"unit|neither|passed|clock|ahead"):
         parse_begin(text, EVENING)
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On 28 March 2027 clocks go from 2:00 to 3:00."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_time_that_no_clock_shows_is_refused() -> None:
+    now = parse_moment("2027-03-27T12:00", now=1.7e9)
+    for text in ("2027-03-28T02:30", "2027-03-28 02:00"):
+        with pytest.raises(BadInput, match="does not exist"):
+            parse_begin(text, now)
+    assert parse_begin("2027-03-28T03:00", now) - parse_begin("2027-03-28T01:59", now) == 60
+    assert parse_begin("2027-03-28T02:30:00+01:00", now) == parse_begin("2027-03-28T03:30", now)
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_time_of_the_clock_is_on_the_next_day_that_has_it() -> None:
+    now = parse_moment("2027-03-27T12:00", now=1.7e9)
+    assert parse_begin("2:30", now) == parse_moment("2027-03-29T02:30", now)

@@ -75,6 +75,28 @@ def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
     assert ends(run) == [62.5]
 
 
+def test_years_in_which_no_job_waits_cost_no_passes() -> None:
+    year_s = 365.0 * 86_400
+    small = world()
+    jobs = trace(
+        arrival(1, "light"), arrival(2, "light", at=50 * year_s, duration_s=year_s), arrival(3, "light", at=60 * year_s)
+    )
+    clock = Clock()
+    run = simulate(jobs, small, clock, PACKED)
+    assert [job.wait_s for job in run.jobs] == [0, 0, 0]
+    assert len(clock.trained_at) <= 2, "at the end of a day on which a job ended"
+
+
+class Clock(Cold):
+    """Knows nothing, and notes when it is trained."""
+
+    def __init__(self) -> None:
+        self.trained_at: list[float] = []
+
+    def train(self, now: float) -> None:
+        self.trained_at.append(now)
+
+
 def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> None:
     run = simulate(arrivals("light", "heavy", devices=2), world(), Cold(), PACKED)
     assert [job.state for job in run.jobs] == [JobState.PENDING, JobState.PENDING]

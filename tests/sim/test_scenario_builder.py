@@ -50,3 +50,9 @@ def test_number_of_devices_must_be_given() -> None:
     with pytest.raises(BadInput, match="how many GPUs") as wrong:
         build_scenario(trace(), law_workloads(), ScenarioOptions(None))
     assert "--gpus" in wrong.value.fix
+
+
+def test_a_trace_says_how_much_of_its_device_time_is_left_out() -> None:
+    jobs = [TraceJob(0.0, 60.0, 1, "vc"), TraceJob(1.0, 60.0, 16, "vc")]
+    found = build_scenario(imported("t", jobs, []), law_workloads(), ScenarioOptions(16))
+    assert found.trace.left_out == pytest.approx(16 / 17)

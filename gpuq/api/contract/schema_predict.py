@@ -90,7 +90,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     device_types: list[TypeForecast]
     beside: list[BesideView]
     excluded: list[VerdictView]
-    """Devices that it could not have because it asks for others."""
+    """Devices that it could not have because it asks for others, and idle ones that would refuse it now."""
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec import structs
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
+from gpuq.api.contract.schema import VerdictView
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import check_fits, records, with_device_ids
 from gpuq.api.identity import caller_of
@@ -27,7 +28,8 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.forecast import UNKNOWN
-from gpuq.core.state.job import JobId, KindId, Sharing
+from gpuq.core.state.job import Job, JobId, KindId, Sharing
+from gpuq.core.state.verdict import Verdict
 from gpuq.errors import Conflict, NeverFits, NotFound
 from gpuq.messages.codec import decoded, plain
 from gpuq.messages.job_record import JobRecord, constraints_of, to_core
@@ -106,7 +108,8 @@ def _prediction(
         for one, view in zip(occupied, beside_views, strict=False)
         if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
     ]
-    free = [] if never else _would_admit_now(context, record, idle, alone, shared)
+    verdicts = [] if never else _judged_idle(context, record, idle, alone)
+    free = _would_admit_now(to_core(JobId(0), record), shared, verdicts)
     return Prediction(
         kind=record.kind,
         forecast=best.forecast if best else None,
@@ -117,7 +120,7 @@ def _prediction(
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=types,
         beside=beside_views,
-        excluded=excluded(constraints, devices, names),
+        excluded=[*excluded(constraints, devices, names), *_refusals(verdicts, names)],
     )
 
 
@@ -187,24 +190,31 @@ def _start(
     return live.newcomer_start if live.newcomer_start[0] > now else None
 
 
-def _would_admit_now(
-    context: ApiContext,
-    record: JobRecord,
-    idle: Sequence[DeviceStatus],
-    alone: Sequence[ExplainedForecast],
-    shared: Sequence[Device],
-) -> list[str]:
+def _judged_idle(
+    context: ApiContext, record: JobRecord, idle: Sequence[DeviceStatus], alone: Sequence[ExplainedForecast]
+) -> list[tuple[Device, Verdict]]:
+    job, forecasts = to_core(JobId(0), record), {explained.device_type: explained.forecast for explained in alone}
+    snapshots = [snapshot_of(device, ()) for device in idle]
+    return [
+        (one.device, admit(job, forecasts.get(one.device.type, UNKNOWN), one, context.settings.admission))
+        for one in snapshots
+    ]
+
+
+def _refusals(verdicts: Sequence[tuple[Device, Verdict]], names: DeviceNames) -> Iterator[VerdictView]:
+    for _, verdict in verdicts:
+        view = None if verdict.admitted else verdict_view(plain(verdict), names)
+        if view is not None:
+            yield view
+
+
+def _would_admit_now(job: Job, shared: Sequence[Device], idle: Sequence[tuple[Device, Verdict]]) -> list[str]:
     """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where no host has enough.
 
     Waiting jobs are not considered: a device that is free at this moment was offered to them, and they were refused.
     """
-    job, forecasts = to_core(JobId(0), record), {explained.device_type: explained.forecast for explained in alone}
     by_host: dict[str, list[str]] = {}
-    for device in idle:
-        verdict = admit(job, forecasts.get(device.type, UNKNOWN), snapshot_of(device, ()), context.settings.admission)
-        if verdict.admitted:
-            by_host.setdefault(device.host, []).append(device.id)
-    for there in shared:
+    for there in (*(device for device, verdict in idle if verdict.admitted), *shared):
         by_host.setdefault(there.host, []).append(there.id)
     enough = [devices for devices in by_host.values() if len(devices) >= job.per_host]
     if len(enough) < job.host_count:
@@ -313,7 +323,8 @@ def snapshot_of(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSna
         sharing=device.sharing,
         features=device.features,
     )
-    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved, drained=device.drained)
+    kept_for = None if device.reserved_for is None else JobId(device.reserved_for)
+    return DeviceSnapshot(known, tuple(residents), reading, reserved_for=kept_for, drained=device.drained)
 
 
 def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:

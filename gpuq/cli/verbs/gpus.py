@@ -63,6 +63,8 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
             lines += console.wrapped(
                 f"{name} gets no new jobs, its host is drained: {fmt.clean(device['drained'])}", width
             )
+        if device.get("reserved_for") is not None:
+            lines += console.wrapped(f"{name} is kept free for job {device['reserved_for']}", width)
         if device.get("throttling"):
             reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
             lines += console.wrapped(f"{name} runs at lower clocks: {reasons}", width)

@@ -16,19 +16,19 @@ from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.constraints import DeviceConstraints, had
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
-from gpuq.core.state.job import Job, KindId, Sharing
+from gpuq.core.state.job import Job, JobId, KindId, Sharing
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 @dataclass(frozen=True)
 class DeviceSnapshot:
-    """A device with its residents and its reading (None when missing or too old). `reserved`: for another job than this one;
-    `drained`: why an operator keeps new jobs off its host."""
+    """A device with its residents and its reading (None when missing or too old). `reserved_for`: the other job that it is
+    kept for; `drained`: why an operator keeps new jobs off its host."""
 
     device: Device
     residents: tuple[Attempt, ...]
     reading: Reading | None
-    reserved: bool = False
+    reserved_for: JobId | None = None
     drained: str | None = None
 
     @property
@@ -180,8 +180,8 @@ def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None
         return _refused(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
     if reading.unwell is not None:
         return _refused(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
-    if snapshot.reserved:
-        return _refused(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
+    if snapshot.reserved_for is not None:
+        return _refused(Rule.RESERVED, snapshot, (("reserved_for", snapshot.reserved_for),))
     if len(snapshot.residents) >= limits.residents_per_device:
         return _refused(
             Rule.RESOURCES, snapshot, (("residents", len(snapshot.residents)), ("limit", limits.residents_per_device))

@@ -7,6 +7,7 @@ devices that changed since. Both only save time: the candidates are the same wit
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -106,6 +107,21 @@ class Candidates:
             for *_, device in row:
                 if device in allowed and device not in self._given and self._booked.refusal(job, device) is not None:
                     return self._index.snapshots[device]
+        return None
+
+    def reserved(self, job: Job, would_admit: Callable[[DeviceId], bool]) -> DeviceSnapshot | None:
+        """The first device that only a reservation for another job keeps from the job; for a job on several devices, only where
+        with such ones its host would have enough."""
+        by_host: defaultdict[HostId, list[DeviceSnapshot]] = defaultdict(list)
+        for device in self._index.reserved:
+            is_free = device not in self._given and device in self._allowed(job)
+            if is_free and not self._reservations.is_open_to(job, device) and would_admit(device):
+                snapshot = self._index.snapshots[device]
+                by_host[snapshot.device.host].append(snapshot)
+        for host, devices in by_host.items():
+            lacking = job.per_host - len(devices)
+            if lacking <= 0 or len(list(islice(self._usable(job, self._cache.of(job), host), lacking))) == lacking:
+                return devices[0]
         return None
 
     def may_be_booked(self, job: Job, device: DeviceId | None = None) -> bool:

@@ -129,7 +129,8 @@ class SchedulingContext:
     def snapshot(self, device: DeviceId) -> DeviceSnapshot:
         """A device as this pass sees it. Raises KeyError for a device that does not exist."""
         snapshot = self._device_index.snapshots[device]
-        return replace(snapshot, reserved=True) if device in self._device_index.reserved else snapshot
+        reservation = self._device_index.reserved.get(device)
+        return snapshot if reservation is None else replace(snapshot, reserved_for=reservation.job)
 
     @property
     def snapshots(self) -> Iterator[DeviceSnapshot]:
@@ -236,10 +237,20 @@ class SchedulingContext:
 
     def judge(self, job: Job, device: DeviceId) -> Verdict:
         """May this job have this device?"""
+        if self._reservations.is_open_to(job, device):
+            return self._judge_unreserved(job, device)
+        snapshot = self.snapshot(device)
+        return admit(job, self.forecast_alone(job, snapshot.device), snapshot, self.limits)
+
+    def refusal_as_reserved(self, job: Job) -> Verdict | None:
+        """The refusal of a device that would admit the job if it were not reserved for another; None where there is none."""
+        found = self.candidates.reserved(job, lambda device: self._judge_unreserved(job, device).admitted)
+        return None if found is None else self.judge(job, found.device.id)
+
+    def _judge_unreserved(self, job: Job, device: DeviceId) -> Verdict:
+        """May this job have this device, whichever job it is reserved for?"""
         snapshot = self._device_index.snapshots[device]
         alone = self.forecast_alone(job, snapshot.device)
-        if not self._reservations.is_open_to(job, device):
-            return admit(job, alone, replace(snapshot, reserved=True), self.limits)
         verdict = self._refusal_alone(job, alone, snapshot)
         verdict = verdict or admit(job, self.forecast(job, snapshot), snapshot, self.limits)
         self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted

@@ -49,7 +49,7 @@ def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason
             continue  # its jobs keep their reasons until a pass comes to them
         reason = reasons[of_class] = _ClassReason(context, of_class)
         # Most often all reasons of the class hold still, and its jobs need not be gone through.
-        if of_class in unchecked or not all(reason.holds(*key) for key in cache.of_class(of_class).reasons):
+        if of_class in unchecked or not all(reason.holds(key) for key in cache.of_class(of_class).reasons):
             _check_class(context, of_class, reason, individual, fresh)
     for job in (state.index.waiting[job_id] for job_id in sorted(individual & state.index.waiting.keys())):
         if context.placed(job):
@@ -87,10 +87,10 @@ def _check_class(
         if job.id in individual or context.placed(job):
             continue
         verdict = state.verdicts[job.id]
-        if not reason.holds(verdict.rule, verdict.device):
+        if not reason.holds(_key(verdict)):
             verdict = reason.current
             fresh.setdefault(verdict, set()).add(job.id)
-        conclusions.reasons.add((verdict.rule, verdict.device))
+        conclusions.reasons.add(_key(verdict))
 
 
 def _check_job(context: SchedulingContext, job: Job, reason: _ClassReason, fresh: dict[Verdict, set[JobId]]) -> None:
@@ -101,10 +101,10 @@ def _check_job(context: SchedulingContext, job: Job, reason: _ClassReason, fresh
             fresh.setdefault(deferred, set()).add(job.id)
         return
     verdict = before
-    if verdict is None or not reason.holds(verdict.rule, verdict.device):
+    if verdict is None or not reason.holds(_key(verdict)):
         verdict = reason.current
         fresh.setdefault(verdict, set()).add(job.id)
-    context.cache.of(job).reasons.add((verdict.rule, verdict.device))
+    context.cache.of(job).reasons.add(_key(verdict))
 
 
 def _check_over_quota(
@@ -141,7 +141,7 @@ def _end_quota_reasons(context: SchedulingContext, over_quota: Mapping[GroupKey,
     cache = context.cache
     for key in cache.over_quota.keys() - over_quota.keys():
         reason = cache.over_quota.pop(key)
-        cache.of_class(key[0]).reasons.add((reason.rule, None))
+        cache.of_class(key[0]).reasons.add((reason.rule, None, None))
         cache.unsettled.add(key[0])
 
 
@@ -152,6 +152,8 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
     if checked_at is None:
         yield from waiting
         return
+    kept = {(device, one.job) for device, one in index.reserved.items() if device not in context.state.residents}
+    newly_kept, cache.kept = kept - cache.kept, kept
     changed = set(index.changed_since(checked_at))
     # A reason without a device says that nothing is open, which any change of any device may end.
     anything = context.gave_devices or index.revision != checked_at
@@ -161,9 +163,14 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
         if of_class in due or (
             anything
             and conclusions is not None
-            and any(device is None or device in changed for _, device in conclusions.reasons)
+            and (newly_kept or any(device is None or device in changed for _, device, _ in conclusions.reasons))
         ):
             yield of_class
+
+
+def _key(verdict: Verdict) -> ReasonKey:
+    reserved_for = dict(verdict.numbers).get("reserved_for") if verdict.rule is Rule.RESERVED else None
+    return verdict.rule, verdict.device, reserved_for
 
 
 class _ClassReason:
@@ -188,20 +195,27 @@ class _ClassReason:
                 verdict = replace(verdict, numbers=(*wanted, *verdict.numbers))
         return verdict
 
-    def holds(self, rule: Rule, device: DeviceId | None) -> bool:
-        """Whether a reason given earlier, with this rule and device, is still true."""
-        found = self._still_true.get((rule, device))
+    def holds(self, key: ReasonKey) -> bool:
+        """Whether a reason given earlier is still true. Beside a device kept for another job no other is the true one."""
+        found = self._still_true.get(key)
         if found is None:
-            if self.never_fits is not None or device is None or device not in self._context.state.devices:
-                found = (rule, device) == (self.current.rule, self.current.device)
+            device, only_the_current = key[1], self.never_fits is not None or self._kept is not None
+            if only_the_current or device is None or device not in self._context.state.devices:
+                found = key == _key(self.current)
             else:
                 verdict = self._judge(device)
-                found = not verdict.admitted and verdict.rule is rule
-            self._still_true[rule, device] = found
+                found = not verdict.admitted and _key(verdict) == key
+            self._still_true[key] = found
         return found
 
+    @cached_property
+    def _kept(self) -> Verdict | None:
+        """The refusal of a device that would admit the job if it were not reserved for another."""
+        return self._context.refusal_as_reserved(self._job)
+
     def _refusal_of_the_best(self) -> Verdict | None:
-        """Why the devices that would be tried first refuse; where there are none, why an occupied one does.
+        """Why the devices that would be tried first refuse; where one is only kept for another job, that; where there are none,
+        why an occupied one does.
 
         None also where they admit the job: the policy had its reasons to prefer others.
         """
@@ -213,8 +227,9 @@ class _ClassReason:
             if one is None and self._context.candidates.may_be_booked(self._job):
                 self._context.cache.unsettled.add(self._class)
             best = None if one is None else (one,)
-        verdicts = (self._judge(snapshot.device.id) for snapshot in best or ())
-        return next((verdict for verdict in verdicts if not verdict.admitted), None)
+        verdicts = [self._judge(snapshot.device.id) for snapshot in best or ()]
+        refusal = next((verdict for verdict in verdicts if not verdict.admitted), None)
+        return refusal if verdicts and refusal is None else self._kept or refusal
 
     def _judge(self, device: DeviceId) -> Verdict:
         verdict = self._context.judge(self._job, device)

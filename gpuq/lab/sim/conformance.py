@@ -108,7 +108,7 @@ class PolicyObserver:
         idle = [
             snapshot
             for snapshot in context.snapshots
-            if not snapshot.residents and not snapshot.reserved and not context.given(snapshot.device.id)
+            if not snapshot.residents and snapshot.reserved_for is None and not context.given(snapshot.device.id)
         ]
         for job in context.waiting if idle else ():
             if context.placed(job):

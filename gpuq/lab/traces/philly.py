@@ -44,7 +44,7 @@ def jobs(data: Path) -> tuple[TraceJob, ...]:
 def stretch(data: Path, count: int, most_devices: int, seed: int) -> ImportedTrace:
     """`count` consecutive jobs of those that fit on a host and end within a week. Raises BadInput where there are none."""
     all_jobs = jobs(data)
-    fitting, left_out = narrow(all_jobs, most_devices)
+    fitting, left_out, _ = narrow(all_jobs, most_devices)
     kept = [job for job in fitting if job.duration_s <= LONGEST_S]
     long = [job for job in fitting if job.duration_s > LONGEST_S]
     found, rule = _stretch(kept, count, seed)

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuq.errors import BadInput
 
 BLANK = frozenset({"", "-", "?", "na", "n/a", "nan", "none", "null", "unknown"})
+_FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 # Rounding may give 101 for a full device; larger values are of another unit.
 _HIGHEST_PCT = 101.0
 
@@ -40,8 +41,8 @@ class CsvRow:
             raise self.wrong(f"{column} is blank", "Give the job a name, or remove the line.")
         return found
 
-    def number(self, column: str) -> float | None:
-        """A number from 0 up; None for a blank cell. Raises BadInput for anything else."""
+    def signed(self, column: str) -> float | None:
+        """A number; None for a blank cell. Raises BadInput for anything else."""
         text = self.text(column)
         if text.casefold() in BLANK:
             return None
@@ -51,9 +52,17 @@ class CsvRow:
             raise self.wrong(
                 f"{column} is `{text}`, which is no number", "Write the number alone, with a point; blank is unknown."
             ) from None
-        if not math.isfinite(found) or found < 0:
+        if not math.isfinite(found):
+            raise self.wrong(f"{column} is {text}", "Write a number; leave the cell blank where it is unknown.")
+        return found
+
+    def number(self, column: str) -> float | None:
+        """A number from 0 up; None for a blank cell. Raises BadInput for anything else."""
+        found = self.signed(column)
+        if found is not None and found < 0:
             raise self.wrong(
-                f"{column} is {text}", "Write a number from 0 up; leave the cell blank where it is unknown."
+                f"{column} is {self.text(column)}",
+                "Write a number from 0 up; leave the cell blank where it is unknown.",
             )
         return found
 
@@ -69,21 +78,28 @@ class CsvRow:
         return None if found is None else min(found, 100.0)
 
     def moment(self, column: str) -> float | None:
-        """Unix seconds, from a number or an RFC 3339 time; a time without a zone is UTC. Raises BadInput."""
+        """Seconds on any clock from a number, Unix seconds from an RFC 3339 time; one without a zone is UTC. Raises BadInput."""
         text = self.text(column)
         if text.casefold() in BLANK:
             return None
         try:
-            return self.number(column)
+            return self.signed(column)
         except BadInput:
             pass
         try:
             found = datetime.fromisoformat(text)
         except ValueError:
             raise self.wrong(
-                f"{column} is `{text}`", "Write Unix seconds, or a time such as 2026-11-21T14:30:00Z."
+                f"{column} is `{text}`", "Write seconds, or a time such as 2026-11-21T14:30:00Z."
             ) from None
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+    def flag(self, column: str) -> bool | None:
+        """Yes or no; None for a blank cell. Raises BadInput for anything else."""
+        text = self.text(column).casefold()
+        if text not in BLANK | _FLAGS.keys():
+            raise self.wrong(f"{column} is `{text}`", "Write yes or no; blank is unknown.")
+        return _FLAGS.get(text)
 
     def wrong(self, what: str, fix: str) -> BadInput:
         """A BadInput that names file and line."""

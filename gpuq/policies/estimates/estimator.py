@@ -107,7 +107,8 @@ class StartTimeEstimator:
         ordered = queue if first is None else [first, *queue]
         free: dict[HostId, int] = {}
         for snapshot in context.snapshots:
-            device, busy = snapshot.device, snapshot.residents or snapshot.unusable is not None or snapshot.reserved
+            device = snapshot.device
+            busy = snapshot.residents or snapshot.unusable is not None or snapshot.reserved_for is not None
             free[device.host] = free.get(device.host, 0) + (not busy and not context.given(device.id))
         typical = typical_duration(self._ended_s, (holder.age_s for holder in holders))
         forecasts = [_forecast(context, job) for job in ordered]
@@ -169,7 +170,7 @@ def _holders(context: SchedulingContext) -> list[_Holder]:
     devices: Counter[tuple[Attempt, bool]] = Counter()
     for snapshot in context.snapshots:
         if snapshot.residents and snapshot.unusable in (None, Rule.STALE_READING):
-            devices[max(snapshot.residents, key=expected_end), snapshot.reserved] += 1
+            devices[max(snapshot.residents, key=expected_end), snapshot.reserved_for is not None] += 1
     found = []
     context.ask_alone(context.state.jobs[attempt.id.job] for attempt, _ in devices)
     for (attempt, is_reserved), count in devices.items():

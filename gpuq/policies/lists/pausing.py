@@ -46,7 +46,7 @@ class PausingPass:
         found: list[tuple[float, DeviceSnapshot]] = []
         for snapshot in self._context.snapshots:
             allowed_s = min((self._allowed_s(job, one) for one in snapshot.residents), default=inf)
-            if allowed_s >= needed_s and not snapshot.reserved and not self._context.given(snapshot.device.id):
+            if allowed_s >= needed_s and snapshot.reserved_for is None and not self._context.given(snapshot.device.id):
                 found.append((allowed_s, snapshot))
         hosts: dict[HostId, list[DeviceSnapshot]] = {}
         for _, snapshot in sorted(found, key=lambda one: -one[0]):

@@ -72,7 +72,7 @@ class Andreas:
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
         """The starts that the cheapest plan makes now, in the plan's order."""
-        idle = [s for s in context.snapshots if not s.residents and s.reading and not s.reserved]
+        idle = [s for s in context.snapshots if not s.residents and s.reading and s.reserved_for is None]
         if not idle or not context.waiting:
             return
         # Its plans are for single hosts and any device of a type, so those over several hosts and choosy ones go first.

@@ -42,6 +42,11 @@ class RunFigures:
     devices: int
     jobs: float = _figure("jobs", "count", "Jobs that were submitted.")
     unfinished: float = _figure("unfinished", "count", "Jobs that had not ended when nothing more could happen.")
+    left_out: float | None = _figure(
+        "left out",
+        "share",
+        "Device time of the trace's jobs that want more devices than a host has, of all its device time.",
+    )
     completion_mean_s: float | None = _figure(
         "completion: mean", "s", "Mean of end minus submission, over the jobs that ended."
     )
@@ -161,6 +166,7 @@ def figures(run: SimulationRun, *, budget: float = BUDGET, prices: Scheduling | 
         devices=run.device_count,
         jobs=len(run.jobs),
         unfinished=len(run.jobs) - len(ended),
+        left_out=run.left_out,
         completion_mean_s=_mean(completions),
         completion_median_s=_quantile(completions, 0.5),
         completion_p99_s=_quantile(completions, 0.99),

@@ -7,10 +7,27 @@ from collections.abc import Iterator
 from gpuq.format import count, hours, share, two_places
 from gpuq.sim.report.figures import RunFigures
 
+# From this share of device time on, what was left out is said first.
+_MUCH = 0.05
+
 
 def headline(main: RunFigures, baseline: RunFigures, budget: float) -> list[str]:
     """The sentences about `main` compared with `baseline`; `budget` is the slowdown that counts as too much."""
-    return [*_saved(main), *_completion(main, baseline), *_slowed(main, budget), *_ended(main, baseline)]
+    return [
+        *_left_out(main),
+        *_saved(main),
+        *_completion(main, baseline),
+        *_slowed(main, budget),
+        *_ended(main, baseline),
+    ]
+
+
+def _left_out(main: RunFigures) -> Iterator[str]:
+    if main.left_out is not None and main.left_out >= _MUCH:
+        yield (
+            f"{share(main.left_out)} of the trace's device time is left out, by jobs that want more devices than a host has: "
+            "figures are of the rest."
+        )
 
 
 def _saved(main: RunFigures) -> Iterator[str]:

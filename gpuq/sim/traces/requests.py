@@ -65,18 +65,24 @@ def imported(name: str, jobs: Iterable[TraceJob], notes: Sequence[str]) -> Impor
     return ImportedTrace(name, found, tuple(notes))
 
 
-def narrow(jobs: Sequence[TraceJob], most_devices: int) -> tuple[list[TraceJob], list[str]]:
-    """The jobs of at most `most_devices` devices, and a note on those left out. Raises BadInput where that leaves none."""
+def narrow(jobs: Sequence[TraceJob], most_devices: int) -> tuple[list[TraceJob], list[str], float]:
+    """The jobs of at most `most_devices` devices, a note on those left out, and their share of all device time. Raises BadInput
+    where that leaves none."""
     kept = [job for job in jobs if job.devices <= most_devices]
     if not kept:
         raise BadInput(f"Every job wants more than {most_devices} devices.", fix="Play it on more devices.")
     wide = [job for job in jobs if job.devices > most_devices]
-    return kept, [f"left out: {of(wide, jobs)} want more than the {most_devices} devices of a host"] if wide else []
+    notes = [f"left out: {of(wide, jobs)} want more than the {most_devices} devices of a host"] if wide else []
+    return kept, notes, _share_of_time(wide, jobs)
+
+
+def _share_of_time(some: Sequence[TraceJob], all_jobs: Sequence[TraceJob]) -> float:
+    return sum(job.work_s for job in some) / sum(job.work_s for job in all_jobs)
 
 
 def of(some: Sequence[TraceJob], all_jobs: Sequence[TraceJob]) -> str:
     """`some` as a part of `all_jobs`, in words."""
-    time = sum(job.work_s for job in some) / sum(job.work_s for job in all_jobs)
+    time = _share_of_time(some, all_jobs)
     return f"{len(some)} jobs ({len(some) / len(all_jobs):.2%}, {time:.0%} of device time)"
 
 

@@ -1,4 +1,4 @@
-"""A trace as a CSV file: `submit_s, duration_s, num_gpus, kind, user, deadline_s, priority`, in any order.
+"""A trace as a CSV file: `submit_s, duration_s, num_gpus, kind, user, deadline_s, priority, preemptible`, in any order.
 
 Only `submit_s` and `duration_s` are required; docs/simulate.md describes the columns. What cannot be read raises `BadInput`
 with its line and what to write there.
@@ -6,34 +6,58 @@ with its line and what to write there.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from gpuq.learn.history.rows import CsvRow, read_rows
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
-COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
+COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority", "preemptible")
 _MOST_PRIORITY = 1000
+_YEAR_S = 365.25 * 86_400
+# No job lasts as long, and no queue is empty for as long: a clock or a unit is wrong.
+_LONGEST_S = 10 * _YEAR_S
 # The owner of jobs that name none. Kinds and reports contain this name.
 DEFAULT_USER = "somebody"
 
 
 def read(path: Path) -> ImportedTrace:
     """The jobs of the file. Jobs without a duration are left out, and a note counts them."""
-    found, without_duration = [], 0
+    found, lines, without_duration = [], [], 0
     for row in read_rows(path, ("submit_s", "duration_s"), described_in="docs/simulate.md"):
         job = _trace_job(row)
         if job is None:
             without_duration += 1
         else:
             found.append(job)
+            lines.append((job.submit_s, row))
+    _check_gaps(lines)
     notes = [f"left out: {without_duration} jobs with no duration"] if without_duration else []
+    if not any(job.preemptible for job in found):
+        notes.append("no job is preemptible: the column preemptible names none")
     return imported(path.name, found, notes)
+
+
+def _check_gaps(lines: list[tuple[float, CsvRow]]) -> None:
+    """Raises BadInput where one job was submitted many years after the one before it."""
+    for (before_s, before), (after_s, after) in pairwise(sorted(lines, key=lambda line: line[0])):
+        if after_s - before_s > _LONGEST_S:
+            raise after.wrong(
+                f"submit_s is {_years(after_s - before_s)} after line {before.line}, and nothing came between",
+                "Write all times on one clock, in seconds or as dates.",
+            )
+
+
+def _years(seconds: float) -> str:
+    return f"{seconds / _YEAR_S:.3g} years"
 
 
 def _trace_job(row: CsvRow) -> TraceJob | None:
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
+    if duration is not None and duration > _LONGEST_S:
+        raise row.wrong(f"duration_s is {_years(duration)}", "Write seconds; blank is unknown, and leaves the job out.")
     deadline = row.moment("deadline_s")
     if deadline is not None and deadline < submit:
         raise row.wrong(
@@ -46,6 +70,7 @@ def _trace_job(row: CsvRow) -> TraceJob | None:
     return TraceJob(
         submit, duration, devices, user,
         owner=user, kind=row.text("kind") or None, share_pct=share, deadline_s=deadline, priority=_priority(row),
+        preemptible=row.flag("preemptible") or False,
     )  # fmt: skip
 
 
@@ -60,11 +85,8 @@ def _devices(row: CsvRow) -> tuple[int, float | None]:
 
 
 def _priority(row: CsvRow) -> int:
-    """A whole number from -1000 to 1000. `CsvRow.number` refuses negative numbers, so the sign is handled here."""
-    text = row.text("priority")
-    minus = text.startswith("-") and len(text) > 1
-    value = CsvRow(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None
-    found = -value if value is not None else row.number("priority") or 0.0
+    """A whole number from -1000 to 1000."""
+    found = row.signed("priority") or 0.0
     if found != int(found) or abs(found) > _MOST_PRIORITY:
-        raise row.wrong(f"priority is {text}", f"Write a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}.")
+        raise row.wrong(f"priority is {found:g}", f"Write a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}.")
     return int(found)

@@ -36,8 +36,8 @@ def a_partner(utilization: float = 40, gib: float = 4, **changes: object) -> Att
 
 
 def judge(forecast: Forecast, *partners: Attempt, **changes: object) -> Verdict:
-    job = a_job(1, **{k: v for k, v in changes.items() if k not in {"reading", "reserved"}})
-    snapshot = DeviceSnapshot(a_device(), partners, changes.get("reading", a_reading()), bool(changes.get("reserved")))  # type: ignore[arg-type]
+    job = a_job(1, **{k: v for k, v in changes.items() if k not in {"reading", "reserved_for"}})
+    snapshot = DeviceSnapshot(a_device(), partners, changes.get("reading", a_reading()), changes.get("reserved_for"))  # type: ignore[arg-type]
     return admit(job, forecast, snapshot, LIMITS)
 
 
@@ -163,7 +163,7 @@ def test_a_full_device_is_full() -> None:
 
 
 def test_a_device_reserved_for_a_long_waiting_job_admits_no_other_job() -> None:
-    assert judge(a_forecast(10, 1), a_partner(10, 1), reserved=True).rule is Rule.RESERVED
+    assert judge(a_forecast(10, 1), a_partner(10, 1), reserved_for=JobId(8)).rule is Rule.RESERVED
 
 
 def measured(newcomer: float | None, resident: float | None, **changes: bool) -> Forecast:

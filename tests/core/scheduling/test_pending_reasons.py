@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import SetPendingReason
-from gpuq.core.state.events import Submitted
+from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.job import JobId
 from gpuq.core.state.verdict import Rule
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
@@ -31,3 +33,38 @@ def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:
     assert (first.rule, first.device) == (Rule.PREDICTED_LOAD, "gpu0")
     assert play.launched()[4] == "gpu1", "it is the least loaded now, and would be named first"
     assert play.verdict(3) == first
+
+
+def kept_for_another() -> Playbook:
+    """gpu0 is reserved for job 2, which is overdue; jobs 1 and 3 run."""
+    play = Playbook(Limits(patience_s=600, stale_after_s=1e9)).forecast("big", a_forecast(98, 1))
+    gpus = (a_device("gpu0"), a_device("gpu1"))
+    play.happen(a_report(*gpus), Submitted(a_job(1, kind="big")), Submitted(a_job(3, kind="big"))).settle()
+    play.happen(a_start(1), a_start(3))
+    play.happen(Submitted(a_job(2, kind="big", device_count=2, submitted_at=play.now))).settle()
+    return play.happen(after=700).settle()
+
+
+def test_a_job_beside_a_device_kept_for_another_waits_for_that_job() -> None:
+    play = kept_for_another()
+    assert play.state.reservations[JobId(2)].devices == ("gpu0", "gpu1")
+    freed = play.launched()[1]
+
+    play.happen(Submitted(a_job(4, kind="new"))).settle()
+    play.happen(an_exit(1)).settle()
+
+    verdict = play.verdict(4)
+    assert verdict is not None
+    assert (verdict.rule, verdict.device, dict(verdict.numbers)) == (Rule.RESERVED, freed, {"reserved_for": 2})
+
+
+def test_a_reason_names_the_job_that_a_device_is_kept_for_now() -> None:
+    play = kept_for_another()
+    play.happen(Submitted(a_job(4, kind="new"))).settle().happen(an_exit(1)).settle()
+    play.happen(Submitted(a_job(5, kind="big", device_count=2, max_slowdown=1.5, submitted_at=0.0)))
+
+    play.happen(CancelRequested(JobId(2), "ada")).settle()
+
+    verdict = play.verdict(4)
+    assert verdict is not None
+    assert (verdict.rule, dict(verdict.numbers)) == (Rule.RESERVED, {"reserved_for": 5})

@@ -73,6 +73,12 @@ def test_headline_has_the_bound_on_saving_where_it_is_known() -> None:
     )
 
 
+@pytest.mark.parametrize(("left_out", "is_said"), [(0.94, True), (0.01, False)])
+def test_headline_begins_with_what_was_left_out_where_that_is_much(left_out: float, is_said: bool) -> None:
+    found = headline(figures(replace(together(), left_out=left_out)), figures(alone()), 1.2)
+    assert found[0].startswith("94% of the trace's device time is left out") == is_said
+
+
 def test_headline_leaves_out_sentences_that_are_not_true() -> None:
     bad = together(2.5)
     found = headline(figures(bad), figures(alone()), 1.2)

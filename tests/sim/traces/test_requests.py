@@ -33,9 +33,10 @@ def test_jobs_come_in_the_order_of_their_submission_and_a_trace_without_any_is_r
 
 
 def test_a_job_wider_than_a_host_is_left_out_and_counted_with_its_share_of_the_time() -> None:
-    kept, said = narrow([job(), job(devices=9, duration_s=100)], 8)
+    kept, said, missing = narrow([job(), job(devices=9, duration_s=100)], 8)
     assert [one.devices for one in kept] == [1]
     assert said == ["left out: 1 jobs (50.00%, 90% of device time) want more than the 8 devices of a host"]
+    assert missing == pytest.approx(0.9)
     with pytest.raises(BadInput, match="more than 8 devices"):
         narrow([job(devices=9)], 8)
 

@@ -41,11 +41,26 @@ def test_fraction_of_a_gpu_is_one_gpu_with_a_share(table: Path) -> None:
     assert (job.devices, job.share_pct) == (1, 25.0)
 
 
+def test_times_before_zero_are_times_of_a_clock_too(table: Path) -> None:
+    table.write_text("submit_s,duration_s,deadline_s\n-50,60,-10\n0,60,\n")
+    first, second = read(table).jobs
+    assert (first.submit_s, first.deadline_s, second.submit_s) == (-50, -10, 0)
+
+
+def test_jobs_are_preemptible_only_where_the_table_says_so(table: Path) -> None:
+    table.write_text("submit_s,duration_s,preemptible\n0,60,yes\n1,60,No\n2,60,\n3,60,1\n")
+    assert [job.preemptible for job in read(table).jobs] == [True, False, False, True]
+    table.write_text("submit_s,duration_s\n0,60\n")
+    found = read(table)
+    assert not found.jobs[0].preemptible
+    assert "no job is preemptible" in found.notes[-1]
+
+
 def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
     table.write_text("submit_s,duration_s\n0,60\n1,\n2,0\n")
     found = read(table)
     assert len(found.jobs) == 1
-    assert found.notes == ("left out: 2 jobs with no duration",)
+    assert "left out: 2 jobs with no duration" in found.notes
 
 
 @pytest.mark.parametrize(
@@ -59,6 +74,10 @@ def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
         ("submit_s,duration_s,priority\n0,5,high\n", 2, "priority is `high`"),
         ("submit_s,duration_s,priority\n0,5,-2000\n", 2, "priority is -2000"),
         ("submit_s,duration_s,priority\n0,5,0.5\n", 2, "priority is 0.5"),
+        ("submit_s,duration_s,preemptible\n0,5,perhaps\n", 2, "preemptible is `perhaps`"),
+        ("submit_s,duration_s\n0,5\n2026-11-28,5\n", 3, "submit_s is 56.9 years after line 2"),
+        ("submit_s,duration_s\n1e15,5\n0,5\n", 2, "years after line 3"),
+        ("submit_s,duration_s\n0,1e300\n", 2, "duration_s is 3.17e+292 years"),
     ],
 )
 def test_errors_name_the_line_and_a_fix(table: Path, text: str, line: int, complaint: str) -> None:
