@@ -15,13 +15,14 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
-from gpuq.cli import edits, job_options, results
+from gpuq.cli import edits, job_options, piped, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
@@ -139,7 +140,11 @@ class Client:
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
-        return self.job(submit_one(self._http, submission(command, options, self._host)))
+        return self.job(self.submit_for_id(*command, **options))
+
+    def submit_for_id(self, *command: Word, **options: Unpack[JobOptions]) -> int:
+        """As `submit`, but gives the id and asks for nothing else. Raises `Lost` where it is unknown whether it was queued."""
+        return submit_one(self._http, submission(command, options, self._host))
 
     def map(
         self,
@@ -320,6 +325,10 @@ class AsyncClient:
         """As `Client.submit`."""
         return await _in_thread(self._client.submit, *command, **options)
 
+    async def submit_for_id(self, *command: Word, **options: Unpack[JobOptions]) -> int:
+        """As `Client.submit_for_id`."""
+        return await _in_thread(self._client.submit_for_id, *command, **options)
+
     async def map(
         self,
         *command: Word,
@@ -452,7 +461,8 @@ def submission(
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
     own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
-    values = parser.parse_args(job_options.in_files(parser, own, words, verbatim=False))
+    read = cache(piped.read)
+    values = parser.parse_args(job_options.in_files(parser, own, words, verbatim=False, read=read))
     values.host = host
     given: dict[str, object] = dict(options)
     if (exclusive := given.pop("exclusive", None)) is not None:
@@ -463,7 +473,7 @@ def submission(
                 f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."
             )
         setattr(values, name, _as_typed(name, value))
-    return job_options.submission(values, words, verbatim=False, array=array)
+    return job_options.submission(values, words, verbatim=False, read=read, array=array)
 
 
 def _as_typed(name: str, value: object) -> object:

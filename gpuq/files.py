@@ -20,7 +20,7 @@ from typing import IO, NoReturn, Protocol
 
 PIECE = 2**18
 MOST_FILES = 20_000
-NAME = r"^(?!/)(?!(?:.*/)?(?:\.{0,2}|\.[gG][iI][tT])(?:/|$))[^\x00-\x1f\x7f]{1,1024}$"
+NAME = r"^(?!/)(?!(?:.*/)?(?:\.{0,2}|\.[gG][iI][tT])(?:/|$))[^\x00-\x1f\x7f]{1,1024}\Z"
 """The name of a file in a tree: relative, without `.`, `..`, `.git`, empty parts and control characters."""
 _LONGEST_LINE = 2**20
 
@@ -124,31 +124,31 @@ class Receiver:
         self.count = 0
         self.left_out: tuple[str, ...] = ()
         self._begin = begin
-        self._line = b""
+        self._line = bytearray()
         self._file: Target | None = None
         self._left = 0
         self._ended = False
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes."""
-        rest = memoryview(piece)
-        while rest:
+        at = 0
+        while at < len(piece):
             if self._file is not None:
-                part = bytes(rest[: self._left])
+                part = piece[at : at + self._left]
                 self._file.write(part)
                 self._left -= len(part)
-                rest = rest[len(part) :]
+                at += len(part)
                 self._close_full()
                 continue
-            line, newline, after = bytes(rest).partition(b"\n")
-            self._line += line
+            newline = piece.find(b"\n", at)
+            end = len(piece) if newline < 0 else newline
+            self._line += piece[at:end]
+            at = end + 1
             if len(self._line) > _LONGEST_LINE or self._ended:
                 raise BadStream("the stream of files has a line that neither begins a file nor ends the stream")
-            if not newline:
-                return
-            rest = memoryview(after)
-            self._read(self._line)
-            self._line = b""
+            if newline >= 0:
+                self._read(self._line)
+                self._line.clear()
 
     def close(self) -> None:
         """The bytes are over. Raises BadStream unless the stream was whole."""
@@ -162,7 +162,7 @@ class Receiver:
             self._file.close()
             self._file = None
 
-    def _read(self, line: bytes) -> None:
+    def _read(self, line: bytearray) -> None:
         try:
             given = json.loads(line)
         except (ValueError, RecursionError):

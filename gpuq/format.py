@@ -6,6 +6,7 @@ is slow to import: `gpuq queue` starts through here.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -156,6 +157,11 @@ def local_time(value: object) -> str:
     """`2026-11-20 23:59:01` in the user's own time zone, of what `when` reads."""
     at = when(value)
     return UNKNOWN if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def with_local_times(sentence: str) -> str:
+    """The sentence with its moments, as `rfc3339` writes them, in the user's own time zone."""
+    return re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lambda found: local_time(found[0]), sentence)
 
 
 def rfc3339(unix: float) -> str:

@@ -213,12 +213,20 @@ class Home:
         """The folder of attempt `number` of a job."""
         return self.attempts / f"{job}-{number}"
 
+    @property
+    def is_open_to_others(self) -> bool:
+        """Whether other users may enter, list or write to the folder."""
+        return bool(stat.S_IMODE(self.root.stat().st_mode) & 0o077)
+
     def create(self) -> None:
-        """Create the folders with mode 0700. Raises BadSettings if one cannot be created or written."""
+        """Create the folders with mode 0700, which an empty one of ours gets too. Raises BadSettings if one cannot be created or
+        written."""
         inner = (self.run, self.redis_data, self.models, self.profiles, self.attempts, self.spool, self.logs)
         for folder in (self.root, *inner):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if folder == self.root and folder.stat().st_uid == os.geteuid() and not any(folder.iterdir()):
+                    folder.chmod(0o700)
             except OSError as error:
                 raise _unusable(folder, error.strerror or str(error)) from error
             if not os.access(folder, os.W_OK | os.X_OK):

@@ -17,9 +17,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from gpuq import __version__
+from gpuq.cli.client import Lost
 from gpuq.cli.quantities import parse_duration
 from gpuq.client import AsyncClient, JobInfo
-from gpuq.errors import GpuqError
+from gpuq.errors import Failure, GpuqError
 
 _INSTRUCTIONS = """\
 gpuq is a queue of GPU jobs. Look at `devices` and `queue` first, ask `predict` what a job needs, submit it with a time limit as
@@ -74,9 +75,12 @@ class Agent:
         with self._charged(gpus * parse_duration(time_limit)):
             given = {"name": name, "gpu_mem": gpu_mem}
             options: Any = {key: value for key, value in given.items() if value is not None}
-            job = await self.client.submit(*command, time=time_limit, gpus=gpus, **options)
-        self.submitted.add(job.id)
-        return _summary(job)
+            job_id = await self.client.submit_for_id(*command, time=time_limit, gpus=gpus, **options)
+        self.submitted.add(job_id)
+        try:
+            return _summary(await self.client.job(job_id))
+        except GpuqError:
+            return {"id": job_id}  # it is queued: an error would have the agent submit it again
 
     async def wait(self, job_id: int, seconds: float = 60.0) -> dict[str, Any]:
         """The job once it has ended, or as it is after so many seconds, at most 600."""
@@ -99,7 +103,7 @@ class Agent:
 
     @contextmanager
     def _charged(self, device_s: float) -> Iterator[None]:
-        """Count against the budget; not, if submitting fails. Raises ToolError where too little is left."""
+        """Count against the budget, unless the job was certainly not queued. Raises ToolError where too little is left."""
         left = self.granted_s - self.spent_s
         if device_s > left:
             raise ToolError(
@@ -109,8 +113,9 @@ class Agent:
         self.spent_s += device_s
         try:
             yield
-        except BaseException:
-            self.spent_s -= device_s
+        except GpuqError as error:
+            if not isinstance(error, Lost | Failure):
+                self.spent_s -= device_s
             raise
 
 

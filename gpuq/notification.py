@@ -15,7 +15,7 @@ EVENTS = ("begin", "end", "fail", "requeue", "idle")
 it holds devices and does not use them."""
 TARGET = r"[A-Za-z][A-Za-z0-9_-]{0,39}"
 _WORD = f"(?:{'|'.join((*EVENTS, 'all'))})"
-PATTERN = f"^{_WORD}(?:,{_WORD}){{0,9}}(?::{TARGET}(?:,{TARGET}){{0,9}})?$"
+PATTERN = rf"^{_WORD}(?:,{_WORD}){{0,9}}(?::{TARGET}(?:,{TARGET}){{0,9}})?\Z"
 NONE = "none"
 
 

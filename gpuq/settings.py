@@ -183,13 +183,13 @@ class Scheduling:
     backfill: Literal["skip", "easy", "strict"] = "skip"
     """With `packed`: which jobs may start ahead of one that cannot start yet."""
     overtaking: float = field(default=100.0, metadata=NOT_A_SETTING)
-    """With `shortest`: a job is overtaken only by jobs submitted within this many times its own predicted device-time; with
+    """With `shortest`: a job is overtaken only by jobs that come within this many times its own predicted device-time; with
     `longest`, within this many times the device-time by which theirs is longer."""
     # Shortest-first alone would starve long jobs. This bounds the wait of each by its own size. 100 was chosen, as
     # `patience_ratio` was, on simulated stretches that were not used to judge it (docs/measurements/scheduling.md).
     ageing_s: Annotated[float, Range(above=0)] = 86_400.0
     """A waiting job gains one step of priority per this many seconds, up to the highest priority in the queue. A job without a
-    deadline counts as due this long after its submission."""
+    deadline counts as due this long after it began to wait."""
     preemption: bool = False
     """Stop preemptible jobs for jobs of a higher priority. Stopped jobs wait again and keep the work that they saved."""
     plan_jobs: Annotated[int, Range(at_least=1)] = 200

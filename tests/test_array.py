@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from gpuq.array import check_placeholders, filled, numbers, placeholders, ranges, text_of
 from gpuq.errors import BadInput
+from gpuq.messages.submission import ArrayTasks
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,7 @@ def test_task_numbers_are_written_as_in_slurm(text: str, found: tuple[int, ...],
         ("1-9:0", "has steps of 0."),
         ("0-999999999", "an array of 1,000,000,000 tasks; 10,000 is the limit."),
         ("0-9999,10000", "an array of 10,001 tasks; 10,000 is the limit."),
+        ("0-9999," * 18_000 + "x", "an array of 20,000 tasks; 10,000 is the limit."),
     ],
 )
 def test_what_is_no_list_of_tasks_is_refused(text: str, sentence: str) -> None:
@@ -64,3 +68,11 @@ def test_a_name_without_a_value_and_a_value_without_a_place_are_refused() -> Non
         check_placeholders(["{lt}"], ["lr"])
     with pytest.raises(BadInput, match="no word of the command has"):
         check_placeholders(["{lr}"], ["lr", "seed"])
+
+
+def test_many_long_arrays_take_no_memory_for_their_numbers() -> None:
+    tracemalloc.start()
+    arrays = [ArrayTasks(tasks=f"0-{last}") for last in range(8_000, 8_030)]
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 5 * 2**20, f"{len(arrays)} arrays hold {held:,} bytes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_a_stream_in_pieces_of_any_size_gives_the_same_contents(files: dict[str,
     assert all(kept.is_closed for kept in found.values())
 
 
+def test_a_stream_of_many_empty_files_is_read_in_time_proportional_to_its_length() -> None:
+    raw = header(SentFile("e", 0)) * 20_000
+    receiver = Receiver(lambda _: io.BytesIO())
+    began = time.process_time()
+    receiver.feed(raw)
+    assert time.process_time() - began < 1.0
+    assert receiver.count == 20_000
+
+
 @given(st.integers(0, 200))
 def test_a_stream_that_broke_off_anywhere_is_refused(cut: int) -> None:
     raw = stream(("a", b"one\n"), ("b/c", b"\x00" * 40))
@@ -78,7 +88,7 @@ def test_a_relative_name_is_one(name: str) -> None:
     "name",
     [
         *("", ".", "..", "/etc/passwd", "../up", "a/../../up", "a/..", "a//b", "a/", "./a", "a/./b", "a\nb", "a\0", "\x1b[2J"),
-        *(".git", ".git/hooks/pre-commit", "a/.git/config", ".GIT/config", "x" * 1025, "a\udc80"),
+        *(".git", ".git/hooks/pre-commit", "a/.git/config", ".GIT/config", "x" * 1025, "a\udc80", "a\n"),
     ],
 )  # fmt: skip
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:

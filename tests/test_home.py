@@ -44,6 +44,18 @@ def test_folders_have_mode_0700(tmp_path):
     assert {mode(path) for path in (home.root, *home.root.iterdir())} == {0o700}
 
 
+def test_an_empty_folder_of_ours_is_closed_to_others_and_one_with_files_stays(tmp_path):
+    empty, filled = Home(tmp_path / "empty"), Home(tmp_path / "filled")
+    for home in (empty, filled):
+        home.root.mkdir()
+        home.root.chmod(0o755)
+    (filled.root / "thesis.tex").touch()
+    for home in (empty, filled):
+        home.create()
+    assert (mode(empty.root), empty.is_open_to_others) == (0o700, False)
+    assert (mode(filled.root), filled.is_open_to_others) == (0o755, True)
+
+
 def test_a_secret_is_created_once(tmp_path):
     path = tmp_path / "token"
     found = [private_secret(path) for _ in range(3)]

@@ -5,6 +5,7 @@ The SDK is imported in the tests: every process of the suite collects this file,
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuq.client import AsyncClient
+from gpuq.cli.client import Lost
+from gpuq.client import AsyncClient, JobInfo
+from gpuq.errors import BadInput, Conflict, Failure, NeverFits, NotPermitted, OverQuota, Unreachable
 from tests.support.forked import PROGRAM
 from tests.support.site import Site
 
@@ -94,6 +97,41 @@ async def test_an_agent_without_a_budget_only_looks(site: Site) -> None:
             assert (await call(agent, "cancel", job_id=own["id"]))["id"] == own["id"]
             assert (await call(agent, "wait", job_id=own["id"]))["state"] == "CANCELLED"
     site.request("POST", f"/api/v1/jobs/{others}/cancel")
+
+
+class Answers:
+    """A client whose submission and whose next question have these answers."""
+
+    def __init__(self, submitted: int | BaseException, asked: BaseException) -> None:
+        self.submitted, self.asked = submitted, asked
+
+    async def submit_for_id(self, *_: str, **__: object) -> int:
+        if isinstance(self.submitted, BaseException):
+            raise self.submitted
+        return self.submitted
+
+    async def job(self, _: int) -> JobInfo:
+        raise self.asked
+
+    async def submit(self, *words: str, **options: object) -> JobInfo:
+        return await self.job(await self.submit_for_id(*words, **options))
+
+
+async def test_what_may_have_been_queued_is_charged() -> None:
+    from gpuq.mcp_server import Agent
+
+    agent = Agent(Answers(12, Unreachable()), granted_s=3600.0)  # type: ignore[arg-type]
+    assert await agent.submit(["train.py"], "10m") == {"id": 12}, "the agent need not submit it again"
+    assert (agent.spent_s, agent.submitted) == (600.0, {12})
+    for error, charged_s in (
+        *((refusal(), 0.0) for refusal in (BadInput, NotPermitted, OverQuota, Conflict, NeverFits)),
+        (Unreachable("No gpuq is there."), 0.0),
+        *((unknown, 600.0) for unknown in (Lost(), Failure(), asyncio.CancelledError())),
+    ):
+        agent = Agent(Answers(error, error), granted_s=3600.0)  # type: ignore[arg-type]
+        with pytest.raises(type(error)):
+            await agent.submit(["train.py"], "10m")
+        assert agent.spent_s == charged_s, error
 
 
 @pytest.mark.soak

@@ -2,7 +2,8 @@
 
     synced/USER/blobs/9f/9f86…   a content        synced/USER/trees/3a7b…   a tree, as JSON
 
-Each user has a folder of their own, so none learns what others have. Calls block.
+Each user has a folder of their own, so none learns what others have. The file `lock` in it also has the bytes that are taken, so
+that transfers at the same time share what the user may have. Calls block.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from gpuq.errors import Conflict, NotPermitted
-from gpuq.files import ListedFile, Receiver, SentFile, last_line, pieces_of, tree_id
+from gpuq.files import MOST_FILES, BadStream, ListedFile, Receiver, SentFile, last_line, pieces_of, tree_id
 from gpuq.format import gib
 from gpuq.home import Home, write_private
 
@@ -26,6 +28,8 @@ _NEW = "new-"
 KEEP_S = 30 * 86_400.0
 _FRESH_S = 3600.0
 """What was sent or named so recently may belong to a submission that is about to come."""
+_BLOCK = 4096
+"""A file takes whole blocks of the disk; most file systems have them of so many bytes."""
 
 
 class SyncedTrees:
@@ -37,15 +41,18 @@ class SyncedTrees:
         self._most_bytes = most_bytes
 
     def keep(self, files: Sequence[ListedFile]) -> tuple[str, list[str]]:
-        """(the id of the tree with these files, the contents that are missing for it). It is kept once none is missing."""
+        """(the id of the tree with these files, the contents that are missing for it). It is kept once none is missing.
+
+        Raises NotPermitted where the user may not have so much."""
+        tree, id_ = msgspec.json.encode(files), tree_id(files)
         with self._locked():
-            missing = [
-                sha256 for sha256 in dict.fromkeys(file.sha256 for file in files) if not self._touch_blob(sha256)
-            ]
-            id_ = tree_id(files)
+            missing = {file.sha256: file.size for file in files if not _is_touched(self._blob(file.sha256))}
+            further = [*missing.values(), *([] if (self._trees / id_).exists() else [len(tree)])]
+            if further and self.used_bytes() + sum(map(_on_disk, further)) > self._most_bytes:
+                raise self._no_room()
             if not missing:
-                write_private(self._trees / id_, msgspec.json.encode(files), durable=False)
-        return id_, missing
+                write_private(self._trees / id_, tree, durable=False)
+        return id_, list(missing)
 
     def use(self, tree: str) -> None:
         """Note that a submission names this tree. Raises Conflict if the user has none such."""
@@ -58,18 +65,23 @@ class SyncedTrees:
             ) from None
 
     def receiver(self) -> Receiver:
-        """Takes contents, each under the SHA-256 that it has. Raises NotPermitted for more than the user may have."""
-        self._make()
-        used = self.used_bytes()
+        """Takes contents, each under the SHA-256 that it has. Its calls also raise NotPermitted for more than the user may have,
+        and BadStream for more files than a tree has."""
+        with self._locked() as lock:
+            _note_taken(lock, self.used_bytes())
 
         def begin(file: SentFile) -> _NewBlob:
-            nonlocal used
-            used += file.size
-            if used > self._most_bytes:
-                raise self.no_room()
-            return _NewBlob(self._blobs, file.size)
+            if receiver.count > MOST_FILES:
+                raise BadStream(f"it has more than {MOST_FILES:,} files")
+            with self._locked() as lock:
+                taken = int(os.pread(lock, 20, 0)) + _on_disk(file.size)
+                if taken > self._most_bytes:
+                    raise self._no_room()
+                _note_taken(lock, taken)
+                return _NewBlob(self._blobs, file.size)
 
-        return Receiver(begin)
+        receiver = Receiver(begin)
+        return receiver
 
     def pieces(self, tree: str) -> Iterator[bytes]:
         """The files of a tree as one stream. Raises Conflict if the user has none such."""
@@ -81,19 +93,8 @@ class SyncedTrees:
         yield last_line(len(files))
 
     def used_bytes(self) -> int:
-        """What all contents take."""
-        return sum(path.stat().st_size for path in self._blobs.glob("??/*"))
-
-    def is_full(self, further: int) -> bool:
-        """Whether so many further bytes would be too many."""
-        return self.used_bytes() + further > self._most_bytes
-
-    def no_room(self) -> NotPermitted:
-        """The error for files that are too many."""
-        return NotPermitted(
-            f"Your files of --sync would take more than {gib(self._most_bytes)} here; jobs that wait or run need the rest.",
-            fix="Send less, wait until some of them have ended, or have an admin raise `sync_user_bytes` under [api].",
-        )
+        """What trees and contents take on the disk, those that are being received at their announced size."""
+        return sum(_on_disk(size) for _, size, _ in self._files(f"blobs/{_NEW}*", "blobs/??/*", "trees/*"))
 
     def has_old(self, now: float) -> bool:
         """Whether there are trees that no submission has named for long."""
@@ -109,9 +110,9 @@ class SyncedTrees:
                     path.unlink()
                 else:
                     needed |= {file.sha256 for file in msgspec.json.decode(path.read_bytes(), type=list[ListedFile])}
-            for path in (*self._blobs.glob("??/*"), *self._blobs.glob(f"{_NEW}*")):
-                if path.name not in needed and path.stat().st_mtime < now - _FRESH_S:
-                    path.unlink()
+            for path, _, modified in self._files(f"blobs/{_NEW}*", "blobs/??/*"):
+                if path.name not in needed and modified < now - _FRESH_S:
+                    path.unlink(missing_ok=True)
 
     def _make(self) -> None:
         for folder in (self._folder.parent, self._folder, self._blobs, self._trees):
@@ -120,20 +121,26 @@ class SyncedTrees:
     def _blob(self, sha256: str) -> Path:
         return self._blobs / sha256[:2] / sha256
 
-    def _touch_blob(self, sha256: str) -> bool:
-        try:
-            os.utime(self._blob(sha256))
-        except FileNotFoundError:
-            return False
-        return True
+    def _files(self, *patterns: str) -> Iterator[tuple[Path, int, float]]:
+        """(file, bytes, when it was modified), without those that another transfer renames or removes meanwhile."""
+        for path in chain.from_iterable(map(self._folder.glob, patterns)):
+            with suppress(FileNotFoundError):
+                found = path.stat()
+                yield path, found.st_size, found.st_mtime
+
+    def _no_room(self) -> NotPermitted:
+        return NotPermitted(
+            f"Your files of --sync would take more than {gib(self._most_bytes)} here; jobs that wait or run need the rest.",
+            fix="Send less, wait until some of them have ended, or have an admin raise `sync_user_bytes` under [api].",
+        )
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[int]:
         self._make()
         descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -145,6 +152,7 @@ class _NewBlob:
         self._folder, self._left, self._digest = folder, size, hashlib.sha256()
         descriptor, name = tempfile.mkstemp(dir=folder, prefix=_NEW)
         self._new, self._file = Path(name), os.fdopen(descriptor, "wb")
+        os.ftruncate(descriptor, size)
 
     def write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -155,10 +163,32 @@ class _NewBlob:
         try:
             self._file.flush()
             if self._left == 0:
-                os.fsync(self._file.fileno())
                 name = self._digest.hexdigest()
-                (self._folder / name[:2]).mkdir(mode=0o700, exist_ok=True)
-                self._new.rename(self._folder / name[:2] / name)
+                self._keep(self._folder / name[:2] / name)
         finally:
             self._file.close()
             self._new.unlink(missing_ok=True)
+
+    def _keep(self, path: Path) -> None:
+        if _is_touched(path):
+            return
+        os.fsync(self._file.fileno())
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._new.rename(path)
+
+
+def _is_touched(path: Path) -> bool:
+    """Whether there is such a file; from now on it counts as fresh."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _on_disk(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
+
+
+def _note_taken(lock: int, taken: int) -> None:
+    os.pwrite(lock, f"{taken:<20}".encode(), 0)

@@ -60,9 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: Settings, tcp: socket.socket | None) -> None:
-    stop = asyncio.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     if tcp is not None and settings.api.port not in (0, tcp.getsockname()[1]):
         _log.warning("port %d under [api] has no effect: gpuq-api.socket names it", settings.api.port)
     token = private_secret(settings.home.token_file)
@@ -72,9 +69,11 @@ async def _run(settings: Settings, tcp: socket.socket | None) -> None:
     host_logs = HostLogs(settings.effective_redis_url, key_of)
     channels = HostChannels(settings.effective_redis_url, key_of, settings.home.run)
     models = ShelfModels(store, settings.home.models, settings.learning, time.time, settings.admission)
+    context = ApiContext(settings, store, stream, describe, token, models, host_logs, channels)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, context.ending.set)
     try:
-        app = make_app(ApiContext(settings, store, stream, describe, token, models, host_logs, channels))
-        await serve(app, settings.home, settings.api, stop, _log.info, tcp)
+        await serve(make_app(context), settings.home, settings.api, context.ending, _log.info, tcp)
     finally:
         await channels.close()
         await host_logs.close()

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
+from functools import partial
 
 from aiohttp import web
 
 from gpuq.adapters.tasks import end
 from gpuq.api import series
 from gpuq.api.context import CONTEXT, ApiContext
+from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.identity import Role, identify, restricted
 from gpuq.api.page.problem import problem_pages
 
-# 10,000 submissions of a few KiB each.
-MAX_BODY = 64 * 2**20
-
 # `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
 _ID = "{id:(?!(?:cancel|edit|hold|release)$)[^{}/]+}"
 
+_log = logging.getLogger(__name__)
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -33,7 +34,7 @@ _HEADERS = {
 
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
-    app = web.Application(middlewares=[problem_pages, problems, identify], client_max_size=MAX_BODY)
+    app = web.Application(middlewares=[problem_pages, problems, identify, counted])
     app[CONTEXT] = context
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
@@ -58,17 +59,26 @@ async def _end_streams(app: web.Application) -> None:
 
 async def _background(app: web.Application) -> AsyncIterator[None]:
     context = app[CONTEXT]
-    committing = asyncio.create_task(context.committer.run())
-    waking = asyncio.create_task(context.ringer.run())
-    copying = asyncio.create_task(series.record(context))
+    committing = asyncio.create_task(context.committer.run(), name="commits")
+    waking = asyncio.create_task(context.ringer.run(), name="wake-ups")
+    copying = asyncio.create_task(series.record(context), name="series")
+    for task in (committing, waking, copying):
+        task.add_done_callback(partial(_end_with, context))
     yield
     context.stopping.set()
     context.committer.close()
-    await committing
+    await asyncio.wait((committing,))
     await end((copying, waking))
-    for ended in (copying, waking):
-        if not ended.cancelled():
-            ended.result()
-    for threads in (context.readers, context.analysts):
+    for threads in (context.readers, context.analysts, context.user_threads):
         threads.shutdown(wait=False, cancel_futures=True)
     context.kept.stop()
+    for ended in (committing, copying, waking):
+        if not ended.cancelled():
+            ended.result()
+
+
+def _end_with(context: ApiContext, task: asyncio.Task[None]) -> None:
+    """A process without one of its tasks does not go on as if it were whole: it ends, and its supervisor starts it again."""
+    if not context.stopping.is_set():
+        _log.error("task ended: %s", task.get_name(), extra={"action": "task_ended"})
+        context.ending.set()

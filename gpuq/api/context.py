@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
+USER_THREADS = 4
+"""For what users send: long bodies, and the files of `gpuq submit --sync`."""
 JOURNAL_AT_ONCE = 500
 """Entries of the journal that one read gives at most."""
 _DEVICES_REUSED_S = 2.0
@@ -105,10 +108,18 @@ class ApiContext:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
+        self.ending = asyncio.Event()
+        """Set by the signals that end the process, and when one of its background tasks has ended."""
         self.stopping = asyncio.Event()
+        """Set once no request is taken any more."""
         self.training = asyncio.Lock()
         self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
         self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
+        self.user_threads = ThreadPoolExecutor(USER_THREADS, thread_name_prefix="users")
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.body_bytes: Counter[str] = Counter()
+        self.open_requests: Counter[tuple[str, str]] = Counter()
+        """Of each kind and user."""
         self.ringer = WakeUpSender(self.stream)
         self.committer = Committer(self.store, self.ringer.ring)
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
@@ -162,6 +173,11 @@ class ApiContext:
         """Run a call that may read much of the record, one at a time. Raises Unreachable after ANALYSIS_WITHIN_S."""
         work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
         return await within(ANALYSIS_WITHIN_S, work)
+
+    async def for_user(self, user: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call that may take long in one of USER_THREADS threads, for each user one at a time."""
+        async with self._turns[user]:
+            return await asyncio.get_running_loop().run_in_executor(self.user_threads, partial(call, *args, **kwargs))
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -30,30 +31,37 @@ class Kept(Generic[T]):
 
 
 class KeptResults:
-    """One calculation runs at a time, in a thread of its own. Not safe to use from several threads."""
+    """One calculation runs at a time, in a thread of its own. Not safe to use from several threads.
+
+    Of results, of failures and of calculations that wait there are 32 at most.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kept")
         self._results: OrderedDict[Hashable, Kept[Any]] = OrderedDict()
+        self._failures: OrderedDict[Hashable, BaseException] = OrderedDict()
         self._making: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], T], *, for_s: float) -> Kept[T] | None:
-        """The result of `make` under `key`; one that is older than `for_s` is made again meanwhile. None while the first is made.
+        """The result of `make` under `key`; one that is older than `for_s` is made again meanwhile. None while the first is made,
+        or waits for others.
 
         Raises what `make` raised when it ran last.
         """
-        self._take_finished(key)
+        self._raise_failure(key)
         found = self._results.get(key)
         age_s = float("inf") if found is None else self._clock() - found.at
         for_s = max(for_s, found.took_s / _SHARE) if found else for_s
-        if not 0 <= age_s <= for_s and key not in self._making:
+        if not 0 <= age_s <= for_s and key not in self._making and len(self._making) < _MOST:
             self._making[key] = asyncio.get_running_loop().run_in_executor(self._thread, _timed, make)
+            self._making[key].add_done_callback(partial(self._keep, key))
         # What is much older says nothing of today: as if there were none.
         if not 0 <= age_s <= _OUTDATED * for_s:
-            await asyncio.wait({self._making[key]}, timeout=FIRST_WITHIN_S)
-            self._take_finished(key)
-            newest = self._results.get(key)  # another call that waited for the same may have taken it
+            if key in self._making:
+                await asyncio.wait({self._making[key]}, timeout=FIRST_WITHIN_S)
+            self._raise_failure(key)
+            newest = self._results.get(key)
             return newest if newest is not found else None
         return found
 
@@ -61,17 +69,26 @@ class KeptResults:
         """Begin no more calculations."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _take_finished(self, key: Hashable) -> None:
-        """Keep the result that was made under `key`. Raises what its calculation raised."""
-        making = self._making.get(key)
-        if making is None or not making.done():
-            return
+    def _raise_failure(self, key: Hashable) -> None:
+        if (error := self._failures.pop(key, None)) is not None:
+            raise error
+
+    def _keep(self, key: Hashable, made: asyncio.Future[Any]) -> None:
         del self._making[key]
-        value, took_s = making.result()
-        self._results[key] = Kept(value, self._clock(), took_s)
-        self._results.move_to_end(key)
-        while len(self._results) > _MOST:
-            self._results.popitem(last=False)
+        if made.cancelled():
+            return
+        if (error := made.exception()) is not None:
+            _put(self._failures, key, error)
+        else:
+            value, took_s = made.result()
+            _put(self._results, key, Kept(value, self._clock(), took_s))
+
+
+def _put(kept: OrderedDict[Hashable, Any], key: Hashable, value: object) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > _MOST:
+        kept.popitem(last=False)
 
 
 def _timed(make: Callable[[], T]) -> tuple[T, float]:

@@ -92,7 +92,7 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set, on `tcp` or the address of the settings. `log` gets a sentence on where.
 
-    Raises Failure, BadSettings if it cannot listen.
+    Raises Failure, BadSettings if it cannot listen, and what a background task of the application raised.
     """
     tcp = tcp or open_tcp(settings)
     port = tcp.getsockname()[1]
@@ -117,8 +117,10 @@ async def serve(
     finally:
         if waiting is not None:
             waiting.cancel()
-        await runner.cleanup()
-        front.leave()
+        try:
+            await runner.cleanup()
+        finally:
+            front.leave()
 
 
 async def _run_until(stop: asyncio.Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import http.client
 import os
 import socket
 from pathlib import Path
@@ -12,6 +13,8 @@ from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api
 
 BACKLOG = 1024
+_ANSWERS_WITHIN_S = 0.5
+_LONGEST_ANSWER = 4096
 
 
 def inherited_tcp(descriptor: int) -> socket.socket:
@@ -51,14 +54,27 @@ def open_tcp(settings: Api) -> socket.socket:
 
 def _cannot_listen(settings: Api, error: OSError) -> Failure:
     if error.errno == errno.EADDRINUSE:
+        holder = "another gpuq, with another home" if _answers_as_gpuq(settings) else "another program"
         return Failure(
-            f"Port {settings.port} on {settings.host} is taken by another program.",
+            f"Port {settings.port} on {settings.host} is taken by {holder}.",
             fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
         )
     return Failure(
         f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
         fix="Correct `host` and `port` under [api] in the settings.",
     )
+
+
+def _answers_as_gpuq(settings: Api) -> bool:
+    """Whether the program on this port refuses a caller without a token as gpuq does."""
+    connection = http.client.HTTPConnection(settings.host, settings.port, timeout=_ANSWERS_WITHIN_S)
+    try:
+        connection.request("GET", "/version")
+        return b'"urn:gpuq:' in connection.getresponse().read(_LONGEST_ANSWER)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def open_unix(path: Path, mode: int = 0o600) -> socket.socket:

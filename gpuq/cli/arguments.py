@@ -148,8 +148,10 @@ class Parser(argparse.ArgumentParser):
             message = f"`{self.prog}` needs {', '.join(map(self._named, trouble.split(', ')))}"
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")
         name = unknown[0].partition("=")[0]
-        near = self._similar(name)
-        meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""
+        if name and not name.startswith("-") and any(action.dest == "id" for action in self._actions):
+            named = 1 + sum(not word.startswith("-") for word in unknown)
+            raise BadInput(f"{named} jobs are named, and this takes one.", fix="Give one id.")
+        meant = self._meant(unknown)
         if self._command and name.startswith("-"):
             raise BadInput(
                 f"`{self.prog}` has no option `{name}`.{meant}",
@@ -171,6 +173,17 @@ class Parser(argparse.ArgumentParser):
         from shlex import join
 
         return f": {join(words)}"
+
+    def _meant(self, unknown: list[str]) -> str:
+        """What an unknown option is here, as a sentence with a space before it; empty if nothing is like it."""
+        from gpuq.cli import other_queues
+
+        name = unknown[0].partition("=")[0]
+        if self._command and name.startswith("-") and (said := other_queues.of_sbatch([*unknown, *self._command])):
+            return f" {said}"
+        known = other_queues.option(self.prog.removeprefix("gpuq "), name)
+        near = [known] if known else [f"`{option}`" for option in self._similar(name)]
+        return f" Did you mean {' or '.join(near)}?" if near else ""
 
     def _similar(self, word: str) -> list[str]:
         """Up to three options that contain this word, else the most similar one."""

@@ -18,17 +18,19 @@ from pathlib import Path
 from gpuq.cli import piped
 from gpuq.errors import BadInput
 
+# docs/quickstart.md lists both.
 # fmt: off
 PASSED_NAMES = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH",
-    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_CACHE_PATH",
-    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TORCH_HOME",
-    "WANDB_MODE", "WANDB_DIR", "WANDB_PROJECT",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
+    "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "MPLBACKEND", "MPLCONFIGDIR",
 })
+PASSED_PREFIXES = (
+    "LC_", "CONDA_", "XDG_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KERAS_", "TF_",
+    "JAX_", "XLA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TRITON_", "HF_", "TRANSFORMERS_", "TOKENIZERS_", "HYDRA_",
+    "WANDB_", "MLFLOW_",
+)
 # fmt: on
-PASSED_PREFIXES = ("LC_", "CONDA_", "XDG_", "KERAS_", "TF_", "JAX_", "XLA_", "PYTORCH_", "TORCH_")
-PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_")
-SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
+_SECRET = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL")
 # The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.messages.submission` has the same number.
 MAX_TEXT = 131_072
 # The limit of `gpuq.messages.submission`, less the interpreter that is put before a script.
@@ -42,11 +44,15 @@ _PROGRAMS = {
     ".py": "python",
     ".ipynb": "jupyter execute",
 }
+OPERATOR = re.compile(r"\d?>>?(?:&\d?)?|&>>?|<|\|\|?|&&?|;")
+"""What a shell takes as a redirection, a pipe, or the start of a second command."""
+# A line with such a sign is one for a shell, and so is one whose first word is no program.
+_FOR_A_SHELL = re.compile(r"[|&;<>$()`\n]|^\s*(?:\.|source|cd|export|eval|exec|set|ulimit|module|if|for|while)\s")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
 # These are of a session or a job and mean nothing in another one.
 _OF_THE_JOB = re.compile(
     r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
-    r"|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
+    r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
 )
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
@@ -194,8 +200,8 @@ def absolute(typed: str, cwd: Path) -> Path:
 
 def is_listed(name: str) -> bool:
     """Whether a variable is passed without an option."""
-    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES + PASSED_PREFIXES_OF_LIBRARIES)
-    return listed and not any(word in name.upper() for word in SECRET_WORDS)
+    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
+    return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
 def work_sha256(command: Command, folder: Path) -> str | None:
@@ -364,7 +370,11 @@ def _check_first(word: str, cwd: Path) -> None:
     if absolute(word, cwd).exists():
         return
     if " " in word.strip():
-        raise BadInput(f"`{word}` is one word, because of its quotes.", fix=f"Leave the quotes out: -- {word}")
+        from shlex import quote
+
+        needs_shell = _FOR_A_SHELL.search(word)
+        fix = f"Let a shell run it: -- bash -c {quote(word)}" if needs_shell else f"Leave the quotes out: -- {word}"
+        raise BadInput(f"`{word}` is one word, because of its quotes.", fix=fix)
     if found := _ASSIGNMENT.fullmatch(word):
         fix = f"Set variables by -e, before the command: -e {word} -- COMMAND"
         if found[1] == "CUDA_VISIBLE_DEVICES":

@@ -10,7 +10,6 @@ import argparse
 import http.client
 import json
 import os
-import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ from pathlib import Path
 from gpuq.cli import console
 from gpuq.cli.logins import Logins, plain
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
-from gpuq.format import local_time
+from gpuq.format import with_local_times
 from gpuq.home import SHARED_SOCKET, Home
 
 TYPE_CHECKING = False
@@ -40,8 +39,6 @@ _NOTE_AFTER_S = 1.0
 _LOOK_EVERY_S = 0.2
 # Each service holds the lock of its name while it runs; the kernel releases it when the service ends.
 _LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
-# A moment as `gpuq.format.rfc3339` writes it into a problem's sentence.
-_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
 }
@@ -153,7 +150,7 @@ class HttpClient:
                 now = time.monotonic()
                 deadline = deadline or now + RETRY_S
                 if now > deadline:
-                    raise
+                    raise Lost(error.message, fix=error.fix) from error
                 if now - started >= _NOTE_AFTER_S and not noted:
                     noted = True
                     console.note(f"gpuq: {error.message} Trying again for up to {RETRY_S:.0f} s.")
@@ -282,7 +279,7 @@ class HttpClient:
             cls = Lost
         detail = problem.get("detail") or problem.get("title")
         sentence = str(detail or f"The daemon answered with HTTP status {response.status}.")
-        raise cls(_MOMENT.sub(lambda found: local_time(found[0]), sentence), fix=problem.get("hint"))
+        raise cls(with_local_times(sentence), fix=problem.get("hint"))
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from gpuq.cli.quantities import parse_size
@@ -43,23 +43,6 @@ def constraints(options: argparse.Namespace) -> dict[str, Any] | None:
         "features": _features(options.constraint),
     }
     return {name: value for name, value in asked.items() if value} or None
-
-
-def options_of(asked: Mapping[str, Any]) -> Iterator[str]:
-    """The options that give these constraints."""
-    groups = asked.get("features") or []
-    features = ["&".join(group) for group in groups]
-    if len(groups) > 1:
-        features = [f"({text})" if "&" in text else text for text in features]
-    values = {
-        "--gpu-type": "|".join(asked.get("types") or []),
-        "--gpu-mem-min": f"{asked['least_memory']}B" if asked.get("least_memory") else "",
-        "--nodelist": ",".join(asked.get("hosts") or []),
-        "--exclude": ",".join(asked.get("excluded_hosts") or []),
-        "--device": ",".join(asked.get("devices") or []),
-        "--constraint": "|".join(features),
-    }
-    return (f"{option}={value}" for option, value in values.items() if value)
 
 
 def hosts(option: str, text: str | None) -> list[str]:

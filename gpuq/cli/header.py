@@ -1,7 +1,7 @@
 """The options that a script brings along: lines `#GPUQ --gpus 2` at its head, and Slurm's `#SBATCH` where gpuq has the like.
 
 They stand among the comments before the script's first command, as `sbatch` reads them. What is typed on the command line goes
-before them, and `#GPUQ` before `#SBATCH`.
+before them, and `#GPUQ` before `#SBATCH`. A script with a line of `#SBATCH` gets Slurm's variables too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from gpuq.cli.capture import Command
+
 _HEAD_BYTES = 64 * 1024
 _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
 _SIGNAL = re.compile(r"(?:B:)?([A-Za-z]+[12]?|[0-9]+)(?:@([0-9]+))?")
+_SLURMS_VARIABLE = re.compile(r"\$\{?(SLURM_\w+)(?!\w|:?[-=+])")
 _NUMBERED = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _GRES = re.compile(r"gpu(?::(?![0-9]+$)([A-Za-z0-9_.-]+))?(?::([0-9]+))?")
 
 
-def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
-    """The options in the head of the script, as words for gpuq's parser; none for a file that cannot be read.
+def options_of(script: str, text: str, parse: Callable[[list[str]], object]) -> list[str]:
+    """The options in the head of the script of this name and text, as words for gpuq's parser.
 
     `parse` raises BadInput for words that are no options of gpuq. Notes which of Slurm's options have no effect. Raises
     BadInput with the line's number, also for what the job cannot do without.
@@ -37,9 +40,9 @@ def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
     own: list[str] = []
     slurms: list[str] = []
     ignored: list[str] = []
-    for number, kind, text in _lines(script):
+    for number, kind, line in _lines(text):
         try:
-            words = shlex.split(text, comments=True)
+            words = shlex.split(line, comments=True)
             if kind == "GPUQ":
                 parse(words)
                 own += words
@@ -49,26 +52,40 @@ def options_of(script: Path, parse: Callable[[list[str]], object]) -> list[str]:
                 slurms += words
                 ignored += [f"{' '.join(unknown)} (line {number})"] if unknown else []
         except ValueError as error:
-            raise BadInput(f"{script.name}, line {number}: {error}.", fix="Close the quotes.") from error
+            raise BadInput(f"{script}, line {number}: {error}.", fix="Close the quotes.") from error
         except BadInput as error:
             fix = "`gpuq submit --help` lists the options." if kind == "GPUQ" else error.fix
-            raise BadInput(f"{script.name}, line {number}: {error.message}", fix=fix) from error
+            raise BadInput(f"{script}, line {number}: {error.message}", fix=fix) from error
     if ignored:
-        console.note(f"gpuq: {script.name}: without effect here: {', '.join(ignored)}")
+        console.note(f"gpuq: {script}: without effect here: {', '.join(ignored)}")
     try:
-        return [*translated(slurms)[0], *own]  # all lines together: GPUs of a host count as often as there are hosts
+        # All lines together: GPUs of a host count as often as there are hosts.
+        return [*translated(slurms)[0], *(["--slurm-env"] if slurms else []), *own]
     except BadInput as error:
-        raise BadInput(f"{script.name}: {error.message}", fix=error.fix) from error
+        raise BadInput(f"{script}: {error.message}", fix=error.fix) from error
 
 
-def _lines(script: Path) -> Iterator[tuple[int, str, str]]:
-    """(number, `GPUQ` or `SBATCH`, the rest) of each such line before the first that is no comment."""
+def text_of(script: Path) -> str:
+    """The first 64 KiB of the script; empty for what cannot be read."""
     try:
+        if not script.is_file():
+            return ""
         with script.open("rb") as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+            return file.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
-        return
-    for number, line in enumerate(head.splitlines(), start=1):
+        return ""
+
+
+def slurms_variables(command: Command) -> set[str]:
+    """The variables of Slurm that the words or the script of a shell read, but for those with a default: `${SLURM_JOB_ID:-0}`."""
+    is_python = command.script is not None and command.script.suffix == ".py"
+    script = command.stdin or (text_of(command.script) if command.script is not None and not is_python else "")
+    return {match[1] for text in (*command.words, script) for match in _SLURMS_VARIABLE.finditer(text)}
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """(number, `GPUQ` or `SBATCH`, the rest) of each such line before the first that is no comment."""
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             return
         if match := _MARK.match(line):

@@ -20,6 +20,7 @@ _PAGE = 1000
 # So many of the user's jobs are searched for a name, the newest first: a record of years would take minutes.
 _MOST_SEARCHED = 10_000
 _TASKS = re.compile(r"([0-9]{1,18})_(?:([0-9][0-9:-]*)|\[([0-9][0-9,: -]*)\])")
+_NUMBERS = re.compile(r"[0-9-]*")
 _COMMA = re.compile(r",(?![^\[]*\])")
 
 
@@ -93,7 +94,7 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
     """
     parts: list[Record | re.Match[str] | tuple[int, int]] = []
     for text in (part.strip() for word in words for part in split(word)):
-        if re.fullmatch(r"[0-9-]*", text):
+        if _NUMBERS.fullmatch(text):
             parts += parse_ranges([text])
         elif tasks := _TASKS.fullmatch(text):
             parts.append(tasks)
@@ -118,6 +119,12 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
 def split(word: str) -> list[str]:
     """The parts between commas; those in the brackets of `42_[3,5-7]` divide nothing."""
     return _COMMA.split(word)
+
+
+def reads_as_ids(name: str) -> bool:
+    """Whether verbs would take a job's name for ids. One with commas is accepted, since sweeps call their runs `lr=1,bs=2`."""
+    text = name.strip()
+    return bool(_NUMBERS.fullmatch(text) or _TASKS.fullmatch(text) or text.startswith("@"))
 
 
 def _singles(parts: Iterable[object]) -> set[int]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Values of options longer than this are cut to the last part of their path.
 _LONG_VALUE = 16
+_NO_INPUT = "EOFError: EOF when reading a line"
 _EXIT = re.compile(r"^ended with exit code (\d+)(?:, as `timeout` gives it)?(?:: )?")
 _SIGNAL = re.compile(r"^ended by (signal \d+ \(\w+\))(?:: )?")
 # `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch's source and precedes the message.
@@ -143,4 +144,5 @@ def full_reason(job: Record) -> str | None:
     """The reason without the exit code and the state, which are shown beside it; None if nothing is left."""
     if job["state"] == "COMPLETED" or not job.get("reason"):
         return None
-    return _EXIT.sub("", fmt.clean(job["reason"])) or None
+    reason = _EXIT.sub("", fmt.clean(job["reason"]))
+    return f"{reason}; a job's standard input is empty" if reason.endswith(_NO_INPUT) else reason or None

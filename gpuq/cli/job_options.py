@@ -12,13 +12,14 @@ import re
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpuq import notify_file
 from gpuq.array import check_placeholders
-from gpuq.cli import capture, console, dependencies, device_options, header, piped, project
+from gpuq.cli import capture, console, dependencies, device_options, header, job_ids, piped, project
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import HttpClient, sends_notifications
 from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
@@ -37,6 +38,8 @@ _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 # A job that is done in slices of its time limit may have many. One that never ends by itself must not run for ever.
 _TIMEOUTS = 100
+# Programs whose own arguments look like a shell's operators.
+_WITH_OPERATORS = frozenset({"find", "expr", "test", "["})
 # Variables with which programs find out what a terminal can show.
 _OF_TERMINALS = ("TERM", "COLORTERM")
 
@@ -67,22 +70,36 @@ def job_parser(verb: str, summary: str) -> Parser:
 def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
     own, verbatim, command = parser.split(words)
-    options = parser.parse_args([*in_files(parser, own, command, verbatim), *own])
-    body = submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    read = cache(piped.read)
+    options = parser.parse_args([*in_files(parser, own, command, verbatim, read), *own])
+    body = submission(options, command, verbatim, read)
+    warn_of_words(parser, body)
     return options, body
 
 
-def in_files(parser: Parser, own: Sequence[str], command: list[str], verbatim: bool) -> list[str]:
-    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. Raises
-    BadInput."""
+def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
+    """Warn about words of the command that were probably meant for gpuq, or for a shell."""
+    warn_misplaced(parser.long_options(), body)
+    program, *arguments = body["command"]
+    operator = next(filter(capture.OPERATOR.fullmatch, arguments), None)
+    if operator is not None and Path(program).name not in _WITH_OPERATORS:
+        _warn(f"no shell runs the command, so `{operator}` is an argument of it; a shell would: -- bash -c '…'")
+
+
+def in_files(
+    parser: Parser, own: Sequence[str], command: list[str], verbatim: bool, read: Callable[[], str]
+) -> list[str]:
+    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. `read`
+    returns a script from standard input, as often as it is called. Raises BadInput."""
     here = capture.current_folder()
     words = project.options_of(here, parser.parse_args)
     if verbatim or not command:
         return words
-    chdir = parser.parse_args([*words, *own]).chdir
-    script = capture.absolute(_located(command, verbatim, chdir, here)[0], here)
-    return words + header.options_of(script, parser.parse_args) if script.is_file() else words
+    typed = parser.parse_args([*words, *own])
+    if command[0] == piped.HERE:
+        return words + ([] if typed.pty else header.options_of("stdin", read(), parser.parse_args))
+    script = capture.absolute(_located(command, verbatim, typed.chdir, here)[0], here)
+    return words + header.options_of(script.name, header.text_of(script), parser.parse_args)
 
 
 def _located(words: list[str], verbatim: bool, chdir: str | None, here: Path) -> list[str]:
@@ -170,7 +187,7 @@ def _add_environment_options(parser: Parser, *, named: bool) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="Pass variables that match, as in 'MY_*'.",
+        help="Pass variables that match, as in 'MY_*'. docs/quickstart.md lists those that go along by themselves.",
     )
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     image = "run it in this image: an address, or a .sif file. By apptainer or podman, whichever the host has."
@@ -204,6 +221,31 @@ def asks_for_array(options: argparse.Namespace) -> bool:
     return given.get("array") is not None or bool(given.get("grid")) or given.get("sweep") is not None
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What all submissions with these options have in common, so that a snapshot is taken, and jobs are looked up, once. `wishes`
+    are the fields that do not depend on the command."""
+
+    options: argparse.Namespace
+    here: Path
+    array: dict[str, Any] | None
+    wishes: dict[str, Any]
+    copy: WorkTreeCopy | None
+    sent: WorkTree | None
+
+
+def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) -> Prepared:
+    """`array` is the field of this name, None for what the options say. Raises BadInput."""
+    if array is None and asks_for_array(options):
+        from gpuq.cli import sweep
+
+        array = sweep.field(options)
+    here, wishes = capture.current_folder(), _wishes(options)
+    if wishes["notify"] and not sends_notifications(os.environ):
+        _warn("nothing sends notifications now; start `gpuq notify run`")
+    return Prepared(options, here, array, wishes, _snapshot(options, here), _work_tree(options, here))
+
+
 def submission(
     options: argparse.Namespace,
     words: list[str],
@@ -211,54 +253,75 @@ def submission(
     read: Callable[[], str] = piped.read,
     array: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The body for these options and this command. `read` returns a script from standard input; `array` is the field of this
-    name, None for what the options say. Raises BadInput."""
-    if array is not None or asks_for_array(options):
-        from gpuq.cli import sweep
+    """The body for these options and this one command. Raises BadInput."""
+    return body_of(prepare(options, array), words, verbatim, read)
 
-        array = array or sweep.field(options)
-    here = start = capture.current_folder()
+
+def body_of(shared: Prepared, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read) -> dict[str, Any]:
+    """The body for this command. `read` returns a script from standard input. Raises BadInput."""
+    options, here, copy, sent = shared.options, shared.here, shared.copy, shared.sent
     words = _located(words, verbatim, options.chdir, here)
-    read = _no_script if options.pty else read
-    taken = _snapshot(options, here)
-    if taken is not None:
-        taken.check_words(words, here)
-        start = taken.entered(here)
-    sent = _work_tree(options, here)
+    if copy is not None:
+        copy.check_words(words, here)
     image, modules = _image(options.image, here), [_module(name) for name in options.module]
-    if image is None and sent is None:
-        command = capture.command(
-            words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read
-        )
-    else:
-        command = capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
+    command = _command(shared, words, verbatim, read, in_image=image is not None)
     folder = _working_folder(options.chdir, here)
     if sent is not None:
         sent.check(command, words, here, folder)
     named = [*options.pass_env, *(_OF_TERMINALS if options.pty else ())]
     env = capture.environment(os.environ, named, options.env, listed=sent is None)
-    if taken is None:
+    if copy is None:
         commit, dirty = capture.git_state(command.script.parent if command.script else here)
     else:
-        command, folder, env = (
-            taken.command(command),
-            taken.entered(folder),
-            taken.environment(env, command.words[0], here),
-        )
-        commit, dirty = taken.commit, taken.changed
-    env |= _for_slurm_scripts(options, words, here)
-    constraints = device_options.constraints(options)
-    # Kept, so that what `@` and names stand for is looked up once for all submissions with these options.
-    if not isinstance(options.after, tuple):
-        options.after = tuple(dependencies.parse(options.after, lambda: HttpClient.of(options)))
-    script = command.script
-    program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
-    default_name = "".join(letter if letter.isprintable() else "?" for letter in program)
+        env = copy.environment(env, command.words[0], here)
+        command, folder, commit, dirty = copy.command(command), copy.entered(folder), copy.commit, copy.changed
+    script, name = command.script, label("name", options.name) or _default_name(words)
+    if options.slurm_env:  # the host fills in the others
+        env |= {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
     body: dict[str, Any] = {
+        **shared.wishes,
         "command": _in_environment(image, modules, command.words),
         "cwd": str(folder),
         "env": env,
-        "name": label("name", options.name) or default_name[: _LONGEST["name"]],
+        "name": name,
+        "stdin": None if options.pty else command.stdin,
+        "git_sha": commit,
+        "git_dirty": dirty,
+        "script": str(copy.original(script) if copy else script) if script else None,
+        "script_sha256": capture.work_sha256(command, folder),
+        "hints": _hints(options, command, folder, env, shared.array),
+        "snapshot": copy.facts() if copy else None,
+        "sync": sent.field() if sent else None,
+        "array": shared.array,
+    }
+    if shared.array is not None:
+        check_placeholders([*words, name], shared.array.get("params", {}))
+    if options.pty:
+        _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
+    _warn_of_variables(options, command, folder, env, shared.array)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _command(
+    shared: Prepared, words: list[str], verbatim: bool, read: Callable[[], str], *, in_image: bool
+) -> capture.Command:
+    """What is executed. In an image, or where files are sent to, the programs are not those of this machine. Raises BadInput."""
+    options, start = shared.options, shared.here if shared.copy is None else shared.copy.entered(shared.here)
+    read = _no_script if options.pty else read
+    if in_image or shared.sent is not None:
+        return capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
+    return capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+
+
+def _default_name(words: list[str]) -> str:
+    program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
+    return "".join(letter if letter.isprintable() else "?" for letter in program)[: _LONGEST["name"]]
+
+
+def _wishes(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields that only depend on the options; None where one was not given. Raises BadInput."""
+    constraints = device_options.constraints(options)
+    return {
         "project": label("project", options.project),
         "kind": label("kind", options.kind),
         "priority": whole("--priority", options.priority, -1000, 1000),
@@ -268,7 +331,7 @@ def submission(
         **_places(options.gpus, options.hosts, constraints or {}),
         "constraints": constraints,
         "time_limit_s": _read("--time", options.time, parse_duration),
-        "after": options.after or None,
+        "after": dependencies.parse(options.after, lambda: HttpClient.of(options)) or None,
         "begin_at": _read("--begin", options.begin, lambda text: parse_begin(text, time.time())),
         "singleton": options.singleton or None,
         "retry": _retry(options.retry, options.requeue_on_timeout) or None,
@@ -282,26 +345,9 @@ def submission(
         "no_pause": options.no_pause or None,
         "lend_cores": None if options.lend_cores is None else whole("--lend-cores", options.lend_cores, 0, 4) or None,
         "notify": notify_file.option(options.notify, os.environ),
-        "stdin": None if options.pty else command.stdin,
         "interactive": "terminal" if options.pty else None,
         "umask": capture.umask(),
-        "git_sha": commit,
-        "git_dirty": dirty,
-        "script": str(taken.original(script) if taken else script) if script else None,
-        "script_sha256": capture.work_sha256(command, folder),
-        "hints": _hints(options, command, folder, env, array),
-        "snapshot": taken.facts() if taken else None,
-        "sync": sent.field() if sent else None,
-        "array": array,
     }
-    if array is not None:
-        check_placeholders([*words, body["name"]], array.get("params", {}))
-    if body["notify"] and not sends_notifications(os.environ):
-        _warn("nothing sends notifications now; start `gpuq notify run`")
-    if options.pty:
-        _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
-    _warn_of_variables(options, command, folder, env, array)
-    return {name: value for name, value in body.items() if value is not None}
 
 
 def _warn_of_variables(
@@ -319,14 +365,8 @@ def _warn_of_variables(
             f"the job does not get {', '.join(names[:4])}, which its script reads and which {'is' if len(names) == 1 else 'are'} "
             f"set here; -e {names[0]} passes {'it' if len(names) == 1 else 'one'}"
         )
-
-
-def _for_slurm_scripts(options: argparse.Namespace, words: list[str], here: Path) -> dict[str, str]:
-    """The variables of `--slurm-env` that are known here; the host fills in the others."""
-    if not options.slurm_env:
-        return {}
-    name = options.name or Path(words[0]).name
-    return {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
+    if not options.slurm_env and (names := sorted(header.slurms_variables(command) - {*env, *swept})):
+        _warn(f"it reads {', '.join(names[:4])}, which will be empty; --slurm-env gives it Slurm's variables")
 
 
 def _hints(
@@ -394,20 +434,16 @@ def _module(name: str) -> str:
 
 
 def _snapshot(options: argparse.Namespace, here: Path) -> WorkTreeCopy | None:
-    """The copy of the work tree that the job is to run in; one for all submissions with these options. Raises BadInput."""
+    """The copy of the work tree that the jobs are to run in. Raises BadInput."""
     if not options.snapshot and options.from_snapshot is None:
         return None
     from gpuq.cli import snapshot
 
-    if options.from_snapshot is not None:
-        return snapshot.find(options.from_snapshot)
-    taken = snapshot.take(here)
-    options.from_snapshot = taken.key
-    return taken
+    return snapshot.take(here) if options.from_snapshot is None else snapshot.find(options.from_snapshot)
 
 
 def _work_tree(options: argparse.Namespace, here: Path) -> WorkTree | None:
-    """The files to send for the job, the same for all submissions with these options. Raises BadInput."""
+    """The files to send for the jobs. Raises BadInput."""
     if not options.sync:
         return None
     if options.snapshot or options.from_snapshot is not None:
@@ -417,10 +453,7 @@ def _work_tree(options: argparse.Namespace, here: Path) -> WorkTree | None:
         )
     from gpuq.cli import sync
 
-    if options.sync is True:
-        options.sync = sync.take(here)
-    sent: WorkTree = options.sync
-    return sent
+    return sync.take(here)
 
 
 @cache
@@ -462,6 +495,10 @@ def label(name: str, text: str | None) -> str | None:
         raise BadInput(
             f"--{name} has {len(text)} characters; {_LONGEST[name]} is the limit.", fix="Choose a shorter one."
         )
+    if name == "name" and job_ids.reads_as_ids(text):
+        slurms = " Slurm's -n is --ntasks; here it is the name." if text.isdecimal() else ""
+        fix = f"Write it without @, and not as a number.{slurms}"
+        raise BadInput(f"--name `{text}` would be read as ids of jobs, as in `gpuq show {text}`.", fix=fix)
     return text
 
 

@@ -20,6 +20,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "submit": ("submit", "queue a script or a command"),
         "run": ("run", "submit, follow the output, exit with the job's code"),
         "predict": ("predict", "what gpuq expects of a job, before submitting it"),
+        "rerun": ("rerun", "submit a job that ended again, with other options if wanted"),
         "cancel": ("cancel", "end jobs, waiting or running"),
         "hold": ("hold", "keep waiting jobs from starting"),
         "release": ("release", "let held jobs start"),
@@ -163,8 +164,10 @@ def _run(words: list[str]) -> int:
     if name not in VERBS:
         from difflib import get_close_matches
 
-        near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
-        meant = f" Did you mean `{near[0]}`?" if near else ""
+        from gpuq.cli import other_queues
+
+        near = other_queues.verbs(verb) or get_close_matches(verb, [*VERBS, *ALIASES], n=1)
+        meant = f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
         raise BadInput(f"there is no verb `{verb}`.{meant}", fix="`gpuq --help` lists the verbs.")
     if name in OF_THE_DAEMON and find_spec("gpuq.settings") is None:
         raise BadInput(

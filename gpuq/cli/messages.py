@@ -22,7 +22,7 @@ def lines(verdict: Record) -> list[str]:
     rule, admitted, device = verdict["rule"], verdict["admitted"], fmt.device_name(verdict)
     found = calculation(rule, admitted, verdict["numbers"])
     if found is None:
-        first = verdict.get("sentence") or sentence(rule, verdict["numbers"], device)
+        first = fmt.with_local_times(verdict.get("sentence") or sentence(rule, verdict["numbers"], device))
     else:
         where = f" on {device}" if device else ""
         first = found if admitted else f"{rule}{where}: {found}"

@@ -19,6 +19,7 @@ from gpuq.cli import console
 from gpuq.errors import BadInput
 
 NAME = "gpuq.toml"
+_FIX = 'Write texts in quotes, below [submit]: time = "2h"'
 
 
 def options_of(folder: Path, parse: Callable[[list[str]], object]) -> list[str]:
@@ -34,13 +35,16 @@ def options_of(folder: Path, parse: Callable[[list[str]], object]) -> list[str]:
             console.note(f"gpuq: {file} belongs to another user and is left out.")
             return []
         words = list(_words(file.read_bytes()))
-        parse(words)
     except BadInput as error:
-        raise BadInput(f"{file}: {error.message}", fix="`gpuq submit --help` lists the options.") from error
+        raise BadInput(f"{file}: {error.message}", fix=error.fix) from error
     except OSError as error:
         raise BadInput(
             f"{file} cannot be read: {error.strerror}.", fix="Correct its permissions, or move it."
         ) from error
+    try:
+        parse(words)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error.message}", fix="`gpuq submit --help` lists the options.") from error
     return words
 
 
@@ -51,10 +55,12 @@ def _words(content: bytes) -> Iterator[str]:
     try:
         tables = tomllib.loads(content.decode())
     except ValueError as error:
-        raise BadInput(f"{error}.") from error
+        raise BadInput(f"{error}.", fix=_FIX) from error
     if not isinstance(tables.get("submit"), dict) or len(tables) > 1:
-        raise BadInput("it has to have one table, [submit].")
+        raise BadInput("it has to have one table, [submit].", fix=_FIX)
     for key, value in tables["submit"].items():
+        if key.startswith("-"):
+            raise BadInput(f"`{key}` is written with a dash.", fix="Keys are long options without dashes: env, gpus.")
         if value is True:
             yield f"--{key}"
         elif isinstance(value, Mapping):

@@ -33,6 +33,7 @@ from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import (
     BookingCancelled,
     BookingMade,
+    CancelRequested,
     Event,
     Exited,
     HostDrained,
@@ -45,7 +46,7 @@ from gpuq.core.state.events import (
     Started,
     WentBack,
 )
-from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.job import ENDED, Job, JobId
 from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
@@ -69,6 +70,7 @@ class Recorder:
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
         self._gang_reasons: dict[JobId, str] = {}
+        self._cancelled: dict[JobId, str] = {}  # jobs that have not ended yet, and by whom
         self._leaving: Attempt | None = None
         self._started: dict[AttemptId, float] = {}
         self._ends: list[tuple[AttemptId, dict[str, Any]]] = []
@@ -138,12 +140,16 @@ class Recorder:
                 self._ends.append((item.attempt, {**end, "started_at": started_at}))
             case Requeue(job=job, reason=reason) | Abandon(job=job, reason=reason):
                 self._reasons[job] = reason
+            case CancelRequested(job=job, by=by):
+                self._reasons[job] = self._cancelled[job] = f"cancelled by {by}"
             case _:
                 pass
         for job_id in map(JobId, jobs_of(item)):
             if job_id in state.jobs:
                 pending = plain(state.verdicts[job_id]) if job_id in state.verdicts else None
                 self._changes[job_id] = JobChange(state.jobs[job_id], pending, self._reasons.get(job_id))
+                if state.jobs[job_id].state in ENDED:
+                    self._cancelled.pop(job_id, None)
 
     def _note_reason(self, end: Exited, state: State) -> None:
         """Take up why a job's attempt ended; of a gang, why the first did that was not stopped because of another one."""
@@ -158,6 +164,8 @@ class Recorder:
             why = self._gang_reasons.get(job, end.reason)
             if job not in state.gang_ends:
                 self._gang_reasons.pop(job, None)
+        if state.jobs[job].cancel_requested and end.ending in (Ending.STOPPED, Ending.NEVER_STARTED):
+            why = self._cancelled.get(job, "cancelled")  # by whom is not known after a restart
         self._reasons[job] = why
 
     def _note_rule(self, item: HostDrained | HostResumed | QuotaSet | QuotaRemoved, state: State) -> None:

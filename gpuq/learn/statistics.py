@@ -46,6 +46,8 @@ SAME_KIND_MEMORY = Prior(0.06)
 # run or more, its mean would be under 0.86 of its peak. That is so for 4% of 189 instances of over an hour in Alibaba's
 # trace `gpu-v2020`, whose means include the start (median 0.99).
 RUNNING_MEMORY = Prior(0.12)
+# An edit may do anything that is not read in the script; not measured, so as wide as the widest of one kind.
+EDITED_SCRIPT_MEMORY = Prior(0.12)
 # How long a run takes again: 5% median, start-up and other users' disk traffic included.
 REPEATED_DURATION = Prior(0.07)
 # Peak memory predicted for a model from its family was off by 18% median: 0.18 / 0.727 (the t quantile at 75%).

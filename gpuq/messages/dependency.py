@@ -15,7 +15,7 @@ _CORR = "corr:"
 _ID = "[1-9][0-9]{0,17}"
 _JOBS = f"{_ID}(?:-{_ID}(?::{_ID})?)?"
 _RANGE = re.compile(f"({_ID})(?:-({_ID})(?::({_ID}))?)?")
-PATTERN = rf"{DEPENDENCY}|^{_CORR}{_JOBS}(?:,{_JOBS})*$"
+PATTERN = rf"{DEPENDENCY}|^{_CORR}{_JOBS}(?:,{_JOBS})*\Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ def parse(text: str) -> Dependency | TaskByTask:
     if not text.startswith(_CORR):
         return Dependency.parse(text)
     found: set[int] = set()
+    count = 0
     for part in text.removeprefix(_CORR).split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
@@ -46,7 +47,8 @@ def parse(text: str) -> Dependency | TaskByTask:
         jobs = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
         if not jobs:
             raise ValueError(f"the range of {text!r} runs backwards")
-        if len(found) + len(jobs) > array.MOST_TASKS:
+        count += len(jobs)
+        if count > array.MOST_TASKS:
             raise ValueError(f"{text[:100]!r} names more than {array.MOST_TASKS:,} tasks")
         found.update(jobs)
     return TaskByTask(tuple(sorted(found)))

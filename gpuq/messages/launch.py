@@ -59,7 +59,7 @@ class LaunchCredential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     instance: str
     user: str
     uid: Annotated[int, Meta(ge=0, lt=2**32)]
-    order: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    order: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     expires_at: float
 
 
@@ -82,7 +82,7 @@ class SubmittedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     stdin: str | None
     umask: Annotated[int, Meta(ge=0, le=0o777)]
     time_limit_s: float | None
-    tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
+    tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
     interactive: Interactive | None = None
 
     def text(self) -> str:

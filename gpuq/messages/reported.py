@@ -19,7 +19,7 @@ T = TypeVar("T")
 _LONGEST_TEXT = 4096
 _LARGEST = float(MAX_BYTES)
 
-_ADDRESS = r"^[A-Za-z0-9.:_%-]{1,253}$"
+_ADDRESS = r"^[A-Za-z0-9.:_%-]{1,253}\Z"
 _Name = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 
 
@@ -28,7 +28,7 @@ class _Device(msgspec.Struct):
     host: _Name
     type: _Name
     total_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)]
-    features: Annotated[tuple[Annotated[str, Meta(pattern=f"^{FEATURE}$")], ...], Meta(max_length=64)] = ()
+    features: Annotated[tuple[Annotated[str, Meta(pattern=rf"^{FEATURE}\Z")], ...], Meta(max_length=64)] = ()
     until_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT)] | None = None
     cores: Annotated[tuple[Annotated[int, Meta(ge=0, le=2**20)], ...], Meta(max_length=4096)] = ()
 

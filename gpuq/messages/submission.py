@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -25,15 +24,18 @@ MAX_BYTES = 2**60
 MAX_DURATION_S = 10 * 366 * 86_400
 MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 
+# `\Z` and not `$`, which also matches ahead of a last newline. The OpenAPI document, whose expressions are ECMA's, has `$`.
 # Neither a database nor a command line can hold a NUL. For long texts the pattern is a look-ahead: tools that read the OpenAPI
 # document join `[^\x00]*` with the greatest length, and a repetition of 131,072 takes them seconds to compile.
 NO_NUL = r"^[^\x00]*$"
-NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
-ABSOLUTE = r"^/(?![\s\S]*\x00)"
+NO_NUL_IN_LONG = r"^(?![^\x00]*\x00)"
+ABSOLUTE = r"^/(?![^\x00]*\x00)"
 # In an environment the name of a variable ends at the first `=`.
-_VARIABLE = r"^(?![\s\S]*[\x00=])"
-_TASKS = r"^[0-9,:\- ]+$"
+_VARIABLE = r"^(?![^\x00=]*[\x00=])"
+_ONE_LINE = r"^[^\x00-\x1f]*\Z"
+_TASKS = r"^[0-9,:\- ]+\Z"
 FORMS = {
+    _ONE_LINE: "one line without control characters",
     NO_NUL: "text without a zero byte",
     NO_NUL_IN_LONG: "text without a zero byte",
     ABSOLUTE: "an absolute path",
@@ -50,7 +52,7 @@ VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_V
 
 
 # A name out of a script: printable, no line breaks, nothing that could be taken for markup or code.
-Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]+$")]
+Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]+\Z")]
 
 
 # The signals that may ask a job to save its work. Signals that cannot be caught, or that mean something else, are left out.
@@ -102,7 +104,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The copy of a work tree that a job runs in."""
 
-    key: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
+    key: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
     folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     """Its top."""
     taken_from: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
@@ -112,15 +114,15 @@ class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class SyncedTree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The files of its owner's that a job runs with, which `POST /api/v1/trees` took."""
 
-    tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    tree: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     folder: Annotated[str, Meta(min_length=1, max_length=4096, pattern=ABSOLUTE)]
     """Their top where they were sent from. What `command` and `cwd` name below it is below the attempt's folder on its host."""
 
 
-_HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+_HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 # What `--constraint` can ask for, and what hosts' settings can give.
 FEATURE = r"[A-Za-z0-9._:-]{1,64}"
-_Feature = Annotated[str, Meta(pattern=f"^{FEATURE}$")]
+_Feature = Annotated[str, Meta(pattern=rf"^{FEATURE}\Z")]
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -142,7 +144,7 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Groups of features of which one is to be had completely: `[["nvlink", "ib"], ["fast"]]`."""
 
 
-class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What makes a submission an array: one job for each of these task numbers."""
 
     tasks: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_TASKS)]
@@ -151,7 +153,7 @@ class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """So many of them run at a time, at most; null: any number."""
     params: Annotated[
         dict[
-            Annotated[str, Meta(pattern=rf"^{array.PARAMETER}$")],
+            Annotated[str, Meta(pattern=rf"^{array.PARAMETER}\Z")],
             Annotated[
                 tuple[Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)], ...],
                 Meta(max_length=array.MOST_TASKS),
@@ -179,7 +181,7 @@ class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"No parameter can be called `{array.TASK}`, which is the number of the task.", fix="Rename it."
             )
 
-    @cached_property
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The task numbers, ascending."""
         return array.numbers(self.tasks)
@@ -190,7 +192,7 @@ class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return len(self.numbers)
 
 
-JobName = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+JobName = Annotated[str, Meta(max_length=200, pattern=_ONE_LINE)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 MaxSlowdown = Annotated[float, Meta(ge=1.0, le=5.0)]
 Memory = Annotated[int, Meta(gt=0, le=MAX_BYTES)]
@@ -216,7 +218,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     project: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=400, pattern=NO_NUL)] | None = None
     script: Annotated[str, Meta(max_length=4096, pattern=NO_NUL_IN_LONG)] | None = None
-    script_sha256: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[0-9a-f]+$")] | None = None
+    script_sha256: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[0-9a-f]+\Z")] | None = None
     git_sha: Annotated[str, Meta(max_length=64, pattern=NO_NUL)] | None = None
     git_dirty: bool | None = None
     hints: Hints | None = None

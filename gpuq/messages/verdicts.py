@@ -2,14 +2,15 @@
 
 Of each rule there is the general sentence (`RULES`), the calculation with the verdict's numbers (`_CALCULATIONS`) and what
 would change the verdict (`WHAT_HELPS`). The names of numbers end in their unit. A rule or a number that is not known here is
-shown by its name, so that a command stays readable with a newer daemon. Standard library only: the command loads it.
+shown by its name, so that a command stays readable with a newer daemon. Moments are in the zone of this process, but for those
+of `sentence`, which the API sends to other zones. Standard library only: the command loads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuq.format import duration, gib, percent, rfc3339, share, slowdown
+from gpuq.format import duration, gib, local_time, percent, rfc3339, share, slowdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ WHAT_HELPS = {
 
 def sentence(rule: str, numbers: Numbers, device: str | None) -> str:
     """The verdict as one general sentence with all its numbers; `device` is the name of the device that it is about."""
-    parts = [f"{label(name)} {quantity(name, value)}" for name, value in numbers.items() if value is not None]
+    known = {name: value for name, value in numbers.items() if value is not None}
+    parts = [
+        f"{label(name)} {rfc3339(value) if name.endswith('_at') else quantity(name, value)}"
+        for name, value in known.items()
+    ]
     if device is not None:
         parts.insert(0, f"device {device}")
     text = RULES.get(rule, rule)
@@ -127,7 +132,7 @@ def quantity(name: str, value: object) -> str:
     if name.endswith("_s"):
         return duration(value)
     if name.endswith("_at"):
-        return rfc3339(value)
+        return local_time(value)
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
@@ -237,17 +242,16 @@ _CONSTRAINED = {"types": "type", "hosts": "host", "features": "the features"}
 
 
 def _booked(n: Numbers) -> str:
-    whose = f"user {n['user']} has it from {rfc3339(n['from_at'])} until {rfc3339(n['until_at'])} (reservation {n['booking']})"
+    start, end = local_time(n["from_at"]), local_time(n["until_at"])
+    whose = f"user {n['user']} has it from {start} until {end} (reservation {n['booking']})"
     lasts_s = n.get("lasts_s")
     return f"{whose}; how long the job lasts is {'unknown' if lasts_s is None else f'{duration(lasts_s)} at most'}."
 
 
 def _time_left(n: Numbers) -> str:
     if not n["left_s"]:
-        return f"it is given back at {rfc3339(n['until_at'])}."
-    return (
-        f"{duration(n['left_s'])} are left until {rfc3339(n['until_at'])}; the job may last {duration(n['lasts_s'])}."
-    )
+        return f"it is given back at {local_time(n['until_at'])}."
+    return f"{duration(n['left_s'])} are left until {local_time(n['until_at'])}; the job may last {duration(n['lasts_s'])}."
 
 
 def _never(n: Numbers) -> str:
@@ -265,7 +269,7 @@ def _device_quota(n: Numbers) -> str:
 
 def _device_hours_quota(n: Numbers) -> str:
     used = f"{_account(n)} has had {n['used_device_hours']:g} of {n['limit_device_hours']:g} device-hours"
-    free = "" if n.get("free_at") is None else f"; below the limit at {rfc3339(n['free_at'])} at the earliest"
+    free = "" if n.get("free_at") is None else f"; below the limit at {local_time(n['free_at'])} at the earliest"
     return f"{used} in {duration(n['window_s'])}{free}."
 
 
@@ -329,6 +333,6 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("DeviceQuota", False): _device_quota,
     ("DeviceHoursQuota", False): _device_hours_quota,
     ("Dependency", False): _dependency,
-    ("Backoff", False): lambda n: f"it is tried again, but not before {rfc3339(n['begin_at'])}.",
-    ("BeginTime", False): lambda n: f"it is not to start before {rfc3339(n['begin_at'])}.",
+    ("Backoff", False): lambda n: f"it is tried again, but not before {local_time(n['begin_at'])}.",
+    ("BeginTime", False): lambda n: f"it is not to start before {local_time(n['begin_at'])}.",
 }

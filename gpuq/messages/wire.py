@@ -189,7 +189,7 @@ class ChannelRequest(msgspec.Struct, frozen=True, tag="channel request"):
     which is random."""
 
     host: str
-    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     job: int
     attempt: int
     name: ChannelName

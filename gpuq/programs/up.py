@@ -67,7 +67,13 @@ def main() -> int:
     start_log()
     try:
         settings = load(_environment(options))
+        if not settings.home.is_in_use:
+            open_tcp(settings.api).close()  # refused before anything is made
         settings.home.create()
+        if settings.home.is_open_to_others:
+            _print_error(
+                f"gpuq: other users may look into {settings.home.root}. To close it: chmod 700 {settings.home.root}"
+            )
         with only_one(settings.home.run / "up.lock", "`gpuq up`", "`gpuq down` ends that one"):
             return asyncio.run(_Up(settings, stop_jobs=options.stop_jobs, ready_fd=options.ready_fd).run())
     except GpuqError as error:

@@ -1,43 +1,67 @@
-"""The configuration files that a command or its script names, as flat settings.
+"""The configuration files that a command or its script names, as flat settings, and what of them was not understood.
 
-Reads JSON, TOML and INI, and of YAML the lines `key: value`, of which training configurations consist: a YAML parser would be
-a dependency of every `gpuq submit`.
+Reads JSON, TOML, INI, assignments of Python and gin, files of arguments, and of YAML the lines that training configurations
+consist of: a YAML parser would be a dependency of every `gpuq submit`. All else is the `rest` of a file, which is only compared.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import canonical, pairs, parsed
-from gpuq.script.source import text
+from gpuq.script.source import digest, is_file, parse, text
 
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 12
 SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
+# These are read where the command names them: in the source of a script such names are rather data.
+_MORE_SUFFIXES = frozenset({".py", ".gin", ".jsonnet", ".libsonnet", ".prototxt", ".conf", ".txt", ".xml"})
 _MOST_ENTRIES = 2000
-_LINE = re.compile(r"^(\s*)(?:- )?([A-Za-z_][\w.-]*)\s*:\s*(.*?)\s*(?:#.*)?$")
-_ITEM = re.compile(r"^\s*-\s+([^:#]+?)\s*(?:#.*)?$")
-_NOT_TRAINING = re.compile(
+_LONGEST_LINE = 1000
+_NAMES_FILE = re.compile(r"conf|cfg|flag-?file|args-?file|recipe")
+# Where a configuration may be that is named without its suffix: `--config small`.
+_FOLDERS = ("conf", "config", "configs")
+_PARENTS = frozenset({"_base_", "__base__", "base", "inherits", "extends"})
+_LINE = re.compile(r"""^(\s*)(- +)?("[^"]+"|'[^']+'|[\w./@-]+)\s*:(?:\s+(.*?))?\s*$""")
+_ITEM = re.compile(r"^(\s*)- +(.+?)\s*$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+# What a value of YAML may begin with where more follows, or where another place says what it is.
+_NOT_PLAIN = re.compile(r"[{&*!|>%@`]|\[(?!.*\]$)|\"(?!.*\"$)|'(?!.*'$)")
+_ASSIGNED = re.compile(r"^\s*([\w./@-]+)\s*=\s*(\S.*?)\s*$")
+_SECTION = re.compile(r"^\[([^\]]+)\]\s*$", re.MULTILINE)
+NOT_TRAINING = re.compile(
     r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
 )
 
 Entry = tuple[tuple[str, ...], Any]
 
 
-def configured(files: Sequence[Path]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ConfigFile:
+    """What one file says: (keys from the outermost on, value), and the text that none of these stands for."""
+
+    entries: list[Entry] = field(default_factory=list)
+    rest: str = ""
+
+
+def configured(files: Iterable[ConfigFile]) -> dict[str, Any]:
     """Setting -> value of all these files; a later file overrides an earlier one.
 
     A key counts by its last part; of several with the same last part the first that is not about validation.
     """
     found: dict[str, Any] = {}
-    for entries in map(read_entries, files):
+    for one in files:
         own: dict[str, Any] = {}
-        for keys, value in entries:
-            if isinstance(value, list) or _NOT_TRAINING.search(".".join(keys)):
+        for keys, value in one.entries:
+            if isinstance(value, list) or NOT_TRAINING.search(".".join(keys)):
                 continue
             # `fp16: {enabled: true}`, as DeepSpeed has it.
             name = keys[-2] if keys[-1] == "enabled" and len(keys) > 1 else keys[-1]
@@ -46,81 +70,203 @@ def configured(files: Sequence[Path]) -> dict[str, Any]:
     return found
 
 
-def entries(files: Sequence[Path]) -> list[Entry]:
+def entries(files: Iterable[ConfigFile]) -> list[Entry]:
     """(keys from the outermost on, value) of all these files; a later file overrides an earlier one."""
-    return list({keys: value for found in map(read_entries, files) for keys, value in found}.items())
+    return list({keys: value for one in files for keys, value in one.entries}.items())
 
 
-def named_files(words: Sequence[str], cwd: Path) -> list[Path]:
-    """The files that the words name."""
-    values = [value for _, value in pairs(words) if value is not None]
-    return [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in SUFFIXES]
+def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
+    """Word -> the configuration file that it names. Where results go is none."""
+    found: dict[str, Path] = {}
+    for name, value in pairs(words):
+        about = plain(name or "")
+        if value and len(value) < 1024 and meaning(about) is not Meaning.OUTPUT:
+            path = _found(cwd / value.removeprefix("@"), bool(_NAMES_FILE.search(about)) or value.startswith("@"))
+            if path is not None:
+                found[value] = path
+    return found
 
 
-def read_entries(path: Path) -> list[Entry]:
-    """(keys from the outermost on, value) of one file; none where it cannot be read."""
+def _found(path: Path, is_config: bool) -> Path | None:
+    if path.suffix.lower() in SUFFIXES | _MORE_SUFFIXES:
+        candidates = [path]
+    else:
+        folders = [path.parent, *(path.parent / name for name in _FOLDERS)]
+        names = [path.name, *(path.name + suffix for suffix in sorted(SUFFIXES))]
+        candidates = [folder / name for folder in folders for name in names] if is_config else []
+    return next((one for one in candidates if is_file(one)), None)
+
+
+def with_parents(paths: Iterable[Path]) -> list[Path]:
+    """These files, each after those that it names as its base; at most `MOST_FILES`."""
+    found: dict[Path, None] = {}
+
+    def add(path: Path, deepest: int) -> None:
+        if path in found or len(found) >= MOST_FILES or deepest < 0:
+            return
+        for keys, value in read(path).entries:
+            if keys[-1].lower() in _PARENTS:
+                names = [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
+                for name in names:
+                    if Path(name).suffix.lower() in SUFFIXES | {".py"}:
+                        add(path.parent / name, deepest - 1)
+        found[path] = None
+
+    for path in paths:
+        add(path, 4)
+    return list(found)
+
+
+def read(path: Path) -> ConfigFile:
+    """What one file says; nothing for what is no regular file. Of a large file only a digest."""
     body = text(path, LARGEST_BYTES)
-    return [] if body is None else list(islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES))
-
-
-def _entries(suffix: str, body: bytes) -> Iterable[Entry]:
+    if body is None:
+        return ConfigFile(rest=digest(path) or "")
     try:
-        source = body.decode("utf-8-sig")
-        if suffix == ".json":
-            import json
-
-            return list(_leaves((), json.loads(source)))
-        if suffix == ".toml":
-            import tomllib
-
-            return list(_leaves((), tomllib.loads(source)))
-        if suffix in {".ini", ".cfg"}:
-            return list(_ini(source))
+        found = _READERS.get(path.suffix.lower(), _unread)(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return ()
-    return _yaml(source)
+        return ConfigFile(rest=repr(body))
+    return found if len(found.entries) <= _MOST_ENTRIES else ConfigFile(rest=repr(body))
+
+
+def _unread(source: str) -> ConfigFile:
+    return ConfigFile(rest=source)
+
+
+def _json(source: str) -> ConfigFile:
+    import json
+
+    return ConfigFile(list(_leaves((), json.loads(source))))
+
+
+def _toml(source: str) -> ConfigFile:
+    import tomllib
+
+    return ConfigFile(list(_leaves((), tomllib.loads(source))))
 
 
 def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[Entry]:
-    if isinstance(value, dict) and len(keys) < 12:
+    if isinstance(value, dict):
         for name, inside in value.items():
             yield from _leaves((*keys, str(name)), inside)
-    elif keys and isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        for place, inside in enumerate(value[:100]):
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        for place, inside in enumerate(value):
             yield from _leaves((*keys, str(place)), inside)
-    elif keys and isinstance(value, int | float | str | list | None):
-        yield keys, value
+    elif keys:
+        yield keys, value if isinstance(value, int | float | str | list | None) else str(value)
 
 
-def _ini(source: str) -> Iterator[Entry]:
+def _ini(source: str) -> ConfigFile:
+    """Sections of one name are several, as the layers of Darknet's networks."""
     import configparser
 
-    reader = configparser.ConfigParser(interpolation=None, strict=False)
+    numbers: dict[str, Iterator[int]] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        number = next(numbers.setdefault(found[1], count()))
+        return f"[{found[1]}.{number}]" if number else found[0]
+
+    reader = configparser.ConfigParser(interpolation=None)
     try:
-        reader.read_string(source)
+        reader.read_string(_SECTION.sub(numbered, source))
     except configparser.Error as error:
         raise ValueError(str(error)) from None
-    for section in reader.sections():
-        yield from (((section, name), parsed(value)) for name, value in reader.items(section))
+    return ConfigFile(
+        [((section, name), parsed(value)) for section in reader.sections() for name, value in reader.items(section)]
+    )
 
 
-def _yaml(source: str) -> Iterator[Entry]:
-    """Keys with a plain value, under the keys that they are indented beneath; a list of plain values as one value."""
-    above: list[tuple[int, str]] = []
-    listed: dict[tuple[str, ...], list[Any]] = {}
-    for line in source.splitlines():
-        found = _LINE.match(line) if len(line) < 1000 else None
-        if found is None:
-            item = _ITEM.match(line) if above and len(line) < 1000 else None
-            if item is not None:
-                listed.setdefault(tuple(name for _, name in above), []).append(parsed(item[1].strip("'\"")))
-            continue
-        depth, key, value = len(found[1]), found[2], found[3]
-        while above and above[-1][0] >= depth:
-            above.pop()
-        if value:
-            plain = value[1:-1] if value[0] in "'\"" and value[-1] == value[0] else value
-            yield (*(name for _, name in above), key), parsed(plain)
+def _python(source: str) -> ConfigFile:
+    """Names to which a literal is assigned; of all other statements what they do."""
+    tree = parse(source.encode())
+    found: list[Entry] = []
+    rest: list[str] = []
+    for node in tree.body if tree is not None else ():
+        name = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        try:
+            assert isinstance(node, ast.Assign)
+            assert isinstance(name, ast.Name)
+            found += _leaves((name.id,), ast.literal_eval(node.value))
+        except (AssertionError, ValueError, TypeError):
+            rest.append(ast.dump(node))
+    return ConfigFile(found, "\n".join(rest)) if tree is not None else ConfigFile(rest=source)
+
+
+def _assignments(source: str) -> ConfigFile:
+    """Lines `name = value`, as gin has them."""
+    lines = [line for line in (_COMMENT.sub("", line) for line in source.splitlines()) if line.strip()]
+    found = [(line, _ASSIGNED.match(line)) for line in lines]
+    return ConfigFile(
+        [((one[1],), parsed(one[2].strip("'\""))) for _, one in found if one],
+        "\n".join(line for line, one in found if one is None),
+    )
+
+
+def _arguments(source: str) -> ConfigFile:
+    """Arguments in one or many lines, as behind `@` or `--flagfile`."""
+    found = list(pairs(shlex.split(source, comments=True)))
+    return ConfigFile(
+        [((name,), True if value is None else parsed(value)) for name, value in found if name],
+        "\n".join(value or "" for name, value in found if not name),
+    )
+
+
+class _Yaml:
+    """Keys with a plain value, under the keys and the numbers of the items that they are indented beneath."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.rest: list[str] = []
+        self._above: list[tuple[int, str, bool]] = []  # (column, key or number, whether it is an item)
+        self._listed: dict[tuple[str, ...], list[Any]] = {}
+        self._items: dict[tuple[str, ...], Iterator[int]] = {}
+
+    def read(self, source: str) -> ConfigFile:
+        for line in source.splitlines():
+            plainly = _COMMENT.sub("", line)
+            if plainly.strip() not in ("", "---", "..."):
+                self._read_line(plainly)
+        return ConfigFile([*self.entries, *self._listed.items()], "\n".join(self.rest))
+
+    def _read_line(self, line: str) -> None:
+        found = _LINE.match(line) if len(line) < _LONGEST_LINE else None
+        item = _ITEM.match(line) if found is None and len(line) < _LONGEST_LINE else None
+        if found is not None and not _NOT_PLAIN.match(found[4] or ""):
+            column, dash, key, value = len(found[1]), found[2] or "", found[3].strip("'\""), found[4]
+            if dash:
+                self._leave(column, is_item=True)
+                path = self._path()
+                self._above.append((column, str(next(self._items.setdefault(path, count()))), True))
+            self._leave(column + len(dash), is_item=False)
+            if value:
+                self.entries.append(((*self._path(), key), parsed(value.strip("'\""))))
+            else:
+                self._above.append((column + len(dash), key, False))
+        elif item is not None and self._above and not _NOT_PLAIN.match(item[2]):
+            self._leave(len(item[1]), is_item=True)
+            self._listed.setdefault(self._path(), []).append(parsed(item[2].strip("'\"")))
         else:
-            above.append((depth, key))
-    yield from listed.items()
+            self.rest.append(line)
+
+    def _leave(self, column: int, *, is_item: bool) -> None:
+        """Leave what a key or an item at this column is not beneath; items may stand at the column of their key."""
+        while self._above and (
+            self._above[-1][0] > column or (self._above[-1][0] == column and (self._above[-1][2] or not is_item))
+        ):
+            self._above.pop()
+
+    def _path(self) -> tuple[str, ...]:
+        return tuple(name for _, name, _ in self._above)
+
+
+_READERS: Mapping[str, Callable[[str], ConfigFile]] = {
+    ".json": _json,
+    ".toml": _toml,
+    ".ini": _ini,
+    ".cfg": _ini,
+    ".py": _python,
+    ".gin": _assignments,
+    ".conf": _assignments,
+    ".txt": _arguments,
+    **dict.fromkeys((".yaml", ".yml"), lambda source: _Yaml().read(source)),
+}

@@ -6,15 +6,16 @@ usual name is not repeated.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.configs import MOST_FILES, configured, entries, named_files
+from gpuq.script.configs import configured, named_files, read, with_parents
 from gpuq.script.frameworks import framework
-from gpuq.script.network import network
-from gpuq.script.options import pairs
+from gpuq.script.network import network, written
+from gpuq.script.options import SPELLINGS, pairs, parsed
 from gpuq.script.own_configs import own_configs
 from gpuq.script.settings import settings
 from gpuq.script.source import trees
@@ -33,18 +34,26 @@ def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
 
 def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
     surveys = _surveys(script, cwd) if script else ()
-    files = [*(own_configs(surveys, script, words, cwd) if script else ()), *named_files(words, cwd)]
-    files = list(dict.fromkeys(files))[:MOST_FILES]
+    named = named_files(words, cwd)
+    own = own_configs(surveys, script, words, cwd) if script else ()
+    files = [read(path) for path in with_parents([*own, *named.values()])]
     in_files = configured(files)
-    if not surveys and not in_files:
+    if not surveys and not any(one.entries or one.rest for one in files):
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(words, {}, entries(files), surveys, values)
+    ours = effective_settings(words, {}, files, surveys, values, read=named)
+    built, read_settings = network(surveys, values), settings(surveys, values, arguments, in_files)
+    # What is written out in the script is compared too, as the same command may run an edited script.
+    for name, setting in read_settings.items():
+        if setting["origin"] == "script":
+            ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
+    if code := [*built["constructors"], *written(surveys, values)]:
+        ours.default("network-code", f"code-{hashlib.sha256(repr(code).encode()).hexdigest()[:8]}")
     found = {
         "framework": framework(surveys),
-        **network(surveys, values),
-        "settings": settings(surveys, values, arguments, in_files),
+        **built,
+        "settings": read_settings,
         "values": ours.values,
         "given": sorted(ours.given),
     }

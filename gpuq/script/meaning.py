@@ -19,23 +19,36 @@ class Meaning(StrEnum):
     """Secrets: never stored, not even as a digest."""
     OUTPUT = "output"
     """Seeds, where results go and how they are called, how often something is logged or saved: no part of a kind."""
+    RESUME = "resume"
+    """From what an earlier run saved this one goes on: what is left of it is not known."""
+    STOPPING = "stopping"
+    """When a run may stop early."""
     HARMLESS = "harmless"
     """Step sizes and other factors of the update, and how much is printed: never kept."""
     CHOICE = "choice"
     """Which model, data or configuration: another value may be any other work."""
     STORE = "store"
     """Whether data are kept in memory."""
+    SAVING = "saving"
+    """What saves memory by design: recomputation, offloading, frozen layers, adapters, few bits."""
     COPIES = "copies"
-    """Precision, optimiser, recomputation: how many bytes or copies of the same tensors there are."""
+    """Precision, optimiser: how many bytes or copies of the same tensors there are."""
     ACCUMULATION = "accumulation"
     """Into how many parts a batch is divided."""
     LENGTH = "length"
-    """Epochs, steps, iterations: how long it runs."""
+    """Epochs and the steps of the whole run: how long it runs."""
+    STEPS = "steps"
+    """Steps and durations that may be those of the run, of a rollout, or of a network that is unrolled."""
     DEPTH = "depth"
     BATCH = "batch"
+    SPACING = "spacing"
+    """Sizes of patches, strides, distances of samples, parts of a model that is split: a smaller one may need more."""
+    VOLUME = "volume"
+    """Points of a grid along one side, which may have three."""
     SIDE = "side"
     """Height and width of images, in one number."""
     SEQUENCE = "sequence"
+    """Length of sequences; numbers of points, nodes, particles: each of them may meet each other one."""
     WIDTH = "width"
     COUNT = "count"
     """How many rows, words, users, trees, …"""
@@ -44,6 +57,11 @@ class Meaning(StrEnum):
 
 def _any(*words: str) -> str:
     return f"(?:^|-)(?:{'|'.join(words)})(?=-|$)"
+
+
+def _last(*words: str) -> str:
+    """These words at the end of a name, but for what qualifies them: `decay-rate` is a decay, `decay-layers` are layers."""
+    return f"(?:^|(?<!per)-)(?:{'|'.join(words)})(?:-(?:{_QUALIFIERS}))*$"
 
 
 _REPORTS = (
@@ -55,14 +73,20 @@ _INSTEAD = "eval|evaluate|evaluation|val|valid|validation|test"
 _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
+_QUALIFIERS = (
+    "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"
+    "iters?|epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
+)
+_OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
+    (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
     (
         Meaning.OUTPUT,
         "|".join(
             (
-                r"seed|random-state|(?:^|-)(?:rng|timestamp|time-stamp|date)(?:-|$)",
+                r"seed(?!s)|random-state|(?:^|-)(?:rng|timestamp|time-stamp|date)(?:-|$)",
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
@@ -71,30 +95,31 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
                 r"^(?:model|checkpoint|ckpt)-?dir$",
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
-                _any(
-                    "outf|outdir|logdir|wandb|tensorboard|mlflow|neptune|tag|tags|note|notes|comment|track|capture-video"
-                ),
-                r"^(?:o|name)$",
+                _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
+                r"^(?:o|name|tags?|notes?|comments?|track|capture-video|predictions?|preds?|submission|metrics)$",
             )
         ),
     ),
+    (
+        Meaning.RESUME,
+        r"(?:^|-)(?:resume|restore)(?:-from)?(?:-(?:checkpoint|ckpt|path|file|epoch|step))?$|"
+        r"^(?:start|initial|begin)-(?:epoch|step|iter|iteration)$",
+    ),
+    (Meaning.STOPPING, r"^(?:[a-z]+-)?(?<!lr-)patience$|early-?stop"),
     (
         Meaning.HARMLESS,
         "|".join(
             (
                 _any(
-                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|decay|beta|betas|beta-?[0-9]|eps|epsilon|gamma|alpha"
+                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
+                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
+                    "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite|force",
+                    "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
-                _any(
-                    "lambda|lam|l1|l2|reg|regularization|clip|clipping|max-norm|grad-norm|dropout|drop-?path|droprate|p-?drop"
-                ),
-                _any(
-                    "smoothing|warmup|cooldown|temperature|temp|tol|tolerance|patience|threshold|thresh|nesterov|tau|anneal"
-                ),
-                _any("verbose|verbosity|quiet|silent|progress|tqdm|color|message|group"),
-                _any("project|entity|port|host|addr|address|url|user|version|email|label|rdzv"),
-                _any(
-                    "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device|deterministic|benchmark|overwrite|force"
+                _last(
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|clip|clipping|clip-v?loss",
+                    "clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
                 # Which part of equal parts: a fold has as many rows as another.
                 r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|number))?$",
@@ -103,20 +128,43 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
             )
         ),
     ),
+    (
+        Meaning.SPACING,
+        _any(
+            "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing|d[xyz]",
+            "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)|compression",
+            "(?:tensor|pipeline|model|context|sequence|expert)-(?:model-)?parallel|tp|pp",
+        ),
+    ),
+    (
+        Meaning.VOLUME,
+        r"^(?:n|num)?-?(?:grid|voxels?|vol|volume|cube|lattice|roi|mesh(?=-size))(?:-(?:size|res|resolution|side|dim|shape|points|n))?$",
+    ),
     (Meaning.STORE, _any("cache|cached|caching|preload|prefetch-all|in-?memory|in-?ram|ram|keep-in-memory|load-all")),
+    (
+        Meaning.SAVING,
+        _any(
+            "checkpointing|(?:grad|gradient|activation)-?checkpoint|checkpoint-activations|recompute|recomputation|remat|offload",
+            "offloading|bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp",
+            "flash|flash-attn|xformers|memory-efficient|low-?(?:mem|memory|vram)|sparse|(?:attn|attention)-(?:impl|implementation|type)",
+        ),
+    ),
     (
         Meaning.COPIES,
         _any(
             "precision|dtype|amp|fp16|bf16|fp8|half|tf32|double|float64|f64|mixed|mixed-precision|optimizer|optimiser|optim|opt",
-            "checkpointing|grad-?checkpoint|activation-checkpoint|recompute|remat|ema|use-ema|offload|bits|8bit|4bit|lora|qlora|"
-            "freeze|frozen|zero|stage|fsdp|fused|compile|bidirectional|solver",
+            "ema|use-ema|stage|fused|compile|bidirectional|solver",
         ),
     ),
     (
         Meaning.LENGTH,
-        r"(?:^|-)(?:n?-?epochs?|n?-?iters?|iterations?|timesteps?|steps?|updates|rounds|passes|episodes|generations|"
-        r"train-?iters?|max-?iters?|niter|nepochs?|nsteps|batches|duration|minutes|hours|budget)$|steps-per-epoch|(?:^|-)epochs?(?:-|$)",
+        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
+        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds|trials)$|"
+        r"^(?:n|num)-?iters$",
     ),
+    (Meaning.BATCH, r"^max-duration$"),
+    (Meaning.STEPS, rf"(?:^|-)n?(?:{_OF_A_RUN}|generations|duration|unroll)$"),
     (
         Meaning.DEPTH,
         r"layers?(?:-|$)|depth|(?:^|-)(?:num-|n-)?(?:blocks?|stages|levels|stacks|encoders|decoders)$|n-?layer",
@@ -129,20 +177,22 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.SEQUENCE,
+        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues)$|"
         r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
         # Before the width, for which `base` and `hidden` stand too.
         Meaning.CHOICE,
-        r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg)"
-        r"(?:-(?:name|type|id|path|or-path|file|variant|class|tag|config))*$",
+        r"^(?:[a-z]{2,}-)?(?:model|arch|backbone|network|checkpoint|ckpt|pretrained|weights|tokenizer|adapter|config|cfg|unet|"
+        r"teacher|student|l?lm)(?:-(?:name|type|id|path|or-path|file|variant|version|class|tag|config))*$|"
+        r"^(?:type|version|phase|action|algo|algorithm|method|agent|policy|benchmark|configuration|network-code)$",
     ),
     (
         Meaning.COUNT,
         r"vocab|(?:^|-)(?:n|num|number|max|total)-?(?:of-)?(?:sample|row|col|feature|example|user|item|node|point|image|word|token|"
         r"record|entit|relation|cluster|tree|estimator|expert|head|class|worker|env|actor|thread|neg|component|bin|topic|file|shard|"
         r"train|data)[a-z]*(?:-|$)|"
-        r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population)-?(?:size|len|capacity|num)|"
+        r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population|group)-?(?:size|len|capacity|num)|"
         + _any(
             "samples?|rows|cols|columns|examples|instances|points|users|items|nodes|edges|degree|images|words|tokens|ntokens|records"
             "|ratings|trees|estimators|leaves|leaf-nodes|max-leaf-nodes|bins|max-bins|experts|clusters|components|classes|nclass|"
@@ -168,6 +218,15 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         + f"|^(?:{_INSTEAD})(?:-only)?$|^(?:train|training|input|inputs|corpus)(?:-(?:file|files|path|dir|folder|data|set))?$",
     ),
 )
+# Values that choose whatever their setting is called: `yolox-s`, `vit-base`, `llama-7b`; `exps/large.py`, or the digest of one.
+_SIZED = re.compile(
+    r"(?:^|[-_])(?:nano|micro|mini|tiny|small|base|medium|large|big|huge|giant|x+l|x+s|\d+(?:\.\d+)?[mb])$"
+    r"|[a-z0-9][-_][nsmlx]$|^yolo\w*\d[nsmlx]$|net-?b\d$"
+)
+_FILE = re.compile(
+    r"\.(?:py|gin|j?sonnet|libsonnet|prototxt|json|toml|ya?ml|ini|cfg|conf|txt|xml|pt|pth|ckpt|safetensors|bin|h5|hdf5|npz|npy|pkl|"
+    r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
+)
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -186,5 +245,18 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
-    """The meaning of a setting with this plain name."""
-    return next((found for found, pattern in _COMPILED if pattern.search(name)), Meaning.OTHER)
+    """The meaning of a setting with this plain name; of a dotted one that of its last part, unless any of it is private."""
+    if _COMPILED[0][1].search(name):
+        return Meaning.PRIVATE
+    last = plain(name)
+    return next((found for found, pattern in _COMPILED if pattern.search(last)), Meaning.OTHER)
+
+
+def names_size(value: str) -> bool:
+    """Whether a word names one of several sizes of a network."""
+    return bool(_SIZED.search(value))
+
+
+def names_file(value: str) -> bool:
+    """Whether a word is the name of a configuration, a program, weights or data."""
+    return bool(_FILE.search(value))

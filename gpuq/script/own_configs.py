@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpuq.script.configs import SUFFIXES, read_entries
+from gpuq.script.configs import SUFFIXES, read
 from gpuq.script.options import canonical, pairs
 from gpuq.script.survey import Survey, argument, keyword, text_of
 
@@ -54,16 +54,17 @@ def _of_hydra(
     surveys: Sequence[Survey], script: Path, words: Sequence[str], given: Mapping[str, str | None]
 ) -> Iterator[Path]:
     for call in (call for one in surveys for call in one.calls if call.name == "hydra.main"):
-        folder = script.parent / (text_of(argument(call.node, 0, "config_path")) or ".")
+        place = given.get("config-dir") or given.get("config-path")
+        folder = script.parent / (place or text_of(argument(call.node, 0, "config_path")) or ".")
         name = given.get("config-name") or text_of(argument(call.node, 1, "config_name"))
         if name is None:
             continue
         main = folder / (name if Path(name).suffix in SUFFIXES else f"{name}.yaml")
         yield main
         groups = {
-            keys[1]: value
-            for keys, value in read_entries(main)
-            if keys[0] == "defaults" and len(keys) == 2 and isinstance(value, str)
+            keys[-1]: value
+            for keys, value in read(main).entries
+            if keys[0] == "defaults" and len(keys) in (2, 3) and isinstance(value, str)
         }
         groups |= {chosen[1]: chosen[2] for word in words if (chosen := _GROUP.fullmatch(word))}
         yield from (folder / group / f"{value}.yaml" for group, value in groups.items())

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpuq.script.configs import NOT_TRAINING
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
 from gpuq.script.survey import Call, Survey, argument, keyword, text_of, word
@@ -63,7 +64,8 @@ def _candidates(
             if usual is not None:
                 value, origin = values.option(usual)
                 yield _switched(canonical(usual), value), origin
-        for call in one.calls:
+        names = {id(node): name for name, node, _ in one.named}
+        for call in sorted(one.calls, key=lambda call: _is_of_validation(call, names.get(id(call.node), ""))):
             node = _in_call(setting, call)
             if node is not None and values.holds(call.guards):
                 yield (node, "script") if isinstance(node, str) else values.traced(node)
@@ -72,6 +74,15 @@ def _candidates(
             if SETTING_OF.get(name) == setting and name not in _TOO_SHORT and values.holds(guards):
                 value, origin = values.traced(node)
                 yield _switched(name, value), origin
+
+
+def _is_of_validation(call: Call, assigned: str) -> bool:
+    """Whether a call makes a loader for validation: of `val_set`, in `val_dataloader`, or as `val_loader`."""
+    if call.last != "DataLoader":
+        return False
+    parts = (part for one in call.node.args for part in ast.walk(one))
+    names = (getattr(part, "id", getattr(part, "attr", getattr(part, "value", ""))) for part in parts)
+    return any(NOT_TRAINING.search(str(name)) for name in (assigned, *names, *call.scopes))
 
 
 def _in_call(setting: str, call: Call) -> ast.expr | str | None:

@@ -7,6 +7,7 @@ anything.
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import stat
 import warnings
@@ -27,25 +28,13 @@ _OF_PYTHON = re.compile(r"#!.*python")
 _COMMENT = re.compile(r"#.*|\\\n")
 # In files of other languages: a script's name, `-m module`, and `module:function` of a project's entry points.
 _PATH = re.compile(r"[\w./~-]+")
+# fmt: off
 _SCRIPTS = (
-    ".py",
-    ".ipynb",
-    ".sh",
-    ".bash",
-    ".zsh",
-    ".R",
-    ".r",
-    ".Rmd",
-    ".jl",
-    ".js",
-    ".lua",
-    ".pl",
-    ".rb",
-    ".smk",
-    ".nf",
-    ".mk",
+    ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
+# fmt: on
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
+_MOST_DIGESTED = 2**20
 
 
 def trees(script: Path, cwd: Path) -> list[ast.Module]:
@@ -101,6 +90,18 @@ def text(path: Path, largest: int) -> bytes | None:
         return None
 
 
+def digest(path: Path) -> str | None:
+    """SHA-256 of a regular file's size and first MiB; None for anything else."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        with path.open("rb") as file:
+            return hashlib.sha256(b"%d " % facts.st_size + file.read(_MOST_DIGESTED)).hexdigest()
+    except (OSError, ValueError):
+        return None
+
+
 def parse(source: bytes) -> ast.Module | None:
     """The tree of a source; None where Python itself would reject it."""
     try:
@@ -142,7 +143,7 @@ class _Finder:
         for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(_SCRIPTS)):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
-            yield from [place for place in places if _is_file(place)][:1]
+            yield from [place for place in places if is_file(place)][:1]
         for found in _MODULE.finditer(source):
             yield from self._module(found[1] or found[2], folders)
 
@@ -179,7 +180,7 @@ class _Finder:
         if key not in self._found:
             path = folder.joinpath(*name.split("."))
             candidates = (path.with_suffix(".py"), path / "__init__.py")
-            self._found[key] = next((one for one in candidates if _is_file(one)), None)
+            self._found[key] = next((one for one in candidates if is_file(one)), None)
         return self._found[key]
 
 
@@ -194,7 +195,8 @@ def _names(source: str) -> Iterator[tuple[str, int]]:
             yield module, len(dots)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether it is a regular file; False where that cannot be known."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.configs import ConfigFile, entries
+from gpuq.script.meaning import Meaning, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.survey import Survey, argument, text_of
@@ -23,7 +25,9 @@ from gpuq.script.values import Values
 Value = float | str
 MOST = 64
 _LARGEST = 1e15
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_LONGEST_NAME = 60
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}")
+_ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
@@ -38,7 +42,15 @@ _COMMON_PARTS = re.compile(
     r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
-_NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.OUTPUT, Meaning.HARMLESS})
+_NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.HARMLESS})
+# `papermill in.ipynb out.ipynb -p NAME VALUE`.
+_OF_PAPERMILL = frozenset({"p", "parameters", "r", "parameters-raw"})
+# A key of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`.
+_KEY = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)+")
+_RANGE = re.compile(r"(\d{1,9})(?:-|\.\.)(\d{1,9})")
+# Names of runs that may name a network, unless they begin as names of results do.
+_NAMES_RUN = re.compile(r"name|run|exp|experiment|tags?|(?:model|checkpoint|ckpt)-?dir")
+_COMMON_RUNS = re.compile(r"out|run|exp|result|log|save|test|train")
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 # Variables of the shell, of libraries and of gpuq are no settings of the job.
 _SYSTEM = re.compile(
@@ -55,65 +67,94 @@ class EffectiveSettings:
 
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
+    left_out: dict[str, Value] = field(default_factory=dict)
+    """Given values for which there is no room."""
 
     def give(self, name: str, raw: Any, *, whole: bool = False) -> None:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
+        if plain(name).endswith(("seed", "seeds")) and (count := _several(raw)):
+            name, raw = "seeds", count
         dotted = ".".join(plain(part) for part in name.split("."))
         key = dotted if whole or dotted in self.values else _key(name)
+        if meaning(key) is not Meaning.PRIVATE:
+            self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
+
+    def _give(self, key: str, raw: Any) -> None:
         found = value(key, raw)
-        if found is not None and (key in self.values or len(self.values) < MOST):
+        if found is not None and (key in self.values or len(self.values) < MOST - 1):
             self.values[key] = found
             self.given.add(key)
+        elif found is not None:
+            self.left_out[key] = found
 
-    def default(self, name: str, raw: Any) -> None:
-        """Set a default of the script, unless something else set that name."""
+    def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
+        """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
         key = _key(name)
-        found = None if key in self.values else value(key, raw)
-        if found is not None and len(self.values) < MOST:
+        found = None if key in (self.given if instead else self.values) else value(key, raw)
+        if found is not None and (key in self.values or len(self.values) < MOST - 1):
             self.values[key] = found
 
 
 def effective_settings(
     words: Sequence[str],
     env: Mapping[str, str],
-    files: Iterable[tuple[tuple[str, ...], Any]] = (),
+    files: Sequence[ConfigFile] = (),
     surveys: Sequence[Survey] = (),
     values: Values | None = None,
+    read: Container[str] = (),
 ) -> EffectiveSettings:
-    """The settings of one job: the command goes before variables, those before files, those before the script."""
+    """The settings of one job: the command goes before variables, those before files, those before the script.
+
+    `read` are the words that name the files. What of these was not understood counts by its digest, together with given values
+    for which there is no room.
+    """
     found = EffectiveSettings()
     # Each spelling of an option that the script declares, and its longest one, under which it is compared.
     declared = [option for one in reversed(surveys) for option in one.options]
     aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
     _take_files(found, files)
-    has_read_files = bool(found.given)
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
             found.give(variable, text)
+    _take_words(found, words, aliases, {variable for variable, _ in _looked_up(surveys)}, read)
+    if (count := _swept(words)) > 1:
+        found.give("multirun", count)
+    for name, raw in _defaults(surveys, values):
+        found.default(name, raw)
+    rest = [one.rest for one in files if one.rest]
+    if rest or found.left_out:
+        found.values["configuration"] = _digest(f"{rest} {sorted(found.left_out.items())}")
+        found.given.add("configuration")
+    return found
+
+
+def _take_words(
+    found: EffectiveSettings,
+    words: Sequence[str],
+    aliases: Mapping[str, str],
+    looked_up: Container[str],
+    read: Container[str],
+) -> None:
     place = 0
-    for option, word in _named(pairs(words)):
+    for option, word in _named(words, looked_up):
         name = aliases.get(option or "", option)
         if name is None:
             place += 1
             text = word or ""
-            # Paths are ignored, except a configuration file that could not be read.
+            if text in read:
+                continue
             if _CONFIG.search(text):
-                if not has_read_files:
-                    found.give("config", text)
-            elif not _PATH.search(text) or NUMBER.match(text) or " " in text:
-                found.give(f"argument-{place}", text)
-            # Of other paths only those that say that they are data: most are where results go.
-            elif _DATA.search(text):
-                found.give(f"data-{place}", text)
+                found.give("config", text)
+            elif "command" not in found.values and _says_what_to_do(text):
+                found.give("command", text)
+            else:
+                found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
         elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))
             found.give(name[3:] if off else name, not off)
-        elif not (_CONFIG.search(word) and has_read_files):
+        elif word not in read:
             found.give(name, word)
-    for name, raw in _defaults(surveys, values):
-        found.default(name, raw)
-    return found
 
 
 def value(name: str, raw: Any) -> Value | None:
@@ -121,6 +162,12 @@ def value(name: str, raw: Any) -> Value | None:
     about = meaning(name)
     if about in _NEVER_KEPT or not _NAME.fullmatch(name):
         return None
+    if about is Meaning.OUTPUT:
+        return _network_of_run(name, str(raw).strip().lower())
+    if about is Meaning.RESUME:
+        # `--resume auto` may find nothing to go on from, and counting may start at 1.
+        text = str(raw)
+        return "true" if (float(text) > 1 if NUMBER.match(text) else _PATH.search(text)) else None
     if isinstance(raw, bool):
         return "true" if raw else "false"
     if isinstance(raw, int | float):
@@ -134,9 +181,17 @@ def value(name: str, raw: Any) -> Value | None:
     return _of_text(name, about, "" if raw is None else str(raw).strip().lower())
 
 
+def _network_of_run(name: str, text: str) -> str | None:
+    """What a run is called, where that says which network it trains: `--name yolox-s`, `--ckpt-dir llama-2-7b`; else None."""
+    last = _last_part(text)
+    says_it = _NAMES_RUN.fullmatch(name) and names_size(last) and not _COMMON_RUNS.match(last)
+    return last if says_it and _WORD.fullmatch(last) else None
+
+
 def _of_text(name: str, about: Meaning, text: str) -> Value | None:
-    if NUMBER.match(text):
-        return _number(float(text.replace("_", "")))
+    alone = text.strip("[(,)] ")  # `(400,)` is a list of one
+    if NUMBER.match(alone):
+        return _number(float(alone.replace("_", "")))
     if text in _TRUE or text in _FALSE:
         return "true" if text in _TRUE else "false"
     if found := _WITH_UNIT.fullmatch(text):
@@ -147,11 +202,15 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         return _number((numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers))
     # What has spaces is rather a command or a sentence.
     if _PATH.search(text) and " " not in text:
-        # A folder is irrelevant; the last part of the path may name the model or configuration.
-        last = text.rstrip("/").rpartition("/")[2]
         if about is Meaning.CHOICE and not _NAMED_BY_PATH.search(name):
             return data_of(text)
-        return None if about is not Meaning.CHOICE or not last else last if _WORD.fullmatch(last) else _digest(last)
+        # A folder is irrelevant; the last part of the path may name the model or configuration. Of a setting with another name it
+        # is kept where it is such a file, since most other paths are where results go.
+        last = _last_part(text)
+        names_it = names_size(last) or (names_file(last) and not _PER_RUN.search(last.partition(".")[0]))
+        if not last or not (about is Meaning.CHOICE or names_it):
+            return None
+        return last if _WORD.fullmatch(last) else _digest(last, "file")
     if _WORD.fullmatch(text):
         return text
     return _digest(text) if text else None
@@ -173,8 +232,24 @@ def _number(value: float) -> float | None:
     return float(value) if abs(value) < _LARGEST else None
 
 
-def _digest(text: str) -> str:
-    return f"digest-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+def _last_part(path: str) -> str:
+    """The last part of a path; the last two where a number alone is the last: `vit-b/32`."""
+    before, _, last = path.rstrip("/").rpartition("/")
+    return f"{before.rpartition('/')[2]}/{last}" if before and last.isdigit() else last
+
+
+def _several(raw: Any) -> int | None:
+    """How many values a list or a range has, as a text too; None for one value, and for none."""
+    if isinstance(raw, list | tuple):
+        return len(raw) if len(raw) > 1 else None
+    text = str(raw)
+    if found := _RANGE.fullmatch(text):
+        return abs(int(found[2]) - int(found[1])) + 1
+    return text.count(",") + 1 if _LIST.fullmatch(text) else None
+
+
+def _digest(text: str, of: str = "digest") -> str:
+    return f"{of}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def _key(name: str) -> str:
@@ -184,33 +259,51 @@ def _key(name: str) -> str:
     return SPELLINGS[setting][0] if setting is not None and short not in SWITCHES else short
 
 
-def _named(words: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[str | None, str | None]]:
-    """The same arguments, where a bare word before a bare number is taken as its name: `capacity 4000`."""
+def _named(words: Sequence[str], looked_up: Container[str]) -> Iterator[tuple[str | None, str | None]]:
+    """The arguments, where a bare word may name the next one: `capacity 4000`, or any that the script looks up by that name."""
+    names_next = _OF_PAPERMILL if any(word.endswith(".ipynb") for word in words) else ()
     waiting: str | None = None
-    for name, word in words:
+    is_name = False
+    for name, word in pairs(words):
         bare = name is None and word is not None
         if waiting is not None:
-            if bare and NUMBER.match(word or ""):
+            if bare and (is_name or NUMBER.match(word or "")):
                 yield waiting, word
                 waiting = None
                 continue
             yield None, waiting
             waiting = None
         if bare and _WORD.fullmatch(word or ""):
-            waiting = word
+            waiting, is_name = word, word in looked_up
+        elif word and (name in names_next or (bare and _KEY.fullmatch(word))):
+            waiting, is_name = word, True
         else:
             yield name, word
     if waiting is not None:
         yield None, waiting
 
 
-def _take_files(found: EffectiveSettings, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
+def _says_what_to_do(text: str) -> bool:
+    """Whether the first bare word may be a command, as in `main.py train`: no number, no path, and not the name of a run."""
+    return not (NUMBER.match(text) or _PATH.search(text) or _PER_RUN.search(text))
+
+
+def _swept(words: Sequence[str]) -> int:
+    """How many runs Hydra makes one after the other: `--multirun lr=0.1,0.01 seed=1,2,3` makes six."""
+    if {"-m", "--multirun"}.isdisjoint(words):
+        return 1
+    return math.prod(
+        word.count(",") + 1 for word in words if "=" in word and not word.startswith("-") and "[" not in word
+    )
+
+
+def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
     """Entries by the last part of their key; by the whole key where two entries with the same last part differ."""
-    entries = list(files)
+    all_entries = entries(files)
     seen: dict[str, set[str]] = {}
-    for keys, raw in entries:
+    for keys, raw in all_entries:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
-    for keys, raw in entries:
+    for keys, raw in all_entries:
         alone = len(seen[_key(keys[-1])]) == 1
         found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
 
@@ -221,18 +314,20 @@ def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tupl
         return
     for one in surveys:
         yield from ((max(option.names, key=len), _known(values, option.default)) for option in one.options)
+    yield from ((name, _known(values, default)) for name, default in _looked_up(surveys))
     for one in surveys:
-        for call in one.calls:
-            if call.last in {"get", "getenv"} and call.node.args:
-                variable = text_of(call.node.args[0])
-                if variable:
-                    yield variable, _known(values, argument(call.node, 1, "default"))
-    for one in surveys[:1]:
         for name, node, guards in one.named:
             # Only names with a known meaning: a script has hundreds of others.
             if not guards and _is_literal(node) and meaning(_key(name)) not in (Meaning.OTHER, Meaning.CHOICE):
                 found = _known(values, node)
                 yield name, found if isinstance(found, int | float) else None
+
+
+def _looked_up(surveys: Sequence[Survey]) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, default) of what the script looks up: `os.getenv("DEPTH", 4)`, `given.get("capacity", 4000)`."""
+    for call in (call for one in surveys for call in one.calls):
+        if call.last in {"get", "getenv"} and call.node.args and (name := text_of(call.node.args[0])):
+            yield name, argument(call.node, 1, "default")
 
 
 def _known(values: Values, node: ast.expr | None) -> Any:

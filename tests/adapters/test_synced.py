@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.adapters import synced
 from gpuq.adapters.synced import KEEP_S, SyncedTrees
 from gpuq.errors import Conflict, NotPermitted
-from gpuq.files import BadStream, ListedFile, SentFile, last_line, pieces_of, receive
+from gpuq.files import BadStream, ListedFile, SentFile, header, last_line, pieces_of, receive
 from gpuq.home import Home
 
 NOW = 2_000_000_000.0
 DAY = 86_400.0
+BLOCK = 4096
+ROOM = 10 * BLOCK
 
 
 def listed(name: str, content: bytes, *, executable: bool = False) -> ListedFile:
@@ -38,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def ann(home: Home) -> SyncedTrees:
-    return SyncedTrees(home, "ann", 1000)
+    return SyncedTrees(home, "ann", ROOM)
 
 
 def age(home: Home, seconds: float) -> None:
@@ -71,7 +74,7 @@ def test_no_user_has_what_another_has(home: Home, ann: SyncedTrees) -> None:
     send(ann, b"secret")
     tree, _ = ann.keep(files)
     for other in ("bob", "ann/", "../ann"):
-        his = SyncedTrees(home, other, 1000)
+        his = SyncedTrees(home, other, ROOM)
         assert his.keep(files)[1], "he has to send it himself"
         with pytest.raises(Conflict, match="are not here"):
             his.use(tree)
@@ -85,16 +88,56 @@ def test_a_content_that_broke_off_leaves_nothing(home: Home, ann: SyncedTrees) -
     receiver.feed(next(pieces_of(SentFile("a", 10), io.BytesIO(b"0123456789"))) + b"01234")
     with pytest.raises(BadStream):
         receiver.close()
-    assert not [path for path in home.synced.rglob("*") if path.is_file()]
+    assert not [path for path in home.synced.rglob("*") if path.is_file() and path.name != "lock"]
 
 
-def test_more_than_a_user_may_have_is_refused_by_its_announced_size(home: Home, ann: SyncedTrees) -> None:
-    send(ann, b"x" * 600)
+def test_more_than_a_user_may_have_is_refused_by_its_announced_size(ann: SyncedTrees) -> None:
+    send(ann, b"x" * 6 * BLOCK)
     with pytest.raises(NotPermitted, match="would take more"):
-        send(ann, b"y" * 600)
-    assert ann.used_bytes() == 600
-    assert ann.is_full(401)
-    assert not ann.is_full(400)
+        send(ann, b"y" * 5 * BLOCK)
+    assert ann.used_bytes() == 6 * BLOCK
+    with pytest.raises(NotPermitted, match="would take more"):
+        ann.keep([listed("a", b"y" * 5 * BLOCK)])
+    assert ann.keep([listed("a", b"y" * 3 * BLOCK)])[1], "its list takes the fourth block"
+
+
+def test_uploads_at_the_same_time_share_what_the_user_may_have(home: Home, ann: SyncedTrees) -> None:
+    begun = ann.receiver(), SyncedTrees(home, "ann", ROOM).receiver()
+    begun[0].feed(header(SentFile("a", 6 * BLOCK)) + b"x")
+    with pytest.raises(NotPermitted, match="would take more"):
+        begun[1].feed(header(SentFile("b", 6 * BLOCK)) + b"y")
+    with pytest.raises(NotPermitted, match="would take more"):
+        ann.receiver().feed(header(SentFile("b", 6 * BLOCK)) + b"y")
+    begun[0].abort()
+    send(ann, b"y" * 6 * BLOCK)
+
+
+def test_lists_of_files_and_many_small_contents_take_room_too(ann: SyncedTrees) -> None:
+    send(ann, b"")
+    for number in range(10):
+        ann.keep([listed(f"{number}", b"")])
+    with pytest.raises(NotPermitted, match="would take more"):
+        ann.keep([listed("one more", b"")])
+    assert ann.used_bytes() == ROOM
+    with pytest.raises(NotPermitted, match="would take more"):
+        send(ann, b"1")
+
+
+def test_a_stream_has_no_more_files_than_a_tree(ann: SyncedTrees, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synced, "MOST_FILES", 3)
+    with pytest.raises(BadStream, match="more than 3 files"):
+        send(ann, *[b""] * 4)
+
+
+def test_a_content_that_is_there_is_not_written_to_the_disk_again(
+    ann: SyncedTrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(os, "fsync", written.append)
+    for _ in range(3):
+        send(ann, b"the same", b"the same")
+    assert len(written) == 1
+    assert ann.keep([listed("a", b"the same")])[1] == []
 
 
 def test_trees_that_no_job_needs_go_after_a_while_and_contents_with_the_last_of_them(
@@ -110,7 +153,7 @@ def test_trees_that_no_job_needs_go_after_a_while_and_contents_with_the_last_of_
     os.utime(ann._trees / recent, (NOW - DAY, NOW - DAY))
     assert ann.has_old(NOW)
     ann.remove_unused({needed}, NOW)
-    assert ann.used_bytes() == len(b"sharednewneeded")
+    assert ann.used_bytes() == 5 * BLOCK, "three contents and two trees"
     for tree in (needed, recent):
         ann.use(tree)
     with pytest.raises(Conflict):
@@ -124,4 +167,5 @@ def test_where_room_is_needed_all_goes_that_is_neither_needed_nor_just_sent(home
     send(ann, b"a moment ago")
     os.utime(ann._blob(listed("", b"a moment ago").sha256), (NOW, NOW))
     ann.remove_unused((), NOW, 0.0)
-    assert ann.used_bytes() == len(b"a moment ago")
+    assert ann.used_bytes() == BLOCK
+    assert ann.keep([listed("a", b"a moment ago")])[1] == []

@@ -8,6 +8,7 @@ import io
 import json
 import pwd
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from gpuq.core.state.job import JobState
 from gpuq.errors import Conflict
-from gpuq.files import SentFile, last_line, pieces_of
+from gpuq.files import Receiver, SentFile, last_line, pieces_of
 from tests.adapters.store.samples import an_attempt
 from tests.api.conftest import Endpoint
 from tests.api.support import submission
@@ -113,9 +114,7 @@ async def test_a_user_cannot_name_what_another_has_sent(endpoint: Endpoint, as_u
 
 
 async def test_what_a_user_may_have_is_bounded_and_room_is_made_of_what_no_job_needs(endpoint: Endpoint) -> None:
-    endpoint.context.settings = replace(
-        endpoint.settings, api=replace(endpoint.settings.api, sync_user_bytes=len(TEXT) + 5)
-    )
+    endpoint.context.settings = replace(endpoint.settings, api=replace(endpoint.settings.api, sync_user_bytes=2 * 4096))
     tree = await kept_tree(endpoint)
     status, job = await endpoint.post("/api/v1/jobs", synced(tree, hold=True))
     other = b"0123456789"
@@ -128,6 +127,20 @@ async def test_what_a_user_may_have_is_bounded_and_room_is_made_of_what_no_job_n
     endpoint.store.set_state(job["id"], JobState.CANCELLED)
     assert (await endpoint.post("/api/v1/trees", {"files": files}))[0] == 200
     assert (await send(endpoint, stream(other)))[0] == 200
+
+
+async def test_uploads_that_take_long_keep_nobody_from_reading(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = threading.Event()
+    monkeypatch.setattr(Receiver, "feed", lambda *_: disk.wait(20))
+    sending = [asyncio.create_task(send(endpoint, stream(TEXT))) for _ in range(8)]
+    try:
+        for _ in range(8):
+            assert (await endpoint.get("/api/v1/jobs"))[0] == 200
+    finally:
+        disk.set()
+        await asyncio.gather(*sending)
 
 
 async def test_where_files_are_not_taken_the_sentence_says_so(endpoint: Endpoint) -> None:

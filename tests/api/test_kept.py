@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -67,4 +68,34 @@ async def test_all_who_wait_for_a_first_result_get_it() -> None:
     kept = KeptResults()
     found = await asyncio.gather(*(kept.get("week", lambda: 1, for_s=60) for _ in range(3)))
     assert [None if one is None else one.value for one in found] == [1, 1, 1]
+    kept.stop()
+
+
+async def test_no_more_than_a_few_results_are_held_whether_anybody_comes_back_for_them_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Report:
+        """A result that is large."""
+
+    monkeypatch.setattr("gpuq.api.kept.FIRST_WITHIN_S", 0.0)
+    kept = KeptResults()
+    for number in range(100):
+        await kept.get(number, Report, for_s=60)
+        await asyncio.sleep(0)
+    await finished(kept, "last", "last")
+    assert sum(isinstance(one, Report) for one in gc.get_objects()) <= 32
+    kept.stop()
+
+
+async def test_calculations_do_not_pile_up_behind_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.api.kept.FIRST_WITHIN_S", 0.0)
+    go, made = threading.Event(), list[int]()
+    kept = KeptResults()
+    assert await kept.get("long", lambda: go.wait(60), for_s=60) is None
+    for number in range(100):
+        assert await kept.get(number, lambda: made.append(1), for_s=60) is None
+    go.set()
+    await finished(kept, "long", True)
+    await finished(kept, "last", "last")
+    assert len(made) < 40
     kept.stop()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.adapters.job_log import Chunk, read
+from gpuq.api.handlers import logs
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
@@ -268,3 +269,17 @@ async def test_a_search_that_cannot_be_done_is_refused(endpoint: Endpoint, folde
     (folder / "output.log").write_bytes(b"a\n")
     status, problem = await endpoint.get(f"/api/v1/jobs/7/logs?{query}")
     assert (status, problem["exit_code"]) == (422, 2)
+
+
+async def test_a_user_has_so_many_searches_at_a_time(
+    endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_SEARCHES", 1)
+    (folder / "output.log").write_bytes(b"loss 1\n")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1&search=loss") as answer:
+        status, problem = await endpoint.get("/api/v1/jobs/7/logs?search=loss")
+        assert (status, problem["detail"]) == (429, "At most 1 searches of logs of yours are open at the same time.")
+        assert await body(endpoint) == b"loss 1\n", "reading needs no search"
+        end(endpoint)
+        await answer.read()
+    assert await body(endpoint, "?search=loss") == b"loss 1\n"

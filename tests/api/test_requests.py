@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import io
 import json
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gpuq.api.app import MAX_BODY
+from gpuq.api.contract import limits, params
 from gpuq.errors import Unreachable
+from gpuq.messages.submission import Submission
 from tests.api.conftest import Endpoint
-from tests.api.support import submission
+from tests.api.support import describe, submission
 
 KEYS = {"type", "title", "status", "detail", "hint", "exit_code"}
 
@@ -141,9 +146,104 @@ async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
     assert endpoint.store.job_rows == {}
 
 
-async def test_a_body_that_is_too_large(endpoint: Endpoint) -> None:
-    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", data=io.BytesIO(b" " * (MAX_BODY + 1)))
-    assert (status, reply["exit_code"]) == (413, 2)
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict", "/api/v1/jobs/cancel"])
+async def test_a_body_that_is_too_large(endpoint: Endpoint, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_SUBMISSIONS", "MOST_SUBMISSION"):
+        monkeypatch.setattr(params, name, limits.MOST)
+    most = limits.MOST
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        yield b" " * (most + 1)
+
+    for data in (io.BytesIO(b" " * (most + 1)), unannounced()):
+        status, reply = await problem(endpoint, "POST", path, data=data)
+        assert (status, reply["exit_code"]) == (413, 2)
+        assert f"larger than {most // 2**20} MiB" in reply["detail"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict"])
+async def test_a_job_with_an_endless_environment_is_refused_before_lists_have_to_read_it(
+    endpoint: Endpoint, path: str
+) -> None:
+    job = submission(env={f"V{number}": "x" * 131_000 for number in range(40)})
+    status, reply = await problem(endpoint, "POST", path, data=io.BytesIO(json.dumps(job).encode()))
+    assert (status, reply["detail"]) == (413, "The submission takes 5.0 MiB, and 4 MiB is the limit.")
+    assert "variables" in str(reply["hint"])
+    assert not endpoint.store.job_rows
+
+
+async def test_bodies_of_one_user_take_no_more_memory_than_theirs(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_OF_USER", 100_000)
+    user, go_on = getpass.getuser(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield json.dumps(submission()).encode() + b" " * 80_000
+        await go_on.wait()
+
+    first = asyncio.create_task(endpoint.socket.post("/api/v1/jobs", data=slowly()))
+    while endpoint.context.body_bytes[user] < 80_000:
+        await asyncio.sleep(0)
+    second = json.dumps(submission()).encode() + b" " * 30_000
+    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", data=second)
+    assert (status, "Your open requests have more than" in reply["detail"]) == (429, True)
+    assert reply["exit_code"] == 4
+    go_on.set()
+    assert (await first).status == 201
+    async with endpoint.socket.post("/api/v1/jobs", data=second) as answer:
+        assert answer.status == 201
+    assert endpoint.context.body_bytes[user] == 0
+
+
+async def test_nobody_waits_while_a_long_submission_is_looked_at(endpoint: Endpoint) -> None:
+    begun, answered = threading.Event(), threading.Event()
+
+    def slowly(asked: Submission, owner: str) -> tuple[str, str, dict[str, Any]]:
+        begun.set()
+        assert answered.wait(5), "no other request was answered meanwhile"
+        return describe(asked, owner)
+
+    endpoint.context.describe = slowly
+    body = submission(command=["python", "train.py", "x" * 100_000])
+    sending = [asyncio.create_task(endpoint.post(path, body)) for path in ["/api/v1/jobs", "/api/v1/predict"] * 4]
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    for path in ("/livez", *["/api/v1/jobs"] * 8):
+        async with endpoint.socket.get(path) as answer:
+            assert answer.status == 200
+    answered.set()
+    assert [status for status, _ in await asyncio.gather(*sending)] == [201, 200] * 4
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "n\n"},
+        {"script_sha256": "0" * 63 + "\n"},
+        {"snapshot": {"key": "0" * 16 + "\n", "folder": "/a", "taken_from": "/b"}},
+        {"sync": {"tree": "0" * 64 + "\n", "folder": "/a"}},
+        {"hints": {"framework": "torch\n"}},
+        {"array": {"tasks": "1\n"}},
+        {"array": {"tasks": "1", "params": {"a\n": ["1"]}}},
+        {"notify": ["end:a\n"]},
+        {"retry": ["any:9999\n"]},
+        {"after": ["ok:12\n"]},
+        {"after": ["corr:12\n"]},
+        {"constraints": {"hosts": ["a\n"]}},
+        {"constraints": {"features": [["a\n"]]}},
+    ],
+)
+async def test_a_text_of_one_line_has_no_newline_at_its_end_either(endpoint: Endpoint, fields: dict[str, Any]) -> None:
+    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", json=submission(**fields))
+    assert (status, "The submission is not sound" in str(reply["detail"])) == (422, True)
+    assert not endpoint.store.job_rows
+
+
+async def test_the_document_has_no_expression_that_only_python_knows(endpoint: Endpoint) -> None:
+    _, document = await endpoint.get("/api/v1/openapi.json")
+    assert "\\Z" not in json.dumps(document)
+    assert document["components"]["schemas"]["SnapshotPlace"]["properties"]["key"]["pattern"] == "^[0-9a-f]{16}$"
 
 
 async def test_unknown_addresses_and_wrong_methods(endpoint: Endpoint) -> None:

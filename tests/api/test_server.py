@@ -11,10 +11,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gpuq.api.server import address, note
+from gpuq.api.app import make_app
+from gpuq.api.context import ApiContext
+from gpuq.api.server import address, note, serve
 from gpuq.settings import Settings
 from tests.api.conftest import TOKEN, started
-from tests.api.support import FaultyStore, MemoryStream, submission
+from tests.api.support import FaultyStore, MemoryStream, describe, submission
 from tests.support.patience import Stopwatch
 
 
@@ -60,17 +62,28 @@ _stop_second = asyncio.Event()
 async def _second(settings: Settings, store: FaultyStore) -> None:
     import re
 
-    from gpuq.api.app import make_app
-    from gpuq.api.context import ApiContext
-    from gpuq.api.server import serve
-    from tests.api.support import describe
-
     def say(text: str) -> None:
         if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
             _second_ports.append(int(found[1]))
 
     app = make_app(ApiContext(settings, store, MemoryStream(), describe, TOKEN))
     await serve(app, settings.home, settings.api, _stop_second, say)
+
+
+@pytest.mark.parametrize("part", ["committer", "ringer"])
+async def test_a_process_without_one_of_its_parts_ends(
+    settings: Settings, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails() -> None:
+        raise LookupError("a defect")
+
+    context = ApiContext(settings, FaultyStore(), MemoryStream(), describe, TOKEN)
+    monkeypatch.setattr(getattr(context, part), "run", fails)
+    serving = asyncio.create_task(serve(make_app(context), settings.home, settings.api, context.ending, lambda _: None))
+    assert (await asyncio.wait({serving}, timeout=3))[0], "it serves on"
+    with pytest.raises(LookupError, match="a defect"):
+        await serving
+    assert not note(settings.home).exists()
 
 
 async def test_the_note_and_the_socket_are_gone_after_the_end(settings: Settings) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from gpuq.api.contract.problem import Unauthenticated, response
 from gpuq.api.sockets import inherited_tcp, open_tcp, open_unix
 from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api
@@ -19,6 +22,22 @@ def test_a_taken_port_is_a_clear_error() -> None:
     assert reply.value.exit_code == 1
     assert "taken" in reply.value.message
     assert "--port" in reply.value.fix
+
+
+def test_a_port_that_another_gpuq_has_says_so() -> None:
+    class Refusal(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.end_headers()
+            self.wfile.write(response(Unauthenticated("A token is needed.")).body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Refusal) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        with pytest.raises(Failure, match="is taken by another gpuq, with another home"):
+            open_tcp(Api(port=other.server_port))
 
 
 @pytest.mark.parametrize(

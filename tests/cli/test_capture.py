@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -89,6 +90,33 @@ ENVIRON = {
 
 def test_only_listed_variables_without_secrets_are_passed() -> None:
     assert set(capture.environment(ENVIRON, [], [])) == {"PATH", "LC_ALL", "CONDA_PREFIX", "TF_CPP_MIN_LOG_LEVEL"}
+
+
+def test_variables_that_libraries_read_are_passed_but_for_what_is_of_one_job() -> None:
+    passed = {
+        "CUDA_LAUNCH_BLOCKING",
+        "CUBLAS_WORKSPACE_CONFIG",
+        "MPLBACKEND",
+        "HYDRA_FULL_ERROR",
+        "TOKENIZERS_PARALLELISM",
+    }
+    passed |= {"HF_ENDPOINT", "WANDB_ENTITY"}
+    left = {
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_MPS_PIPE_DIRECTORY",
+        "HF_TOKEN",
+        "WANDB_API_KEY",
+        "WANDB_SERVICE",
+        "TOKENIZERS_TOKEN",
+    }
+    assert set(capture.environment(dict.fromkeys(passed | left, "1"), [], [])) == passed
+
+
+def test_the_docs_list_the_variables_that_are_passed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text()
+    text = page.partition("### Environment variables")[2].partition("\n\nThose ")[0]
+    listed = set(re.findall(r"`([A-Z_]+)`", text))
+    assert listed == capture.PASSED_NAMES | set(capture.PASSED_PREFIXES)
 
 
 def test_variables_named_by_options_are_passed() -> None:

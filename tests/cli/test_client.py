@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from gpuq.cli.client import HttpClient, _unreachable
+from gpuq.cli.client import HttpClient, Lost, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home
 from tests.cli import samples
@@ -301,6 +301,24 @@ def test_a_database_that_stays_away_is_reported_after_the_last_try(
         with pytest.raises(Unreachable):
             client.post("/api/v1/jobs/1/cancel")
         assert len(api.requests) == asked + 1, "without a key it might be done twice"
+
+
+def test_what_was_sent_before_the_endpoint_went_away_may_have_been_done(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[Unreachable] = [Lost(), Unreachable("No gpuq is running.")]
+    monkeypatch.setattr("gpuq.cli.client.RETRY_S", 0.1)
+
+    def fails(*_: object) -> None:
+        raise errors.pop(0) if len(errors) > 1 else errors[0]
+
+    client = HttpClient(environ={"GPUQ_HOME": str(home)})
+    monkeypatch.setattr(client, "_call", fails)
+    with pytest.raises(Lost, match="No gpuq is running"):
+        client.post("/api/v1/jobs", {}, key="k")
+    with pytest.raises(Unreachable) as error:
+        client.post("/api/v1/jobs", {}, key="k")
+    assert not isinstance(error.value, Lost), "nothing was sent"
 
 
 def test_a_stale_dispatcher_is_noted_once(gpuq: Command, api: FakeApi) -> None:

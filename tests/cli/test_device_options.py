@@ -9,6 +9,7 @@ import pytest
 from gpuq.cli import device_options
 from gpuq.cli.arguments import Parser
 from gpuq.errors import BadInput
+from gpuq.messages.submit_options import constraint_options
 
 
 def constraints(*words: str) -> dict[str, Any] | None:
@@ -33,7 +34,8 @@ def constraints(*words: str) -> dict[str, Any] | None:
 )
 def test_what_is_typed_becomes_constraints_and_back(words: list[str], asked: dict[str, Any] | None) -> None:
     assert constraints(*words) == asked
-    assert constraints(*device_options.options_of(asked or {})) == asked
+    again = (f"{option}={value}" for option, value in constraint_options(asked or {}).items())
+    assert constraints(*again) == asked
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,41 @@ def test_a_script_without_a_first_line_for_the_kernel_is_refused(gpuq: Command, 
 def test_a_missing_value_is_refused() -> None:
     with pytest.raises(BadInput, match="expected one argument"):
         translated(["--time"])
+
+
+def test_a_script_on_standard_input_brings_its_options_along(gpuq: Command, api: FakeApi) -> None:
+    api.on(*SUBMITTED, {"id": 1})
+    text = "#!/usr/bin/env python3\n#GPUQ --name headed -t 5m\nprint(1)\n"
+    assert gpuq("submit", "--name", "typed", "-", "--lr", "1", stdin=text).code == 0
+    body = api.asked(*SUBMITTED)[-1].body
+    assert (body["stdin"], body["name"], body["time_limit_s"]) == (text, "typed", 300)
+    wrong = gpuq("submit", "-", stdin="#!/bin/sh\n#GPUQ --gpus 1000\n#GPUQ --tine 5\n")
+    assert (wrong.code, "gpuq: stdin, line 3: " in wrong.err) == (2, True), wrong.err
+
+
+def test_a_script_with_lines_for_slurm_gets_its_variables(gpuq: Command, api: FakeApi) -> None:
+    body, said = submitted(gpuq, api, "#!/bin/sh\n#SBATCH --array=1-3 --mem=4G\necho > fold_$SLURM_ARRAY_TASK_ID\n")
+    assert (body["env"]["SLURM_JOB_ID"], body["env"]["SLURM_SUBMIT_DIR"]) == ("", str(gpuq.cwd))
+    assert body["env"]["SLURM_JOB_NAME"] == "job.sh"
+    assert "warning" not in said
+    body, _ = submitted(gpuq, api, "#!/bin/sh\n#SBATCH\n# SBATCH -t 5\n#GPUQ -t 5\necho\n")
+    assert not any(name.startswith("SLURM_") for name in body["env"]), "it has no line for Slurm"
+
+
+@pytest.mark.parametrize(
+    ("read", "missed"),
+    [
+        ("${SLURM_JOB_ID}/$SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_ID, SLURM_JOB_ID"),
+        ("${SLURM_JOB_ID%_*}", "SLURM_JOB_ID"),
+        ("${SLURM_JOB_ID:-0} ${SLURM_NTASKS-1} SLURM_PROCID", None),
+    ],
+)
+def test_a_script_that_reads_slurms_variables_without_getting_them_is_named(
+    gpuq: Command, api: FakeApi, read: str, missed: str | None
+) -> None:
+    script = f"#!/bin/sh\necho {read}\n"
+    _, said = submitted(gpuq, api, script)
+    warning = f"gpuq: warning: it reads {missed}, which will be empty; --slurm-env gives it Slurm's variables.\n"
+    assert said == (warning if missed else "")
+    given = ("--slurm-env",) if missed != "SLURM_JOB_ID" else ("-e", "SLURM_JOB_ID=7")
+    assert submitted(gpuq, api, script, *given)[1] == ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.cli import other_queues
 from gpuq.cli.main import ALIASES, VERBS
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, problem, serve
@@ -63,6 +64,28 @@ def test_an_unknown_verb_gets_the_nearest_one(gpuq: Command) -> None:
     done = gpuq("sumbit", "train.py")
     assert (done.code, done.out) == (2, "")
     assert done.err == "gpuq: there is no verb `sumbit`. Did you mean `submit`?\n  `gpuq --help` lists the verbs.\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "meant"),
+    [
+        ("delete", "`cancel`"),
+        ("stop", "`cancel` or `down`"),
+        ("sbatch", "`submit`"),
+        ("requeue", "`rerun`"),
+        ("resume", "`release`"),
+        ("tail", "`logs`"),
+        ("history", "`queue --all`"),
+    ],
+)
+def test_a_verb_of_another_queue_gets_that_for_the_same_thing(gpuq: Command, verb: str, meant: str) -> None:
+    assert f"there is no verb `{verb}`. Did you mean {meant}?" in gpuq(verb, "3").err
+
+
+def test_verbs_of_other_queues_stand_for_verbs_that_there_are() -> None:
+    for here, words in other_queues._VERBS.items():
+        assert here.split()[0] in VERBS
+        assert not {*VERBS, *ALIASES} & set(words.split())
 
 
 def test_an_unknown_option_is_a_usage_error(gpuq: Command) -> None:
@@ -184,7 +207,18 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
             ("submit", "--gpu", "1", "--", "true"),
             "no option `--gpu`. Did you mean `--gpus` or `--gpu-mem` or `--gpu-type`?",
         ),
-        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem` or `--gpu-mem-min` or `--dry-run-memory`?"),
+        (("submit", "--mem=4G", "--", "true"), "Slurm's `--mem`: without effect here; leave it out.\n"),
+        (("submit", "--dependency=afterok:1", "a.py"), "Slurm's `--dependency=afterok:1` is `--after=ok:1` here.\n"),
+        (("run", "--dependency", "after:1+5", "a.py"), "`--dependency=after:1+5` is more than gpuq can do"),
+        (("run", "--gres", "gpu:h100:2", "a.py"), "Slurm's `--gres gpu:h100:2` is `--gpus=2 --gpu-type=h100` here.\n"),
+        (("submit", "-N1", "a.py"), "Slurm's `-N1` needs no option here.\n"),
+        (("submit", "-N", "2", "a.py"), "Slurm's `-N 2` is `--hosts=2` here.\n"),
+        (("submit", "--wrap=python a.py", "x"), "write the command after `--`, as in -- bash -c 'COMMAND'"),
+        (("submit", "-o", "out.txt", "a.py"), "gpuq keeps the output, and `gpuq logs ID` shows it"),
+        (("submit", "--epochs", "3", "a.py"), "no option `--epochs`.\n"),
+        (("logs", "--tail", "5", "3"), "Did you mean `-n N`?"),
+        (("queue", "--watch"), "Did you mean `gpuq top`?"),
+        (("show", "1", "2"), "2 jobs are named, and this takes one.\n  Give one id."),
         (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
         (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),
         (("queue", "-Z"), "unrecognized arguments: -Z.\n"),

@@ -64,6 +64,8 @@ def test_the_nearest_file_counts_alone(project: Command, api: FakeApi) -> None:
     ("text", "sentence"),
     [
         ("[submit]\ngpsu = 2\n", "has no option `--gpsu`. Did you mean `--gpus`?"),
+        ("[submit]\n-e = 'x'\n", "`-e` is written with a dash.\n  Keys are long options without dashes: env, gpus.\n"),
+        ("[submit]\ntime = 2h\n", '(at line 2, column 9).\n  Write texts in quotes, below [submit]: time = "2h"\n'),
         ("[submit\n", "Expected ']'"),
         ("gpus = 2\n", "it has to have one table, [submit]."),
         ("[submit]\n[server]\n", "it has to have one table, [submit]."),

@@ -10,7 +10,7 @@ import pytest
 from gpuq.api.views import forecast_view
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.job import JobState
+from gpuq.core.state.job import JobId, JobState
 from gpuq.daemon import loop
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
@@ -167,6 +167,27 @@ async def test_the_journal_replayed_gives_the_same_state(harness: Harness) -> No
     replayed = replay(harness.journal())
 
     assert replayed == harness.dispatcher.state
+
+
+def reason_of(harness: Harness, job: JobId) -> str | None:
+    row = harness.store.job(job)
+    assert row is not None
+    return row.reason
+
+
+async def test_the_reason_of_a_cancelled_job_says_who_cancelled_it(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    running, waiting = (harness.submit(f"{name}.py", share="never") for name in "ab")
+    await harness.live(world, 4)
+    assert harness.states() == {running: "RUNNING", waiting: "PENDING"}
+    for job, by in ((running, "root"), (waiting, "ada")):
+        harness.store.add_request("cancel", job, by, harness.now, {})
+    await harness.live(world, 4)
+    for attempt in world.running():
+        world.end(attempt, Ending.STOPPED, 143)
+    await harness.live(world, 4)
+    assert (harness.states()[running], harness.states()[waiting]) == ("CANCELLED", "CANCELLED")
+    assert [reason_of(harness, job) for job in (running, waiting)] == ["cancelled by root", "cancelled by ada"]
 
 
 async def test_quiet_seconds_write_nothing(harness: Harness) -> None:

@@ -137,10 +137,11 @@ def test_the_command_here_does_what_the_one_there_did(site: Site, command: str) 
 
 
 def test_a_script_for_slurm_finds_its_variables(site: Site) -> None:
-    job = gpuq(site, "submit", "--slurm-env", "job.sh").strip()
-    assert Path(site.wait(int(job))["log_path"]).read_text() == f"job {job}\n"
-    plain = gpuq(site, "submit", "job.sh").strip()
-    assert Path(site.wait(int(plain))["log_path"]).read_text() == "job\n"
+    for words in (["job.sh"], ["--slurm-env", "--", "sh", "-c", 'echo "job $SLURM_JOB_ID"']):
+        job = gpuq(site, "submit", *words).strip()
+        assert Path(site.wait(int(job))["log_path"]).read_text() == f"job {job}\n"
+    plain = gpuq(site, "submit", "--", "sh", "-c", 'echo "job $SLURM_JOB_ID"').strip()
+    assert Path(site.wait(int(plain))["log_path"]).read_text() == "job \n"
 
 
 def test_every_line_has_a_command_that_is_run_here_or_elsewhere() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpuq.cli import dry_run as module
 from gpuq.cli.dry_run import Traced, dry_run
 from gpuq.errors import BadInput
 from tests.frameworks.test_frameworks import python_of
@@ -83,3 +87,136 @@ def test_a_script_that_uses_no_gpu_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(BadInput, match="no training step on a GPU"):
         dry_run([python_of("torch"), "train.py"], tmp_path, os.environ, 2**32)
+
+
+# Traces scripts one after the other, each in a copy of a process that has imported PyTorch.
+TRACES = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+import torch_step
+# The first step imports much of PyTorch.
+import torch
+torch.set_num_threads(1)
+first = torch.ones(1, 1, device="meta", requires_grad=True)
+(first @ first).sum().backward()
+torch.optim.Adam([first], foreach=True).step()
+
+def report(found):
+    print(json.dumps([name, found]), flush=True)
+    os._exit(0)
+
+for name, script in json.loads(sys.argv[2]).items():
+    if (child := os.fork()) == 0:
+        try:
+            torch_step.trace(lambda: exec(script, {"__name__": "__main__"}), report, int("ones" in name))
+        except Exception as error:
+            report({"refused": repr(error)})
+        report({"refused": "no step"})
+    os.waitpid(child, 0)
+"""
+# Its weights are 16 MiB.
+LINEAR = "import torch; from torch import nn; net = nn.Linear(2048, 2048, bias=False).cuda()\n"
+ADAM = LINEAR + "adam = torch.optim.Adam(net.parameters())\n"
+STEP = "net(torch.ones(8, 2048).cuda()).sum().backward(); adam.step(); adam.zero_grad()\n"
+SCRIPTS = {
+    "plain": ADAM + f"for _ in range(9): {STEP}",
+    "ends early": ADAM + f"for _ in range(2): {STEP}raise SystemExit",
+    "ends too early": ADAM + STEP,
+    "critic": ADAM
+    + "critic = nn.Linear(2048, 1).cuda(); sgd = torch.optim.SGD(critic.parameters())\n"
+    + "for _ in range(9):\n"
+    + " for _ in range(5): critic(torch.ones(8, 2048).cuda()).sum().backward(); sgd.step()\n"
+    + f" {STEP}",
+    "later phase": ADAM
+    + "head = nn.Linear(8, 8).cuda(); later = torch.optim.Adam(head.parameters())\n"
+    + f"for _ in range(999): {STEP}",
+    "wrapped": ADAM
+    + "class Wrapper(torch.optim.Optimizer):\n"
+    + " def __init__(self, of):\n"
+    + "  super().__init__(of.param_groups, {}); self.param_groups = of.param_groups\n"
+    + f"wrapper = Wrapper(adam)\nfor _ in range(9): {STEP}",
+    "l-bfgs": LINEAR
+    + "lbfgs = torch.optim.LBFGS(net.parameters(), history_size=10)\n"
+    + "def loss():\n lbfgs.zero_grad(); found = net(torch.ones(8, 2048).cuda()).sum(); found.backward(); return found\n"
+    + "for _ in range(9): lbfgs.step(loss)",
+    "growing": ADAM + f"for length in range(8, 999, 8): {STEP.replace('8, 2048', 'length, 2048')}",
+    "read": ADAM
+    + f"for _ in range(9):\n rows = int(torch.ones(8).cuda().long().sum())\n {STEP.replace('8, 2048', 'rows, 2048')}",
+    "logged": ADAM
+    + f"for _ in range(9):\n {STEP} print(net.weight.sum().item(), f'{{torch.ones(8).cuda().long().sum()}}')",
+}
+# What training code asks of a GPU.
+ASKED = (
+    "torch.cuda.get_device_properties(0).total_memory // 2**30",
+    "torch.cuda.Event(enable_timing=True).record()",
+    "1 / torch.cuda.Event().elapsed_time(torch.cuda.Event())",
+    "torch.cuda.Stream().wait_stream(torch.cuda.current_stream())",
+    "torch.cuda.stream(torch.cuda.Stream()).__enter__()",
+    "x.record_stream(torch.cuda.current_stream())",
+    "torch.cuda.nvtx.range_push('step')",
+    "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+    "torch.cuda.memory_summary() + ''",
+    "torch.randn(2, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
+    "torch.utils.data.DataLoader([1], shuffle=True, generator=torch.Generator())",
+    "all(one.is_cuda for one in (torch.ones(2).to(0), torch.ones(2, device=0), nn.Linear(2, 2).to(0).weight)) or 1 / 0",
+    "torch.ones(2).to(torch.device(0), non_blocking=True).is_cuda or 1 / 0",
+    "torch.device('cuda', 0).type == torch.device(0).type == 'cuda' or 1 / 0",
+    "torch.autocast(torch.device('cuda').type, dtype=torch.float16).__enter__().__exit__(None, None, None)",
+    "1 / x.is_cuda",
+    "torch.distributions.Categorical(logits=x).sample()",
+    "torch.distributions.Normal(x, x.exp()).rsample()",
+)
+SCRIPTS["asked"] = (
+    "import torch; from torch import nn; x = torch.ones(4, 8).cuda(); wrong = {}\n"
+    f"for asked in {ASKED}:\n"
+    " try: exec(asked, globals())\n"
+    " except Exception as error: wrong[asked] = error\n"
+    f"if wrong: raise SystemError(wrong)\n{SCRIPTS['plain']}"
+)
+FUSED = ADAM.replace("Adam(net.parameters())", "AdamW(net.parameters(), fused=True)")
+SCRIPTS["fused"] = FUSED + f"for _ in range(9): {STEP}"
+SCRIPTS["read, with ones"] = SCRIPTS["read"]
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Any]:
+    """What is answered to each of SCRIPTS."""
+    words = [python_of("torch"), "-c", TRACES, str(Path(module.__file__).with_name("traced")), json.dumps(SCRIPTS)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+def test_the_whole_of_a_short_training_is_enough_and_one_step_is_not(answers: dict[str, Any]) -> None:
+    assert answers["ends early"]["reserved_bytes"] == answers["plain"]["reserved_bytes"]
+    assert "refused" in answers["ends too early"]
+
+
+def test_what_every_optimizer_keeps_is_counted_however_rarely_it_steps(answers: dict[str, Any]) -> None:
+    moments = 2 * 16 * MIB
+    assert answers["critic"]["reserved_bytes"] >= answers["plain"]["reserved_bytes"] >= 2 * 16 * MIB + moments
+    assert "made no step" in answers["later phase"]["refused"]
+    assert answers["wrapped"]["reserved_bytes"] == answers["plain"]["reserved_bytes"]
+
+
+def test_the_history_of_l_bfgs_is_counted_though_gradients_have_no_values(answers: dict[str, Any]) -> None:
+    assert answers["l-bfgs"]["reserved_bytes"] >= 2 * 10 * 16 * MIB
+
+
+def test_batches_that_grow_are_noticed(answers: dict[str, Any]) -> None:
+    assert "size of its batches" in answers["growing"]["refused"]
+
+
+def test_a_size_that_is_read_from_the_gpu_changes_what_is_allocated(answers: dict[str, Any]) -> None:
+    assert answers["read"]["has_read_whole"]
+    assert answers["read"]["allocated_bytes"] < answers["read, with ones"]["allocated_bytes"]
+    assert not answers["logged"]["has_read_whole"]
+
+
+def test_what_training_code_asks_of_a_gpu_is_answered(answers: dict[str, Any]) -> None:
+    assert answers["asked"].get("refused") is None
+
+
+def test_a_fused_optimizer_is_counted_as_one_that_handles_one_parameter_after_the_other(
+    answers: dict[str, Any],
+) -> None:
+    assert 4 * 16 * MIB <= answers["fused"]["reserved_bytes"] <= 7 * 16 * MIB

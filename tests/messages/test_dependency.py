@@ -13,7 +13,11 @@ def test_it_is_written_as_it_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["corr", "corr:", "corr:0", "corr:3-2", "corr:3\n", "corr:3-9:0", "corr:1,", "corr:1-2-3", "corr:1-10001"]
+    "text",
+    [
+        *("corr", "corr:", "corr:0", "corr:3-2", "corr:3\n", "corr:3-9:0", "corr:1,", "corr:1-2-3", "corr:1-10001"),
+        "corr:" + "1-5000," * 20_000 + "1",
+    ],
 )
 def test_what_names_no_corresponding_tasks_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"dependency|backwards|10,000"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from gpuq.core.state.verdict import Rule
 from gpuq.messages.verdicts import RULES, WHAT_HELPS, calculation, quantity, sentence
 
@@ -40,6 +44,21 @@ def test_calculation_lacks_where_a_number_is_missing_or_null() -> None:
     assert calculation("PredictedLoad", False, {**numbers, "limit_pct": None}) is None
     assert calculation("PredictedLoad", False, {"newcomer_pct": 60.0}) is None
     assert calculation("PredictedLoad", True, numbers) is None
+
+
+def test_moments_are_in_the_readers_zone_and_in_utc_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        begin = {"begin_at": 1_790_000_000.949}
+        assert calculation("BeginTime", False, begin) == "it is not to start before 2026-09-21 16:13:20."
+        assert quantity("begin_at", begin["begin_at"]) == "2026-09-21 16:13:20"
+        assert sentence("BeginTime", begin, None) == (
+            "It was submitted to start later: begin at 2026-09-21T14:13:20.949Z."
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_reason_of_a_quota_names_the_limit_the_use_and_when_it_falls_below() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.errors import Failure
 from gpuq.programs import up
 from tests.support import forked
 from tests.support.site import Site, wait_for
@@ -115,7 +117,7 @@ def test_on_a_full_disk_it_says_what_to_do(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setenv("GPUQ_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["gpuq up"])
+    monkeypatch.setattr(sys, "argv", ["gpuq up", "--port", "0"])
     monkeypatch.setattr(up, "_Up", full)
     monkeypatch.setattr(up, "start_log", lambda: None)
     assert up.main() == 1
@@ -123,6 +125,36 @@ def test_on_a_full_disk_it_says_what_to_do(
         "gpuq: it cannot run: No space left on device.",
         f"  Free some space in {tmp_path}, then `gpuq up` again.",
     ]
+
+
+def test_where_the_port_is_taken_a_first_start_leaves_no_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUQ_HOME", str(tmp_path / "a" / "home"))
+    monkeypatch.setattr(up, "start_log", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(sys, "argv", ["gpuq up", "--port", str(taken.getsockname()[1])])
+        assert up.main() == 1
+    assert "is taken by another program" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_others_may_look_into_is_named_with_the_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise Failure("It goes no further.", fix="This is a test.")
+
+    tmp_path.chmod(0o755)
+    (tmp_path / "mine").touch()
+    monkeypatch.setenv("GPUQ_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["gpuq up", "--port", "0"])
+    monkeypatch.setattr(up, "_Up", refused)
+    monkeypatch.setattr(up, "start_log", lambda: None)
+    up.main()
+    assert capsys.readouterr().err.startswith(
+        f"gpuq: other users may look into {tmp_path}. To close it: chmod 700 {tmp_path}\n"
+    )
 
 
 def test_damaged_data_of_redis_is_set_aside(site: Site) -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.learn.features.setting_effects import changes, is_choice
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.submission import Hints
 from gpuq.script.hints import hints
 from gpuq.script.meaning import Meaning, meaning, plain
@@ -106,11 +108,74 @@ def test_a_word_before_a_number_names_it(tmp_path: Path):
     )
     assert read(tmp_path, source) == {"capacity": 4000.0}
     assert read(tmp_path, source, "capacity", "9000") == {"capacity": 9000.0}
+    (other := tmp_path / "other").mkdir()
+    looked_up = source + "act = given.get('act', 'relu')\n"
+    assert read(other, looked_up, "act", "gelu") == {"capacity": 4000.0, "act": "gelu"}
     assert effective_settings(("fit", "now", "12", "3"), {}).values == {
-        "argument-1": "fit",
+        "command": "fit",
         "now": 12.0,
         "argument-2": 3.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("-f exps/default/yolox_s.py", "-f exps/default/yolox_x.py"),
+        ("--load weights/a.pt", "--load weights/b.pt"),
+        ("exps/small.jsonnet", "exps/large.jsonnet"),
+        ("/mnt/x/big.h5", "/mnt/x/small.h5"),
+        ("--clip-model ViT-B/16", "--clip-model ViT-L/16"),
+        ("--clip-model ViT-B/32", "--clip-model ViT-B/16"),
+        ("--ckpt_dir llama-2-7b/", "--ckpt_dir llama-2-13b/"),
+        ("--name yolox-s", "--name yolox-x"),
+        ("train --hidden 8", "test --hidden 8"),
+        ("4 3d_fullres", "4 2d"),
+        ("--thing base", "--thing large"),
+    ],
+)
+def test_another_network_file_or_command_is_another_work(before: str, after: str):
+    """Whatever the option is called, no bound follows from one for the other."""
+    jobs = [JobFeatures.of(vars(effective_settings(words.split(), {}))) for words in (before, after)]
+    assert any(map(is_choice, changes(jobs[1], jobs[0])))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--out_dir=out-small", "--name second", "--run-name run-3", "--model-dir out/run_17", "--resume auto",
+        "--load ckpt_000100.pt", "--save other.pt", "--learning_rate 3 --seed 4", "--start-epoch 0", "--output /tmp/x.txt",
+        "--predictions a.txt",
+    ],
+)  # fmt: skip
+def test_names_of_runs_and_results_are_not_kept(words: str):
+    assert effective_settings(words.split(), {}).values == {}
+
+
+def test_parameters_of_notebooks_and_of_yacs_have_names():
+    notebook = "papermill in.ipynb out.ipynb -p hidden 64 -p net resnet -r depth 2"
+    assert effective_settings(notebook.split()[1:], {}).values == {"hidden": 64.0, "model": "resnet", "depth": 2.0}
+    yacs = "SOLVER.IMS_PER_BATCH 16 MODEL.DEVICE cuda INPUT.MIN_SIZE_TRAIN (400,) MODEL.WIDTH 8"
+    assert effective_settings(yacs.split(), {}).values == {
+        "ims-per-batch": 16.0,
+        "min-size-train": 400.0,
+        "width": 8.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("--seed 1", {}), ("--seed 1,2,3,4,5", {"seeds": 5.0}), ("--seed 1-5", {"seeds": 5.0}), ("--seeds 10", {"seeds": 10.0}),
+        ("--multirun seed=1,2 lr=0.1,0.01,0.001", {"multirun": 6.0, "seeds": 2.0}), ("-m 1200", {"m": 1200.0}),
+        ("--resume last.pt", {"resume": "true"}), ("--start-epoch 50", {"start-epoch": "true"}),
+        ("--patience 3", {"patience": 3.0}),
+        ("--lr-patience 3", {}),
+    ],
+)  # fmt: skip
+def test_settings_by_which_a_run_is_repeated_resumed_or_ended(words: str, values: dict[str, Any]):
+    found = effective_settings(words.split(), {}).values
+    assert {name: value for name, value in found.items() if value != "true" or name in values} == values
 
 
 def test_settings_with_the_same_last_name_keep_their_full_names(tmp_path: Path):
@@ -132,7 +197,8 @@ def test_a_configuration_that_cannot_be_read_counts_by_its_name():
     ("word", "kept"),
     [
         ("1e3", 1000.0), ("10k", 10_000.0), ("7b", 7e9), ("224x224", 224.0), ("[512,256]", 768.0), ("true", "true"),
-        ("relu", "relu"), ("/data/train.bin", None), ("1e999", None), ("9" * 400, None), ("a long text, with commas", "digest-"),
+        ("relu", "relu"), ("/data/train.bin", "train.bin"), ("/tmp/here", None),
+        ("1e999", None), ("9" * 400, None), ("a long text, with commas", "digest-"),
     ],
 )  # fmt: skip
 def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
@@ -158,9 +224,30 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
             "seed out_dir output_dir log_interval save_every eval_steps run-name logging_steps wandb_project name",
             Meaning.OUTPUT,
         ),
-        ("lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose", Meaning.HARMLESS),
-        ("model dataset config task arch data", Meaning.CHOICE),
-        ("optimizer amp fp16 gradient_checkpointing use_ema", Meaning.COPIES),
+        (
+            "lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose lr_backbone lr-scheduler-type grad_clip "
+            "clip_grad decay-rate decay_lr gradient-clip-val lora-alpha temperature epsilon_decay_steps cudnn_benchmark "
+            "lambda_gp l2-weight eps-clip",
+            Meaning.HARMLESS,
+        ),
+        (
+            "model dataset config task arch data clip-model model-version version exp_file benchmark unet teacher lm type "
+            "phase algo",
+            Meaning.CHOICE,
+        ),
+        ("clip-len track-length n-points num_nodes max-num-points", Meaning.SEQUENCE),
+        ("message-dim user-dim label_dim color-channels temp-embed-dim project-dim", Meaning.WIDTH),
+        ("frames-per-clip group-size", Meaning.COUNT),
+        ("decay-layers", Meaning.DEPTH),
+        ("alpha num-tags", Meaning.OTHER),
+        ("num-steps n_steps duration timesteps unroll-steps inner-steps iters num_generations", Meaning.STEPS),
+        ("patch-size hop_length voxel-size stride downsample subsample tensor-parallel-size tp dx", Meaning.SPACING),
+        ("grid grid-size voxels roi-size grid-resolution", Meaning.VOLUME),
+        ("optimizer amp fp16 use_ema", Meaning.COPIES),
+        (
+            "gradient_checkpointing freeze-backbone use_lora offload load-in-4bit int8 quantize attn_type",
+            Meaning.SAVING,
+        ),
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),

@@ -73,6 +73,22 @@ def test_the_schedule_of_one_user_is_the_same_with_and_without_the_rule() -> Non
     assert median_wait(jobs, 2) == median_wait(jobs, 2, BEFORE) > 0
 
 
+def test_small_jobs_do_not_keep_the_gangs_of_another_user_waiting_for_as_long_as_they_come() -> None:
+    """Two gangs need more than twice the device-time of the few small jobs that wait at any one time."""
+    day = [(at * 60.0, 240.0 + 120.0 * (at % 3), 1, "bob") for at in range(0, 24 * 60, 3)]
+    jobs = sorted([*day, (HOUR_S, 900.0, 2, "ann"), (HOUR_S, 900.0, 2, "ann")])
+    arrivals = tuple(
+        JobArrival(JobId(number), at, duration_s, gpus, "heavy", user)
+        for number, (at, duration_s, gpus, user) in enumerate(jobs, 1)
+    )
+    there = world(devices=2)
+    run = simulate(Trace("gangs", arrivals), there, Durations(there), PACKED)
+    waits = [job.wait_s for job in run.jobs if job.arrival.owner == "ann"]
+    assert all(wait is not None and wait < 4 * HOUR_S for wait in waits), (
+        "five times their half an hour, and each other"
+    )
+
+
 @pytest.mark.soak
 def test_fifty_thousand_jobs_of_one_user() -> None:
     usual = labs_days(users=20, jobs_a_day=400, days=5, seed=1)

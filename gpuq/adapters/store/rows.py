@@ -140,13 +140,15 @@ def _decoded(job: JobId, text: str, decoder: msgspec.json.Decoder[T]) -> T:
         try:
             return decoder.decode(text)
         except msgspec.ValidationError:
-            # Perhaps a record of a gpuq that took numbers of any size.
+            # Perhaps a record of a gpuq that took numbers of any size, and a name with a newline at its end.
             plain = msgspec.json.decode(text, type=dict[str, Any])
             submitted = plain.get("submission")
             if isinstance(submitted, dict):
                 for name, most in _MOST.items():
                     if isinstance(value := submitted.get(name), int | float) and value > most:
                         submitted[name] = most
+                if isinstance(called := submitted.get("name"), str):
+                    submitted["name"] = called.removesuffix("\n")
             return msgspec.convert(plain, decoder.type)
     except msgspec.DecodeError as error:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error

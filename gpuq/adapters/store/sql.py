@@ -210,13 +210,15 @@ class SqlStore(Store):
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
         where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
-        if (ids := conditions.get("ids")) is not None:
-            where.append(arrays.c.id.in_([job for job in ids if _is_id(job)]))
         if (states := conditions.get("states")) is not None:
             where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
-        query = select(arrays.c.id).where(*where).order_by(_in_order(conditions, arrays.c.id))
+        ids, limit, queries = conditions.get("ids"), conditions.get("limit"), [select(arrays.c.id).where(*where)]
+        if ids is not None:
+            wanted = sorted({job for job in ids if _is_id(job)}, reverse=conditions.get("newest_first", False))
+            queries = [queries[0].where(arrays.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)]
         with self._database.reading() as connection:
-            found = [row.id for row in connection.execute(query.limit(conditions.get("limit")))]
+            ordered = (query.order_by(_in_order(conditions, arrays.c.id)).limit(limit) for query in queries)
+            found = [row.id for query in ordered for row in connection.execute(query)][:limit]
             records = self._arrays.read(connection, found)
             counts = array_records.count(connection, found)
         return [

@@ -28,7 +28,7 @@ def document() -> bytes:
         body = _one_of([next(known) for _ in _each(route.body)])
         gives = _one_of([next(known) for _ in _each(route.gives)]) or {"type": "string"}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, body, gives, problem)
-    return msgspec.json.encode(
+    made = msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {"title": "gpuq", "version": gpuq.__version__, "description": _DESCRIPTION},
@@ -37,6 +37,7 @@ def document() -> bytes:
             "security": [{"token": []}],
         }
     )
+    return made.replace(rb"\\Z", b"$")  # the end of a text, in Python's regular expressions and in ECMA's
 
 
 _DESCRIPTION = (

@@ -7,17 +7,19 @@ value and what it must be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from multidict import MultiMapping
 
-from gpuq.api.contract.problem import BadRequest
-from gpuq.api.identity import Caller
+from gpuq.api.context import context_of
+from gpuq.api.contract import limits
+from gpuq.api.contract.problem import BadRequest, TooLarge
+from gpuq.api.identity import Caller, caller_of
 from gpuq.core.state.booking import BookingId
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
 from gpuq.core.state.quota import LONGEST_WINDOW_S
@@ -40,12 +42,23 @@ from gpuq.messages.submission import (
     TimeLimit,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 MAX_ID = 10**18 - 1
 MAX_PIECE = 16 * 2**20
 MAX_BATCH = 10_000
 MAX_LIMIT = 10**9
+MOST_SUBMISSIONS = 64 * 2**20
+"""Bytes of a list: 10,000 submissions of a few KiB each."""
+MOST_SUBMISSION = 20 * 2**20
+"""Bytes of an array: 10,000 tasks with values of 2 KB each. Of a body with one submission, too."""
+MOST_JOB = 4 * 2**20
+"""Bytes of one job as JSON. Linux starts no program with more than 2 MiB of arguments and environment, and stdin has 1 MiB."""
+MOST_TREE = 32 * 2**20
+"""Bytes of the list of a tree's files: 20,000 with 1,400 each."""
+INLINE_BYTES = 2**16
+"""A longer body is decoded in a thread, so that nobody else waits for it."""
 # The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
 MAX_DEVICES = 100
 MAX_TOKEN_S = 10 * 366 * 86_400.0
@@ -69,7 +82,7 @@ Number = Annotated[int, Meta(ge=1, le=10**9, description="Which attempt; the las
 EventId = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?$",
+        pattern=r"^[0-9]{1,18}(-[0-9]{1,18})?\Z",
         description="the `id` or the number of the event behind which to go on",
     ),
 ]
@@ -78,7 +91,7 @@ Key = Annotated[
     Meta(
         min_length=1,
         max_length=200,
-        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        pattern=r"^[!-~]([ -~]*[!-~])?\Z",
         description="The same key gives the same job: safe to send again.",
     ),
 ]
@@ -95,7 +108,7 @@ Beside = Annotated[
 DeviceName = Annotated[
     str,
     Meta(
-        pattern=r"^([A-Za-z]{1,16}-|[A-Za-z0-9._-]{1,64}/)[A-Za-z0-9._/-]{1,64}$",
+        pattern=r"^([A-Za-z]{1,16}-|[A-Za-z0-9._-]{1,64}/)[A-Za-z0-9._/-]{1,64}\Z",
         description="the id of a device, as in `GPU-6f0c…` or `node2/cpu0`",
     ),
 ]
@@ -207,7 +220,7 @@ class SubmitPageQuery(msgspec.Struct, frozen=True):
     """The fields of the form that submits a job. `like` fills them in as another job has them, and gives the options that the
     form has no field for."""
 
-    like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*$", description="A job's id.")] = ""
+    like: Annotated[str, Meta(max_length=18, pattern=r"^[0-9]*\Z", description="A job's id.")] = ""
     command: Field = ""
     cwd: Field = ""
     name: Field = ""
@@ -315,7 +328,7 @@ class TreeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(pattern=NAME, description="Its path in the tree: without `.`, `..`, `.git` or an empty part.")
     ]
     size: Annotated[int, Meta(ge=0, le=MAX_BYTES, description="Bytes.")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     executable: bool = False
 
 
@@ -329,7 +342,7 @@ class FilesQuery(msgspec.Struct, frozen=True):
     """Which of a job's files, of which attempt."""
 
     match: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=1024, pattern="^[^,\x00-\x1f]*$")]],
+        list[Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[^,\x00-\x1f]*\Z")]],
         Meta(max_length=100, description="Files, folders, or globs whose `*` also matches `/`; none: all."),
     ] = []
     attempt: Number | UnsetType = UNSET
@@ -415,6 +428,7 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # --- decoding ---------------------------------------------------------------------------------------------------------
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
+_encoder = msgspec.json.Encoder()
 _OF_OTHER_FORM = re.compile(r"Expected `str` matching regex (?P<pattern>.*?)(?P<at>(?: - at .*)?)", re.S)
 
 
@@ -520,24 +534,63 @@ def owner(word: str, caller: Caller) -> str | None:
     return caller.user if word == "me" else word
 
 
-async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
-    """(the submissions in the body, whether they came as a list). Raises BadInput, BadRequest."""
-    raw = await request.read()
-    is_list = raw.lstrip()[:1] == b"["
-    found = _decode(_many, raw) if is_list else [_decode(_one, raw)]
-    if not 1 <= len(found) <= MAX_BATCH:
-        raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
-    return found, is_list
+async def submissions(request: web.Request) -> tuple[list[Submission], bytes]:
+    """(the submissions, the body that has them). Raises BadInput, BadRequest."""
+    raw = await limits.read(request, MOST_SUBMISSIONS)
+    return await _in_thread_if_long(request, raw, _submissions, raw), raw
 
 
-async def body(request: web.Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """The decoded body. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
-    return _decode(decoder, await request.read(), "body")
+async def body(request: web.Request, decoder: msgspec.json.Decoder[T], most: int = limits.MOST) -> T:
+    """The decoded body of `most` bytes at most. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
+    raw = await limits.read(request, most)
+    return await _in_thread_if_long(request, raw, _decode, decoder, raw, "body")
 
 
 async def submission(request: web.Request) -> Submission:
     """The single submission in the body. Raises BadInput, BadRequest."""
-    return _decode(_one, await request.read())
+    raw = await limits.read(request, MOST_SUBMISSION)
+    return await _in_thread_if_long(request, raw, _submission, raw)
+
+
+async def _in_thread_if_long(
+    request: web.Request, raw: bytes, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    if len(raw) <= INLINE_BYTES:
+        return call(*args, **kwargs)
+    return await context_of(request).for_user(caller_of(request).user, call, *args, **kwargs)
+
+
+def is_list(raw: bytes) -> bool:
+    """Whether a body has a list of submissions."""
+    return raw.lstrip()[:1] == b"["
+
+
+def _submissions(raw: bytes) -> list[Submission]:
+    if not is_list(raw):
+        return [_submission(raw)]
+    found = _decode(_many, raw)
+    if not 1 <= len(found) <= MAX_BATCH:
+        raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
+    for place, one in enumerate(found):
+        _check_size(one, f"Submission {place} of the list")
+    return found
+
+
+def _submission(raw: bytes) -> Submission:
+    found = _decode(_one, raw)
+    _check_size(found, "The submission")
+    return found
+
+
+def _check_size(submission: Submission, what: str) -> None:
+    """Raises TooLarge for a submission that would keep everybody waiting who lists jobs. The record's own have no limit: those of
+    an earlier release can be read."""
+    size, most = len(_encoder.encode(submission)), MOST_JOB if submission.array is None else MOST_SUBMISSION
+    if size > most:
+        raise TooLarge(
+            f"{what} takes {size / 2**20:.1f} MiB, and {most // 2**20} MiB is the limit.",
+            fix="Leave out variables, or have the job read from a file what is long.",
+        )
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:

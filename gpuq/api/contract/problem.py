@@ -17,7 +17,7 @@ from aiohttp import HttpVersion11, web
 
 from gpuq.api.contract.schema import Problem
 from gpuq.api.page.templates import login_page
-from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
+from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted, Unreachable
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MEDIA_TYPE: Final = "application/problem+json"
@@ -55,7 +55,14 @@ class TooLarge(BadInput):
     """The body is too large."""
 
     http_status = 413
-    fix = "Send fewer submissions in one request."
+    fix = "Send less in one request, and the rest in others."
+
+
+class TooManyAtOnce(Unreachable):
+    """The caller has too many requests open."""
+
+    http_status = 429
+    fix = "Send it again when others of yours are answered."
 
 
 _UNREADABLE_BODY: Final = BadRequest(

@@ -22,7 +22,7 @@ from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.tasks import wait_for_event
 from gpuq.api import visibility
 from gpuq.api.context import JOURNAL_AT_ONCE, ApiContext, context_of
-from gpuq.api.contract import params
+from gpuq.api.contract import limits, params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.api.views import event_view
@@ -31,6 +31,8 @@ from gpuq.errors import BadInput, GpuqError, NotPermitted
 
 _HEARTBEAT_S = 15.0
 _LOOK_EVERY_S = 0.4
+MOST_STREAMS = 100
+"""Of one user at the same time; each open page has one."""
 _ID = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 REWOUND = "Rewound"
 
@@ -61,6 +63,14 @@ async def events(request: web.Request) -> web.StreamResponse:
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
     await _check_job(request, job)
+    with limits.one_of(request, "streams of events", MOST_STREAMS):
+        return await _stream(request, seen, after, only_jobs=not query.all, job=job)
+
+
+async def _stream(
+    request: web.Request, seen: EventCursor | None, after: int, *, only_jobs: bool, job: int | None
+) -> web.StreamResponse:
+    context = context_of(request)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
     async with answer:
@@ -69,7 +79,7 @@ async def events(request: web.Request) -> web.StreamResponse:
             await answer.write(f": after {after}\n\n".encode())
             if seen is not None:
                 after = await _resume_after(context, answer, seen)
-            await _send(context, answer, after, only_jobs=not query.all, job=job)
+            await _send(context, answer, after, only_jobs=only_jobs, job=job)
         except (ConnectionError, TimeoutError):
             pass
         except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent

@@ -37,21 +37,23 @@ _MOST_NAMED = 3
 async def keep_tree(request: web.Request) -> web.Response:
     """Take the list of a tree's files; which contents are missing."""
     context, caller = context_of(request), caller_of(request)
-    body = await params.body(request, _tree)
+    body = await params.body(request, _tree, params.MOST_TREE)
     check_taken(context)
     files = [ListedFile(one.name, one.size, one.sha256, one.executable) for one in body.files]
     _check(files, context.settings.api.sync_tree_bytes)
     trees = trees_of(context, caller)
     now = context.now()
-    if await context.run(trees.has_old, now):
-        await context.run(trees.remove_unused, await context.read(_in_use, context.store, caller.user), now)
-    id_, missing = await context.run(trees.keep, files)
-    sizes = {file.sha256: file.size for file in files}
-    further = sum(map(sizes.__getitem__, missing))
-    if further and await context.run(trees.is_full, further):
-        await context.run(trees.remove_unused, await context.read(_in_use, context.store, caller.user), now, 0.0)
-        if await context.run(trees.is_full, further):
-            raise trees.no_room()
+    if await context.for_user(caller.user, trees.has_old, now):
+        await context.for_user(
+            caller.user, trees.remove_unused, await context.read(_in_use, context.store, caller.user), now
+        )
+    try:
+        id_, missing = await context.for_user(caller.user, trees.keep, files)
+    except NotPermitted:
+        await context.for_user(
+            caller.user, trees.remove_unused, await context.read(_in_use, context.store, caller.user), now, 0.0
+        )
+        id_, missing = await context.for_user(caller.user, trees.keep, files)
     return reply(TreeTaken(tree=id_, missing=missing))
 
 
@@ -59,16 +61,16 @@ async def take_files(request: web.Request) -> web.Response:
     """Take contents, as a stream of files (`gpuq.files`)."""
     context, caller = context_of(request), caller_of(request)
     check_taken(context)
-    receiver = await context.run(trees_of(context, caller).receiver)
+    receiver = await context.for_user(caller.user, trees_of(context, caller).receiver)
     try:
         async for piece in request.content.iter_chunked(_TAKEN_AT_ONCE):
-            await context.run(receiver.feed, piece)
+            await context.for_user(caller.user, receiver.feed, piece)
         if request.body_exists:  # none at all is no file
-            await context.run(receiver.close)
+            await context.for_user(caller.user, receiver.close)
     except BadStream as error:
         raise BadRequest(f"The body is no stream of files: {error}.", fix="Send it as docs/api.md says.") from error
     finally:
-        await context.run(receiver.abort)
+        await context.for_user(caller.user, receiver.abort)
     return reply(FilesTaken(count=receiver.count))
 
 

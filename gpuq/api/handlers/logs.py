@@ -10,6 +10,7 @@ search.
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.store.contract import AttemptRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
-from gpuq.api.contract import params
+from gpuq.api.contract import limits, params
 from gpuq.api.contract.problem import break_off
 from gpuq.api.handlers.jobs import find
 from gpuq.core.state.job import ENDED
@@ -29,6 +30,8 @@ from gpuq.line_search import LineSearch
 _CHUNK = 256 * 1024
 _LOOK_EVERY_S = 0.15
 _ASK_EVERY_S = 0.5
+MOST_SEARCHES = 8
+"""Of one user at the same time: each reads a whole log."""
 _MEDIA_TYPE = "application/octet-stream"
 
 
@@ -55,7 +58,9 @@ async def output(request: web.Request) -> web.StreamResponse:
     if query.follow or limit is None or search is not None:
         lines = None if search is None else LineSearch(search)
         only = number is not None
-        return await _Sender(context, request, log, last, offset, lines, only=only, follow=query.follow).run()
+        sender = _Sender(context, request, log, last, offset, lines, only=only, follow=query.follow)
+        with nullcontext() if search is None else limits.one_of(request, "searches of logs", MOST_SEARCHES):
+            return await sender.run()
     return await _piece(log, last, offset, limit)
 
 

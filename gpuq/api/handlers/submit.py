@@ -50,7 +50,7 @@ async def submit(request: web.Request) -> web.Response:
     """Queue one job or array, or up to 10,000 jobs in one transaction. Answered after the commit."""
     context = context_of(request)
     caller = caller_of(request)
-    wanted, is_list = await params.submissions(request)
+    wanted, raw = await params.submissions(request)
     wanted = [limited(one, context.settings.api.interactive_time_limit_s) for one in wanted]
     if context.settings.worker.run_as == "submitter":
         check_account(caller)
@@ -70,18 +70,18 @@ async def submit(request: web.Request) -> web.Response:
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
         raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
-    if count <= _INLINE:
+    if count <= _INLINE and len(raw) <= params.INLINE_BYTES:
         made = records(context, caller, wanted)
     else:
-        made = await context.run(records, context, caller, wanted)
+        made = await context.for_user(caller.user, records, context, caller, wanted)
     if key is not None:
-        made = with_key(made, key, hashlib.sha256(await request.read()).hexdigest())
+        made = with_key(made, key, hashlib.sha256(raw).hexdigest())
     ids = await context.committer.add(made)
     # None if Redis does not answer at once, because the answer must not wait for it.
     dispatcher = None
     with suppress(TimeoutError):
         dispatcher = (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
-    if is_list:
+    if params.is_list(raw):
         return reply(SubmittedJobs(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"

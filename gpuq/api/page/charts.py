@@ -20,6 +20,8 @@ POINTS = 360
 _BOX = 1000
 _GAP = 3.5
 _HEADROOM = 1.12
+_OUTSIDE = 20
+"""A level of so many times what was measured would press the curve to the floor: it is only said in words."""
 
 Period = tuple[float, float]
 """From and to, Unix seconds."""
@@ -27,10 +29,10 @@ Period = tuple[float, float]
 
 @dataclass(frozen=True)
 class Mark:
-    """A line across a chart at `y` percent from the top, and its words in the legend."""
+    """A line across a chart at `y` percent from the top, and its words in the legend; None for a level above the chart."""
 
     name: str
-    y: float
+    y: float | None
     text: str
 
 
@@ -45,11 +47,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Numbers over time. `top` is what the upper edge stands for, the lower one is 0; `band` is (top, height) and `periods` are
-    (left, width), all in percent."""
+    """Numbers over time. `value` is what it has now, or had at most; `top` is what the upper edge stands for, the lower one is 0;
+    `band` is (top, height) and `periods` are (left, width), all in percent."""
 
     name: str
-    now: str
+    value: str
     top: str
     lines: list[Line]
     band: tuple[float, float] | None
@@ -141,22 +143,26 @@ class _Drawing:
         if not values and not any(level for level, _ in levels.values()):
             return None
         of_others = [value for _, points in others for _, value in points if value is not None]
-        known = [*values, *of_others, *(edge for edge in edges if edge), *(n for n, _ in levels.values() if n)]
-        top = _HEADROOM * (max(known) or 1.0)
+        measured, word = levels.get("measured", (None, ""))
+        seen = max([*values, *of_others, *([measured] if measured else [])], default=0.0)
+        most = _OUTSIDE * seen or float("inf")
+        wanted = [number for number in (*edges, *(number for number, _ in levels.values())) if number]
+        top = _HEADROOM * (max([seen, *(number for number in wanted if number <= most)]) or 1.0)
 
-        def height(number: float) -> float:
-            return round(100 - 100 * number / top, 2)
+        def height(number: float) -> float | None:
+            return round(100 - 100 * number / top, 2) if number <= most else None
 
         lines = [Line("partner", path(points, self.within, top), words) for words, points in others]
         lines.append(Line("series", path(own, self.within, top), name.lower()))
         expected, upper = edges
         band, text = None, ""
         if expected is not None and upper is not None:
-            band = (height(upper), max(1.0, round(height(expected) - height(upper), 2)))
             text = f"forecast: {write(expected)}, at most {write(upper)}"
+            if (above := height(upper)) is not None and (below := height(expected)) is not None:
+                band = (above, max(1.0, round(below - above, 2)))
         return Chart(
             name,
-            f"now {write(present)}" if present is not None else "",
+            f"now {write(present)}" if present is not None else f"{word} {write(measured)}" if measured else "",
             write(top),
             [line for line in lines if line.path],
             band,

@@ -23,11 +23,13 @@ from gpuq.api.handlers.predict import prediction
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
 from gpuq.api.page.frame import page
-from gpuq.api.page.submit_command import options_of
 from gpuq.api.page.what_if import start_in_words
 from gpuq.core.state.job import Sharing
 from gpuq.errors import BadInput, GpuqError
+from gpuq.format import clean
+from gpuq.messages.codec import plain
 from gpuq.messages.submission import Submission, in_work_tree
+from gpuq.messages.submit_options import options_of
 
 _GIB = 2**30
 _HOUR_S = 3600.0
@@ -74,7 +76,7 @@ async def submit(request: web.Request) -> web.Response:
         prepared=prepared,
         types=types,
         asked=request.raw_path.partition("?")[2],
-        others=None if like is None else shlex.join(options_of(_without_fields(like), context.now())),
+        others=None if like is None else shlex.join(options_of(plain(_without_fields(like)), context.now())),
     )
 
 
@@ -104,10 +106,10 @@ def _filled_in(query: params.SubmitPageQuery, asked: Submission) -> params.Submi
     """The fields as they were for another job."""
     return msgspec.structs.replace(
         query,
-        command=shlex.join(asked.command),
-        cwd=asked.cwd,
-        name=asked.name or "",
-        project=asked.project or "",
+        command=_typed(shlex.join(asked.command)),
+        cwd=_typed(asked.cwd),
+        name=_typed(asked.name or ""),
+        project=_typed(asked.project or ""),
         gpus=str(asked.gpus),
         memory="" if asked.gpu_memory is None else f"{asked.gpu_memory / _GIB:g}",
         share=asked.share.value,
@@ -115,6 +117,11 @@ def _filled_in(query: params.SubmitPageQuery, asked: Submission) -> params.Submi
         hours="" if asked.time_limit_s is None else f"{asked.time_limit_s / _HOUR_S:g}",
         priority=str(asked.priority),
     )
+
+
+def _typed(text: str) -> str:
+    """The text as it could be typed into a field: other control characters than line breaks and tabs are escaped."""
+    return "".join(letter if letter in "\n\t" else clean(letter) for letter in text)
 
 
 def _without_fields(asked: Submission) -> Submission:
@@ -136,7 +143,8 @@ async def _prepare(request: web.Request, query: params.SubmitPageQuery, like: Su
     context = context_of(request)
     try:
         wanted = submission_of(query, like)
-        record = records(context, caller_of(request), [wanted])[0]
+        caller = caller_of(request)
+        [record] = await context.for_user(caller.user, records, context, caller, [wanted])
         found = await prediction(request, record, (await context.live.read()).view, None, query.type or None)
     except GpuqError as error:
         return Prepared(fault=error.message)

@@ -48,6 +48,7 @@ def _environment() -> Environment:
         "duration": written.duration,
         "about": written.about,
         "moment": written.local_time,
+        "moment_after": moment_after,
         "clean": written.clean,
         "slowdown": slowdown,
         "arguments": arguments,
@@ -63,6 +64,13 @@ def arguments(command: list[str]) -> str:
     """What tells commands apart: without the interpreter, and of the script only its name."""
     script, *others = command[1:] or [""]
     return " ".join([script.rpartition("/")[2], *others])
+
+
+def moment_after(value: object, start: object) -> str:
+    """The time of day where it is the day of `start`; else with the day."""
+    text = written.local_time(value)
+    day, _, time = text.partition(" ")
+    return time if time and day == written.local_time(start).partition(" ")[0] else text
 
 
 def slowdown(ratio: float | None) -> str:

@@ -16,12 +16,13 @@ from gpuq.api.context import context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, Prediction
 from gpuq.api.handlers.predict import prediction
-from gpuq.api.page.submit_command import percent_of, submit_command
+from gpuq.api.page.submit_command import submit_command
 from gpuq.core.state.job import JobId, Sharing
 from gpuq.errors import GpuqError
 from gpuq.format import expected_start
 from gpuq.messages.live import LiveView
 from gpuq.messages.submission import Constraints, Submission
+from gpuq.messages.submit_options import percent_of
 
 _DEVICES_SHOWN = 6
 _BUDGETS_PCT = (0.0, 5.0, 10.0, 15.0, 25.0, 50.0, 100.0)

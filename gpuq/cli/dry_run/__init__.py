@@ -9,50 +9,87 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gpuq.errors import BadInput
+from gpuq.script.program import Program, ProgramKind, program
 
 _MAIN = Path(__file__).with_name("traced") / "main.py"
 LIMIT_S = 300
-# Options of the interpreter that take no argument.
-_FLAGS = frozenset({"-u", "-O", "-OO", "-B", "-E", "-s", "-S", "-I", "-P", "-q", "-v"})
+_PYTHON = re.compile(r"python[\d.]*t?")
+_OPTION_OF_PYTHON = re.compile(r"-[uOBEsSIPqvbd]+|-[WX].*")
+# Launchers that only say how one process runs, with their options and numbers: the dry run goes without them.
+_PLAIN_LAUNCHER = re.compile(
+    r"(.*/)?(env|nice|ionice|chrt|taskset|numactl|nohup|setsid|stdbuf|timeout|time)|-.*|[A-Za-z_]\w*=.*|[\d.,:-]+[smhd]?",
+    re.DOTALL,
+)
 _LARGEST_ANSWER = 65_536
 _SHOWN = 5
 _WITHOUT = "Leave --dry-run-memory out: the first run is then measured alone."
 
 
-@dataclass(frozen=True)
-class Traced:
-    """Bytes that the framework's allocator would hold of a GPU after some steps, without the driver's own context."""
+class Traced(msgspec.Struct, frozen=True):
+    """What `traced/main.py` found: bytes that the framework's allocator would hold of a GPU, without the driver's own context."""
 
-    framework: str
-    reserved_bytes: int
-    convolution_bytes: int
+    framework: str = ""
+    reserved_bytes: int = 0
+    convolution_bytes: int = 0
     """The largest result of a convolution, which its workspace follows."""
     unprotected: tuple[str, ...] = ()
+    """What could not be shut off."""
+    allocated_bytes: int = 0
+    """All allocations together, whatever was freed in between."""
+    has_read_whole: bool = False
+    """Whether the script read whole numbers from the GPU, which may be sizes."""
+    refused: str | None = None
+    """Why the memory is not known."""
 
 
 def dry_run(
     command: Sequence[str], folder: Path, environ: Mapping[str, str], memory_bytes: int, limit_s: float = LIMIT_S
 ) -> Traced:
-    """Run the command so. Raises BadInput if it is no Python script, or came to no training step on a GPU."""
-    python, kind, target, arguments = _parts(command)
+    """Run the command so. Raises BadInput if it is no Python script, or its first steps do not show the memory of a GPU."""
+    started = program(command, str(folder))
+    python, target = _interpreter(started, command)
+    cwd = Path(started.cwd or folder)  # only a container has none, and those are refused
+    asked = {"kind": started.kind, "target": target, "memory_bytes": memory_bytes, "limit_s": limit_s}
+
+    def read_as(whole: int) -> Traced:
+        return _run(python, {**asked, "whole": whole}, started.arguments, cwd, {**environ, **started.env})
+
+    found = read_as(0)
+    if found.has_read_whole:
+        other = None
+        with suppress(BadInput):
+            other = read_as(1).allocated_bytes
+        if other != found.allocated_bytes:
+            raise _unclear("whole numbers that it reads from the GPU decide what is computed there")
+    return found
+
+
+def _run(
+    python: list[str], asked: dict[str, Any], arguments: Sequence[str], folder: Path, environ: Mapping[str, str]
+) -> Traced:
+    """What `traced/main.py` answers to what is asked. Raises BadInput where that is no number of bytes."""
+    limit_s = asked["limit_s"]
     with tempfile.TemporaryDirectory(prefix="gpuq-dry-run-") as name:
         answer, output = Path(name, "answer.json"), Path(name, "output")
-        asked = {"kind": kind, "target": target, "memory_bytes": memory_bytes, "limit_s": limit_s, "folder": name}
         env = {**environ, "CUDA_VISIBLE_DEVICES": "", "TMPDIR": name, "PYTHONDONTWRITEBYTECODE": "1"}
-        env |= {"HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        env |= {"HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled", "PYTHONHASHSEED": "0"}
         with output.open("wb") as out:
             try:
                 process = subprocess.Popen(
-                    [*python, str(_MAIN), json.dumps(asked), *arguments],
+                    [*python, str(_MAIN), json.dumps({**asked, "folder": name}), *arguments],
                     cwd=folder,
                     env=env,
                     stdin=subprocess.DEVNULL,
@@ -65,38 +102,46 @@ def dry_run(
             try:
                 process.wait(limit_s)
             except subprocess.TimeoutExpired:
-                raise BadInput(f"the script made no training step within {limit_s:.0f} s.", fix=_WITHOUT) from None
+                raise BadInput(
+                    f"the script made too few training steps within {limit_s:.0f} s.", fix=_WITHOUT
+                ) from None
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, msgspec.MsgspecError):
             with answer.open("rb") as file:
-                found = json.loads(file.read(_LARGEST_ANSWER))
-            reserved = int(found["reserved_bytes"])
-            if reserved > 0:
-                return Traced(
-                    str(found["framework"]),
-                    reserved,
-                    int(found["convolution_bytes"]),
-                    tuple(map(str, found["unprotected"])),
-                )
+                found = msgspec.json.decode(file.read(_LARGEST_ANSWER), type=Traced)
+            if found.refused is not None:
+                raise _unclear(found.refused)
+            if found.reserved_bytes > 0:
+                return found
         raise BadInput(f"the script came to no training step on a GPU.{_last_words(output)}", fix=_WITHOUT)
 
 
-def _parts(command: Sequence[str]) -> tuple[list[str], str, str, list[str]]:
-    """(interpreter with its flags, "module" or "script", its name, its arguments). Raises BadInput."""
-    words = list(command)
-    count = 1
-    while count < len(words) and words[count] in _FLAGS:
-        count += 1
-    rest = words[count:]
-    if words and Path(words[0]).name.startswith("python") and rest:
-        if rest[0] == "-m" and len(rest) > 1:
-            return words[:count], "module", rest[1], rest[2:]
-        if not rest[0].startswith("-"):
-            return words[:count], "script", rest[0], rest[1:]
-    raise BadInput("--dry-run-memory runs a Python script, as in `gpuq submit train.py`.", fix=_WITHOUT)
+def _unclear(why: str) -> BadInput:
+    return BadInput(f"the first steps do not show how much memory this needs: {why}.", fix=_WITHOUT)
+
+
+def _interpreter(started: Program, command: Sequence[str]) -> tuple[list[str], str]:
+    """(the interpreter with its options, the script or module as the command names it). Raises BadInput."""
+    before = list(command[: started.first or 0])
+    place = next((place for place, word in enumerate(before[:-1]) if _PYTHON.fullmatch(Path(word).name)), None)
+    if place is not None and started.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE):
+        launchers, python, (*options, target) = before[:place], before[place], before[place + 1 :]
+        if started.kind is ProgramKind.MODULE:  # `-m train`, `-um train`, `-mtrain`
+            flag = options.pop() if target == started.name else target.removesuffix(started.name)
+            target = started.name
+            options += [rest for rest in (flag.removesuffix("m"),) if rest != "-"]
+        are_options = (
+            _OPTION_OF_PYTHON.fullmatch(word) or last in ("-W", "-X") for last, word in pairwise(["", *options])
+        )
+        if all(map(_PLAIN_LAUNCHER.fullmatch, launchers)) and all(are_options):
+            return [python, *options], target
+    raise BadInput(
+        "--dry-run-memory runs a Python script in one process, as in `gpuq submit train.py`.",
+        fix=f"Name the interpreter and the script alone, as in `.venv/bin/python train.py`. {_WITHOUT}",
+    )
 
 
 def _last_words(output: Path) -> str:

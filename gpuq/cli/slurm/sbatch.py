@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 
 from gpuq.cli import console, header, job_ids, job_options, piped
 from gpuq.cli.client import HttpClient
@@ -64,11 +65,12 @@ def run(words: list[str]) -> int:
     typed, unknown = header.translated(slurms)
     if unknown:
         console.note(f"sbatch: without effect in gpuq: {shlex.join(unknown)}")
-    options = parser.parse_args([*job_options.in_files(parser, typed, command, verbatim), *typed, "--slurm-env"])
+    read = cache(piped.read)
+    options = parser.parse_args([*job_options.in_files(parser, typed, command, verbatim, read), *typed, "--slurm-env"])
     if wrapped is not None and options.name is None:
         options.name = "wrap"
     client = HttpClient.of(options)
-    body = job_options.submission(options, command, verbatim)
+    body = job_options.submission(options, command, verbatim, read)
     job_id = submit_one(client, body)
     print(job_id if "parsable" in given else f"Submitted batch job {job_id}", flush=True)
     if "wait" not in given:

@@ -115,7 +115,7 @@ class Top(App[None]):
         running, waiting = lines.count(snapshot.jobs)
         loads = [one["utilization_pct"] for one in snapshot.devices if one["utilization_pct"] is not None]
         load = f", {sum(loads) / len(loads):.0f}% busy" if loads else ""
-        whose = "my jobs: " if self._owner == "me" else ""
+        whose = {"me": "my jobs: ", "all": ""}.get(self._owner, f"jobs of {fmt.clean(self._owner)}: ")
         more = f"; {feed.MOST} of each are shown" if snapshot.more else ""
         more += f"; filter: {self._words}" if self._words else ""
         self._title(
@@ -175,7 +175,7 @@ class Top(App[None]):
 
     def action_user(self) -> None:
         """Jobs of all users, or mine."""
-        self._owner = "all" if self._owner == "me" else "me"
+        self._owner = "me" if self._owner == "all" else "all"
         self._changed.set()
 
     def action_filter(self) -> None:

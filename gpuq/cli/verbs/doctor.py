@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -202,7 +201,7 @@ def _home(root: Path) -> Check:
         return Check("home", BROKEN, f"{root} belongs to user {found.st_uid}", "Set GPUQ_HOME to a folder of your own.")
     if not os.access(root, os.W_OK | os.X_OK):
         return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if Home(root).is_open_to_others:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
     files = [
         name

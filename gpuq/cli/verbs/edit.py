@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from gpuq.cli import console, edits, job_ids
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.verbs.control import drop_refused_tasks
-from gpuq.errors import Conflict, Failure, GpuqError
+from gpuq.errors import BadInput, Conflict, Failure, GpuqError
 
 # Up to this many jobs get a line each.
 _LINES = 10
@@ -45,6 +46,10 @@ def run(words: list[str]) -> int:
     jobs = job_ids.named(client, options.ids, only_one=True)
     if edit:
         return _change(client, options, jobs, edit)
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin.isatty() and sys.stdout.isatty())):
+        raise BadInput(
+            "there is nothing to change.", fix="Name a value, as in --priority 5; an editor needs a terminal."
+        )
     return _in_editor(client, options, jobs)
 
 

@@ -61,7 +61,7 @@ def run(words: list[str]) -> int:
     add = parser.add_argument
     every = f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)"
     add("-a", "--all", action="store_true", help=every)
-    add("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
+    add("-u", "--user", metavar="WHO", default="me", help="only jobs of me (default), of all, or of this user")
     add("-P", "--project", metavar="NAME", help="only jobs of this project")
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
     add("-r", "--array", action="store_true", help="each task of an array on a line of its own")
@@ -226,7 +226,7 @@ def _running(job: Record, name: str, now: float) -> list[str]:
     memory = live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")
     left, right = ("?" if value is None else fmt.gib(value, "G") for value in memory)
     utilization, peak = live.get("utilization_pct"), fmt.percent(actual.get("peak_utilization_pct"))
-    peak = f"≤{peak}" if actual.get("utilization_is_bound") else peak
+    peak = f"≤{peak}" if actual.get("utilization_is_bound") and peak != "0%" else peak
     slowdown, expected = _first(live.get("slowdown"), actual.get("slowdown")), live.get("expected_slowdown")
     only_expected = slowdown is None and expected is not None
     return [

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from gpuq import format as fmt
-from gpuq.cli import console, device_options, job_ids, job_labels, messages, tracking
+from gpuq.cli import again, console, job_ids, job_labels, messages, tracking
 from gpuq.cli.arguments import Parser, add_id
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
 from gpuq.errors import BadInput
+from gpuq.messages.submit_options import constraint_options
 
 _BASES = {
     "within attempt": "against its time alone",
@@ -64,14 +64,14 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
     state = console.paint(job["state"], style or "", colour and style is not None)
     verdict = messages.lines(job["verdict"]) if job.get("verdict") else []
     why = [f"  {part}" for line in verdict for part in console.wrapped(line, width - 2)]
-    again = [f"  {command}"] if (command := _again(job)) else []  # not wrapped, so that it can be copied
+    command = [f"  {typed}"] if (typed := _again(job)) else []  # not wrapped, so that it can be copied
     return [
         f"{console.paint('job ' + job_labels.id_of(job), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}",
         *console.facts(_what(job), width),
         *console.section("where", console.facts(_where(job), width), colour),
         *console.section("why", why, colour),
         *console.section("forecast and actual", list(_comparison(job, width)), colour),
-        *console.section("run again", again, colour),
+        *console.section("run again", command, colour),
         *console.section("tracking", list(_tracking(job.get("tracking") or [])), colour),
         *console.section("attempts", _attempts(job, width), colour),
     ]
@@ -108,62 +108,12 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
 
 def _again(job: Record) -> str | None:
     """The command that submits a job with the same files; None without a snapshot. Its variables are those of the shell."""
-    if not job.get("snapshot"):
+    found = again.of_job(job, time.time()) if job.get("snapshot") else None
+    if found is None:
         return None
-    from os.path import relpath
     from shlex import join
 
-    copy, tree, folder = Path(job["snapshot_folder"]), Path(job["snapshot_taken_from"]), Path(job["cwd"])
-    inside = folder.is_relative_to(copy)
-    start = tree / folder.relative_to(copy) if inside else tree
-    options = ["--from-snapshot", job["snapshot"], *([] if inside else ["-C", str(folder)]), *_options(job)]
-    words = [*job["command"]]
-    script = (
-        str(copy / Path(job["script"]).relative_to(tree)) if (job.get("script") or "").startswith(f"{tree}/") else ""
-    )
-    if script in words[:2]:  # as it was typed: gpuq has put the interpreter before it
-        place = words.index(script)
-        options += ["--python", words[0]] if place and script.endswith(".py") else []
-        words = [relpath(script, folder) if inside else script, *words[place + 1 :]]
-    else:
-        words = ["--", *words]
-    return fmt.clean(f"cd {join([str(start)])} && gpuq submit {join([*options, *words])}")
-
-
-def _options(job: Record) -> Iterator[str]:
-    """The options of `gpuq submit` that give this job's wishes, but for its kind and what depends on the moment."""
-    most = f"-{job['most_gpus']}" if job.get("most_gpus") else ""
-    asked = job.get("constraints") or {}
-    values = {
-        "--name": job.get("name"),
-        "--project": job.get("project"),
-        "--gpus": f"{job['gpus']}{most}" if job.get("gpus", 1) > 1 or most or asked.get("devices") else None,
-        "--hosts": job.get("wanted_hosts", 1) if job.get("wanted_hosts", 1) > 1 or asked.get("hosts") else None,
-        "--gpu-mem": f"{job['declared_memory_bytes']}B" if job.get("declared_memory_bytes") else None,
-        "--time": f"{job['time_limit_s']:.0f}s" if job.get("time_limit_s") else None,
-        "--max-slowdown": job.get("max_slowdown"),
-        "--priority": job.get("priority") or None,
-        "--retry": ",".join(job.get("retry") or []) or None,
-        "--signal": _signal(job),
-    }
-    yield from (f"{option}={value}" for option, value in values.items() if value is not None)
-    yield from device_options.options_of(asked)
-    switches = {
-        "--share=never": job.get("share") == "never",
-        "--singleton": job.get("singleton"),
-        "--requeue": job.get("requeue_on_node_fail"),
-        "--preemptible": job.get("preemptible") and (not job.get("signal") or job.get("signal_before_s")),
-        "--blink": job.get("blink"),
-        "--pty": job.get("interactive") == "terminal",
-        "--idle-ok": job.get("idle_ok"),
-        "--no-pause": job.get("no_pause"),
-    }
-    yield from (option for option, given in switches.items() if given)
-
-
-def _signal(job: Record) -> str | None:
-    before = f"@{job['signal_before_s']:.0f}" if job.get("signal_before_s") else ""
-    return job["signal"].removeprefix("SIG") + before if job.get("signal") else None
+    return fmt.clean(f"cd {join([str(found.folder)])} && gpuq submit {join([*found.options, *found.words])}")
 
 
 def _asked_for(job: Record) -> Iterator[str]:
@@ -180,7 +130,8 @@ def _asked_for(job: Record) -> Iterator[str]:
         most = f" to {job['most_gpus']}" if job.get("most_gpus") else ""
         on = f" of {job['wanted_hosts']} hosts" if job.get("wanted_hosts", 1) > 1 else ""
         yield f"{job['gpus']}{most} devices{on}"
-    yield from map(fmt.clean, device_options.options_of(job.get("constraints") or {}))
+    constraints = constraint_options(job.get("constraints") or {})
+    yield from (fmt.clean(f"{option}={value}") for option, value in constraints.items())
     yield from _when(job)
     if job.get("preemptible"):
         yield "to be signalled before it is stopped for another"

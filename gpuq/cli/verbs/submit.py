@@ -11,11 +11,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from gpuq.array import numbers, ranges
-from gpuq.cli import console, job_options
-from gpuq.cli.arguments import warn_misplaced
+from gpuq.cli import capture, console, job_options, piped
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -45,13 +45,14 @@ def run(words: list[str]) -> int:
     add("--parsable", rare=True, action="store_true", help="Print only the id, also on a terminal.")
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
-    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim), *own])
+    read = cache(piped.read)
+    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim, read), *own])
     if options.stdin:
         return _submit_lines(options, command)
     if options.follow and job_options.asks_for_array(options):
         raise BadInput("-f follows one job, not an array.", fix="Use --wait; `gpuq logs -f ID` follows a task.")
-    body = job_options.submission(options, command, verbatim)
-    warn_misplaced(parser.long_options(), body)
+    body = job_options.submission(options, command, verbatim, read)
+    job_options.warn_of_words(parser, body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
 
@@ -202,6 +203,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The submission of each line of stdin that is neither empty nor a comment. Raises BadInput with the line's number."""
     import shlex
 
+    shared = job_options.prepare(options)
     # A line longer than the limit is read in part only, and refused.
     lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
     for number, raw in enumerate(lines, start=1):
@@ -215,7 +217,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             words = shlex.split(line)
             _check_no_shell(line)
             verbatim = words[:1] == ["--"]
-            yield job_options.submission(options, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
+            yield job_options.body_of(shared, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
         except ValueError as error:
             fix = "Close the quotes; one command per line."
             raise BadInput(f"line {number} of stdin: {error}.", fix=fix) from error
@@ -225,7 +227,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _check_no_shell(line: str) -> None:
     """Raises BadInput for what a shell would do with the line, outside of quotes: redirect, pipe, run a second command."""
-    if found := re.search(r"\d?>>?&?|&>|<|\|\|?|&&?|;", _QUOTED.sub("", line)):
+    if found := capture.OPERATOR.search(_QUOTED.sub("", line)):
         fix = "Write the line as bash -c '…', which runs it in a shell, or quote this if the command is to get it."
         raise BadInput(f"no shell runs the line, so `{found[0]}` would be an argument of the command.", fix=fix)
 

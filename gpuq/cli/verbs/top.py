@@ -20,7 +20,7 @@ def run(words: list[str]) -> int:
     )
     add = parser.add_argument
     add("-i", "--interval", metavar="SECS", help="seconds between two looks (default: 1)")
-    add("-u", "--user", metavar="WHO", choices=["me", "all"], default="all", help="jobs of me or all (default: all)")
+    add("-u", "--user", metavar="WHO", default="all", help="jobs of all (default), of me, or of this user")
     options = parser.parse_args(words)
     interval_s = whole("--interval", options.interval, 1, 3600) or 1
     if options.json:

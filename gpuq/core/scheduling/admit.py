@@ -8,7 +8,7 @@ newcomer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpuq.core.scheduling.limits import Limits
@@ -43,6 +43,14 @@ class DeviceSnapshot:
     def promised_here(self, attempt: Attempt) -> int:
         """The memory promised to one resident on this device."""
         return attempt.promised[attempt.devices.index(self.device.id)]
+
+    @cached_property
+    def emptied(self) -> DeviceSnapshot:
+        """The device once its residents have gone; processes that gpuq did not start stay."""
+        if not self.residents:
+            return self
+        reading = self.reading and replace(self.reading, used_memory=self.reading.foreign_memory)
+        return replace(self, residents=(), reading=reading)
 
     @cached_property
     def kinds(self) -> tuple[KindId, ...]:
@@ -183,18 +191,27 @@ def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None
 
 def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     total, foreign = snapshot.device.total_memory, snapshot.committed_memory
-    needed = needed_memory(job, forecast)
-    # Foreign memory on a GPU is mostly another training. That of CPU cores is the machine's, and any desktop uses some of it.
-    tolerated = total // 2 if snapshot.device.backend == "cpu" else int(total * limits.memory_headroom)
+    needed, tolerated = needed_memory(job, forecast), tolerated_memory(job, forecast, snapshot.device, limits)
     numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
     if needed is None:
         if foreign > tolerated:
             return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", tolerated)))
         return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
-    # Alone, a forecast beyond the device refuses nothing: the job may have all there is. A declared need does refuse.
-    if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
+    if foreign > tolerated:
         return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
     return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
+
+
+def tolerated_memory(job: Job, forecast: Forecast, device: Device, limits: Limits) -> int:
+    """Bytes that foreign processes may use where this job starts alone; below 0 where it never fits."""
+    total = device.total_memory
+    if job.declared_memory is not None:
+        return total - job.declared_memory
+    if forecast.upper_memory_bytes is not None:
+        # Alone, a forecast beyond the device refuses nothing: the job may have all there is. A declared need does refuse.
+        return max(0, total - forecast.upper_memory_bytes)
+    # Foreign memory on a GPU is mostly another training. That of CPU cores is the machine's, and any desktop uses some of it.
+    return total // 2 if device.backend == "cpu" else int(total * limits.memory_headroom)
 
 
 def _refuse_exclusive(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
-from gpuq.core.scheduling.device_index import DeviceIndex
+from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever, needed_memory, tolerated_memory
+from gpuq.core.scheduling.device_index import DeviceIndex, DeviceModel
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.constraints import DeviceConstraints
@@ -46,15 +46,16 @@ class ClassConclusions:
     """What is known about the waiting jobs of one scheduling class.
 
     `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
-    device changes. `exhausted_at` is the revision at which no device was left that admits them; with `saw_all` every open device
-    was looked at then, so that later only those that changed since need a look. `needs` is None until a job was tried. `reasons`
-    has at least the pending reasons that the state holds for these jobs.
+    device changes. `exhausted_at` is the revision at which no open device was left that admits them, so that later only those
+    that changed since need a look. `needs`, `tolerated` and `lacking` are None until a job was tried. `reasons` has at least the
+    pending reasons that the state holds for these jobs.
     """
 
     judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
     exhausted_at: int | None = None
-    saw_all: bool = False
     needs: dict[DeviceClass, SharingNeeds] | None = None
+    tolerated: dict[DeviceModel, int] | None = None
+    lacking: dict[DeviceModel, int] | None = None
     reasons: set[ReasonKey] = field(default_factory=set)
 
 
@@ -138,6 +139,38 @@ class PassCache:
     def _ask(self, questions: Iterable[Question]) -> None:
         assert self._forecasts is not None, "the cache belongs to no pass yet"
         self._forecasts.ask(questions)
+
+    def tolerated(self, job: Job) -> dict[DeviceModel, int]:
+        """Bytes that foreign processes may use on a device of each model where this job starts alone."""
+        conclusions = self.of(job)
+        if conclusions.tolerated is None:
+            conclusions.tolerated = {
+                model: tolerated_memory(job, self.forecast_alone(job, device), device, self._limits)
+                for model, device in self.device_index.models.items()
+            }
+        return conclusions.tolerated
+
+    def lacking(self, job: Job) -> dict[DeviceModel, int]:
+        """By how many bytes more than on the best model a device is too small for what this job is known to need; without models
+        on which it is not.
+
+        Where its need is not known, it counts as the least that is known on other models of the backend.
+        """
+        conclusions = self.of(job)
+        if conclusions.lacking is None:
+            models = self.device_index.models
+            needs = {model: needed_memory(job, self.forecast_alone(job, device)) for model, device in models.items()}
+            least: dict[str, int] = {}
+            for (_, _, backend), need in needs.items():
+                if need is not None:
+                    least[backend] = min(need, least.get(backend, need))
+            lacks = {
+                (of_class, total, backend): max(0, (least.get(backend, 0) if need is None else need) - total)
+                for (of_class, total, backend), need in needs.items()
+            }
+            fewest = min(lacks.values(), default=0)
+            conclusions.lacking = {model: lack - fewest for model, lack in lacks.items() if lack > fewest}
+        return conclusions.lacking
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""

@@ -16,7 +16,7 @@ from math import inf
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import ClassConclusions, PassCache, SharingNeeds
-from gpuq.core.scheduling.device_index import Entry
+from gpuq.core.scheduling.device_index import Entry, device_model
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.device import DeviceId, HostId
@@ -25,9 +25,8 @@ from gpuq.core.state.job import Job
 
 # Where at most one shared device in so many has enough memory, sorting those few is cheaper than passing over the others.
 _FEW = 8
-# For each candidate wanted, so many devices may refuse before the search ends. It bounds the first pass after something was
-# learned, when nothing is remembered: without it each class would be judged on each device, and each pair be predicted.
-_REFUSALS_PER_CANDIDATE = 4
+# Beside the residents of so many devices per candidate wanted a job may be tried that all of them refuse.
+_TRIALS_PER_CANDIDATE = 4
 
 Choice = tuple[DeviceSnapshot, ...]
 
@@ -57,17 +56,12 @@ class Candidates:
         self._booked, self._tried = booked, cache.tried or frozenset[SchedulingClass]()
         self._judge = admits
         self._index = cache.device_index
-        self._most_refusals = _REFUSALS_PER_CANDIDATE * limits.candidates_per_job
         self._open = _Row(self._index.idle), _Row(self._index.shareable)
         self._rows_since: dict[int, tuple[_Row, _Row]] = {}
 
     def none_is_new(self, conclusions: ClassConclusions) -> bool:
         """Whether no device admitted these jobs at the last look, and none can have become a candidate since."""
-        if conclusions.exhausted_at is None:
-            return False
-        # A device that closes lets another one come within the limit on refusals, if that ended the last look.
-        last_change = self._index.opened if conclusions.saw_all else self._index.revision
-        return conclusions.exhausted_at >= last_change
+        return conclusions.exhausted_at is not None and conclusions.exhausted_at >= self._index.opened
 
     def choices(self, job: Job) -> Iterator[Choice]:
         """What admits this job, best first: each choice is as many devices as the job needs, of as many hosts.
@@ -83,7 +77,8 @@ class Candidates:
         """The first devices in the order of `choices`, whether they admit the job or not."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = next(chain.from_iterable(self._idle_then_shared(job, conclusions, self._open)), None)
+            idle = (snapshot for snapshot in self._available(job, self._open[0]) if _fits_idle(job, snapshot))
+            found = next(chain(idle, self._shared_that_fit(job, conclusions, self._open[1])), None)
             return None if found is None else (found,)
         gang: list[DeviceSnapshot] = []
         for host in self._hosts(job, None):
@@ -118,6 +113,11 @@ class Candidates:
         devices = self._index.booked if device is None else (device,)
         return any(one in self._allowed(job) and self._booked.may_change(job, one) for one in devices)
 
+    def is_too_small(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job is known to need more memory than the device has, by more than on other devices."""
+        lacking = self._cache.lacking(job)
+        return bool(lacking) and device_model(self._index.snapshots[device].device) in lacking
+
     def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
         """All shared devices that pass the cheap test for a job on one device, the least used first."""
         return self._with_forecasts(job, self._shared_that_fit(job, self._cache.of(job), self._open[1]))
@@ -127,7 +127,8 @@ class Candidates:
         each shared one alone, else all of a host. As many as a search may look at."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
-            found = islice(self._shared_that_fit(job, conclusions, self._open[1]), self._most_refusals)
+            most = _TRIALS_PER_CANDIDATE * self._limits.candidates_per_job
+            found = islice(self._shared_that_fit(job, conclusions, self._open[1]), most)
             yield from ([snapshot] for snapshot in self._with_forecasts(job, found))
         elif self._sharing_needs(job, conclusions):
             hosts = self._hosts(job, None)[: self._limits.candidates_per_job]
@@ -144,28 +145,23 @@ class Candidates:
     # --- jobs on one device ------------------------------------------------------------------------------------------
 
     def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
-        found, saw_all, idle_only = False, True, scheduling_class(job) in self._tried
-        idle, shared = self._idle_then_shared(job, conclusions, self._rows(conclusions))
-        for snapshots in (idle,) if idle_only else (idle, self._with_forecasts(job, shared)):
-            candidates = refusals = 0
-            for snapshot in snapshots:
-                if self._admits(job, conclusions, snapshot.device.id):
-                    found = True
-                    yield (snapshot,)
-                    candidates += 1
-                else:
-                    refusals += 1
-                if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
-                    saw_all = False
-                    break
+        found, idle_only = False, scheduling_class(job) in self._tried
+        idle, shared = self._rows(conclusions)
+        rows = [self._idle_that_fit(job, idle)]
+        if not idle_only:
+            rows.append(self._with_forecasts(job, self._shared_that_fit(job, conclusions, shared)))
+        for snapshots in rows:
+            admitted = (one for one in snapshots if self._admits(job, conclusions, one.device.id))
+            for snapshot in islice(admitted, self._limits.candidates_per_job):
+                found = True
+                yield (snapshot,)
         if not found and not idle_only:
-            self._note_exhausted(conclusions, saw_all=saw_all)
+            self._note_exhausted(conclusions)
 
-    def _note_exhausted(self, conclusions: ClassConclusions, *, saw_all: bool) -> None:
+    def _note_exhausted(self, conclusions: ClassConclusions) -> None:
         """No device admits these jobs now."""
-        conclusions.exhausted_at, conclusions.saw_all = self._index.revision, saw_all
-        if saw_all:
-            conclusions.judged.clear()  # not needed again until these devices change
+        conclusions.exhausted_at = self._index.revision
+        conclusions.judged.clear()  # not needed again until these devices change
 
     def _with_forecasts(self, job: Job, snapshots: Iterator[DeviceSnapshot]) -> Iterator[DeviceSnapshot]:
         """The same devices. Of the next few at a time the forecasts are asked for, since many at once are far cheaper."""
@@ -174,22 +170,24 @@ class Candidates:
             # What the caller did with the first may have taken the others.
             yield from (snapshot for snapshot in ahead if self._is_available(job, snapshot.device.id))
 
-    def _idle_then_shared(
-        self, job: Job, conclusions: ClassConclusions, rows: tuple[_Row, _Row]
-    ) -> tuple[Iterator[DeviceSnapshot], Iterator[DeviceSnapshot]]:
-        """The idle devices, then the shared ones, that pass the cheap test."""
-        idle = (snapshot for snapshot in self._available(job, rows[0]) if _fits_idle(job, snapshot))
-        return idle, self._shared_that_fit(job, conclusions, rows[1])
+    def _idle_that_fit(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
+        """The idle devices with room for the job: those first that have most of the memory that it is known to need, then those
+        that foreign processes use least."""
+        tolerated, lacking = self._cache.tolerated(job), self._cache.lacking(job)
+        most = max(tolerated.values(), default=-1)
+        for lack in sorted({0, *lacking.values()}):
+            for used, _, device in self._not_given(row):
+                if used > most:
+                    break  # the row is sorted by this
+                snapshot = self._index.snapshots[device]
+                model = device_model(snapshot.device)
+                if lacking.get(model, 0) == lack and used <= tolerated[model] and self._is_available(job, device):
+                    yield snapshot
 
     def _rows(self, conclusions: ClassConclusions) -> tuple[_Row, _Row]:
-        """The open devices; only those that changed since, where all of them were seen to refuse.
-
-        Where there are more open devices than may refuse, the limit on refusals could end the search among all devices and not
-        among the changed ones, so all have to be counted.
-        """
+        """The open devices; only those that changed since all refused."""
         since = conclusions.exhausted_at
-        most = max(len(self._index.idle), len(self._index.shareable))
-        if since is None or not conclusions.saw_all or most > self._most_refusals:
+        if since is None:
             return self._open
         if since not in self._rows_since:
             self._rows_since[since] = self._as_rows(self._index.changed_since(since))
@@ -283,28 +281,35 @@ class Candidates:
                 yield tuple(gang)
                 gang = []
         if not found and not idle_only:
-            self._note_exhausted(conclusions, saw_all=True)
+            self._note_exhausted(conclusions)
 
     def _hosts(self, job: Job, since: int | None) -> list[HostId]:
-        """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and
-        among those where it leaves the fewest idle."""
+        """Hosts with enough open devices, of which one changed `since` then: where the fewest that it gets are too small first,
+        then where it shares the fewest, and among those where it leaves the fewest idle."""
         index, count = self._index, job.per_host
         found = [host for host, devices in index.open_of.items() if len(devices) >= count]
         if since is not None and job.host_count == 1:  # a host that changed may complete others that did not
             changed = {index.snapshots[device].device.host for device in index.changed_since(since)}
             found = [host for host in found if host in changed]
 
-        def preference(host: HostId) -> tuple[int, int, int]:
-            idle = index.idle_of.get(host, 0)
-            return max(0, count - idle), idle, index.host_order[host]
+        lacking = self._cache.lacking(job)
+
+        def preference(host: HostId) -> tuple[int, int, int, int]:
+            idle, open_ = index.idle_of.get(host, 0), index.open_of[host]
+            small = sum(device_model(index.snapshots[device].device) in lacking for device in open_) if lacking else 0
+            return max(0, count - len(open_) + small), max(0, count - idle), idle, index.host_order[host]
 
         return sorted(found, key=preference)
 
     def _usable(self, job: Job, conclusions: ClassConclusions, host: HostId) -> Iterator[DeviceSnapshot]:
-        """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used."""
+        """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used; last
+        those that are too small."""
         needs = self._sharing_needs(job, conclusions)
-        for row in self._as_rows(self._index.open_of.get(host, ())):
-            for snapshot in self._available(job, row):
+        idle, shared = (self._available(job, row) for row in self._as_rows(self._index.open_of.get(host, ())))
+        if lacking := self._cache.lacking(job):
+            idle = iter(sorted(idle, key=lambda snapshot: lacking.get(device_model(snapshot.device), 0)))
+        for row in (idle, shared):
+            for snapshot in row:
                 if not snapshot.residents:
                     fits = _fits_idle(job, snapshot)
                 else:

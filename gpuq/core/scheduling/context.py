@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
@@ -71,8 +70,8 @@ class SchedulingContext:
 
     @property
     def groups(self) -> list[PendingGroup]:
-        """The waiting jobs that quotas and limits of arrays let start, by scheduling class, priority, owner and project, in order
-        of submission within a group. To be read only.
+        """The waiting jobs that quotas and limits of arrays let start, by scheduling class, priority, owner and project. Of a
+        group, those that have waited longest come first. To be read only.
 
         Jobs of a group get the same verdicts: once one of them is refused, so is the rest of its group in this pass.
         """
@@ -106,9 +105,10 @@ class SchedulingContext:
         """Record the policy's own reason for not proposing this job now."""
         self.deferred[job.id] = verdict
 
-    def reserve_nothing_for(self, owners: AbstractSet[str]) -> None:
-        """No devices are reserved for overdue jobs of these owners in this pass, because jobs of others come first."""
-        self._reservations.without = frozenset(owners)
+    def reserve_later(self, after_s: Mapping[str, float]) -> None:
+        """In this pass, no devices are reserved for overdue jobs of these owners that have waited less than so many seconds,
+        because jobs of others come first."""
+        self._reservations.after_s = after_s
 
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""
@@ -146,10 +146,20 @@ class SchedulingContext:
         """The reservation for a job that waited beyond its patience, if there is one."""
         return self._reservations.overdue
 
-    def may_have(self, job: Job, device: DeviceId) -> bool:
-        """Whether the device meets the constraints of the job, and no booking keeps it from starting there now."""
-        allowed = job.constraints is None or device in self.cache.allowed(job.constraints)
-        return allowed and self._booked.refusal(job, device) is None
+    def could_serve(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job could start on the device once its residents have gone, as far as is known now."""
+        return self._reservations.could_serve(job, device)
+
+    def ahead_of(self, devices: Iterable[DeviceId]) -> int | None:
+        """The highest priority that waits, where one of these devices is reserved for a job that has waited too long."""
+        overdue = self.overdue_reservation
+        if overdue is None or set(overdue.devices).isdisjoint(devices):
+            return None
+        return max((group.priority for group in self.groups), default=None)
+
+    def is_too_small(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job is known to need more memory than the device has, by more than on other devices."""
+        return self.candidates.is_too_small(job, device)
 
     def given(self, device: DeviceId) -> bool:
         """Whether the device was given to a job in this pass."""

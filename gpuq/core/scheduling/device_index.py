@@ -23,6 +23,13 @@ from gpuq.core.state.verdict import Rule
 # What a row is sorted by, then the device: bytes used by foreign processes and the device's place in the state, for idle
 # devices; the percentage in use and the device's id, for shared ones.
 Entry = tuple[float, int | str, DeviceId]
+# What tells devices apart where a job runs alone: the class by which forecasts differ, the memory in bytes, the backend.
+DeviceModel = tuple[DeviceClass, int, str]
+
+
+def device_model(device: Device) -> DeviceModel:
+    """The model of a device."""
+    return device_class(device), device.total_memory, device.backend
 
 
 class DeviceIndex:
@@ -41,6 +48,8 @@ class DeviceIndex:
         self.host_order: dict[HostId, int] = {}
         self.device_classes: dict[DeviceClass, Device] = {}
         """One device of each class."""
+        self.models: dict[DeviceModel, Device] = {}
+        """One device of each model."""
         self.reserved: dict[DeviceId, Reservation] = {}
         """The reservations by device."""
         self.booked: dict[DeviceId, tuple[Booking, ...]] = {}
@@ -73,6 +82,7 @@ class DeviceIndex:
         if index.device_changes != self.device_changes:
             self.device_changes = index.device_changes
             self.device_classes = {device_class(device): device for device in state.devices.values()}
+            self.models = {device_model(device): device for device in state.devices.values()}
             self._given_back = [device.id for device in state.devices.values() if device.until_at is not None]
             # Devices are only added, so the numbers in the rows stay right. When a host is forgotten, the index is made again.
             self._order = {device: number for number, device in enumerate(state.devices)}

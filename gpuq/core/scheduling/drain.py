@@ -18,11 +18,10 @@ from gpuq.core.state.job import Job
 
 
 def devices_to_drain(job: Job, snapshots: Iterable[DeviceSnapshot]) -> tuple[DeviceId, ...] | None:
-    """The devices, sorted by id; None where too few hosts have enough that would admit the job once they are empty."""
+    """Of these devices, which would admit the job once they are empty; sorted by id. None where too few hosts have enough."""
     hosts: dict[HostId, list[DeviceSnapshot]] = {}
     for snapshot in snapshots:
-        if _would_fit_empty(job, snapshot):
-            hosts.setdefault(snapshot.device.host, []).append(snapshot)
+        hosts.setdefault(snapshot.device.host, []).append(snapshot)
     nearest_first = (
         sorted(found, key=lambda s: (len(s.residents), _last_launch([s]), s.device.id)) for found in hosts.values()
     )
@@ -38,15 +37,3 @@ def _distance(snapshots: list[DeviceSnapshot]) -> tuple[int, float, DeviceId]:
 
 def _last_launch(snapshots: list[DeviceSnapshot]) -> float:
     return max((attempt.launched_at for snapshot in snapshots for attempt in snapshot.residents), default=-inf)
-
-
-def _would_fit_empty(job: Job, snapshot: DeviceSnapshot) -> bool:
-    """Whether the job fits beside the foreign processes alone.
-
-    A job of unknown need runs alone and beside next to no foreign memory; that is left to admission, because foreign memory comes
-    and goes.
-    """
-    foreign = snapshot.reading.foreign_memory if snapshot.reading else None
-    if snapshot.drained is not None or foreign is None:
-        return False
-    return (job.declared_memory or 0) + foreign <= snapshot.device.total_memory

@@ -82,5 +82,5 @@ class Limits:
     # is claimed in the record, which succeeds once.
     candidates_per_job: int = field(default=8, metadata=NOT_A_SETTING)
     """Admitted shared devices among which the policy chooses for one job in one pass, the least used first."""
-    # Bounds the time of a pass on a large cluster. Refusals are remembered until the device changes, so the devices that were
-    # left out are tried in the passes that follow.
+    # Devices that refuse do not count. Refusals are remembered until the device changes, and `judgements_per_pass` bounds how
+    # many are new in a pass.

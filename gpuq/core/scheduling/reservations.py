@@ -11,11 +11,17 @@ new ones; `decide` turns the difference into actions. There are two reasons for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property
+from itertools import chain
 
+from gpuq.core.scheduling.admit import refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.device_index import DeviceModel, device_model
 from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import EndReservation, Reserve
@@ -41,8 +47,8 @@ class Reservations:
         self._booked = booked
         self._state, self._cache, self._limits, self._now, self._given = state, cache, limits, now, given
         self.by_job: dict[JobId, Reservation] = dict(state.reservations)
-        # Owners for whose overdue jobs nothing is reserved.
-        self.without: frozenset[str] = frozenset()
+        # By owner, the seconds that a job must have waited at least.
+        self.after_s: Mapping[str, float] = {}
         self._tried: set[JobId] = set()
         # Needs that no host can meet even when drained, so that each is looked at once in a pass.
         self._undrainable: set[object] = set()
@@ -59,12 +65,20 @@ class Reservations:
         reservation = self._cache.device_index.reserved.get(device)
         return reservation is None or self._may_use(job, reservation)
 
+    def could_serve(self, job: Job, device: DeviceId) -> bool:
+        """Whether the job could start on the device once its residents have gone, as far as is known now."""
+        if not self.is_open_to(job, device) or self._booked.refusal(job, device) is not None:
+            return False
+        snapshot = self._cache.device_index.snapshots[device]
+        alone = self._cache.forecast_alone(job, snapshot.device)
+        return refusal(job, alone, snapshot.emptied, self._limits) is None
+
     def note_not_started(self, job: Job) -> None:
         """The policy would start this job and no device admits it: once it is overdue, devices are reserved for it."""
         overdue = self.overdue
         if overdue is not None and self._may_use(job, overdue):
             self._tried.add(overdue.job)
-        elif overdue is None and job.owner not in self.without and self._is_overdue(job):
+        elif overdue is None and self._is_overdue(job):
             self._reserve_for_overdue(job)
             self._tried.add(job.id)
 
@@ -73,8 +87,12 @@ class Reservations:
         known = [self._state.devices[device] for device in dict.fromkeys(devices) if device in self._state.devices]
         if len(known) != len(devices) or len(known) != job.device_count or not job.spreads(known):
             return
-        if all(self._is_free_for(job, device.id) for device in known):
-            chosen = tuple(sorted(device.id for device in known))
+        chosen = tuple(sorted(device.id for device in known))
+        if all(device not in self._given and self.could_serve(job, device) for device in chosen):
+            reserved = self._cache.device_index.reserved
+            # Those of another job of its class, which is less urgent: it may use them, so it may have them.
+            for overtaken in {reserved[device].job for device in chosen if device in reserved} - {job.id}:
+                self._drop(overtaken)
             self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
 
     def update(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
@@ -85,7 +103,7 @@ class Reservations:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
                 job = self._state.jobs[reservation.job]
                 tried = job.id in self._tried or self._cache.was_put_off(scheduling_class(job))
-                useless = not tried or job.owner in self.without
+                useless = not tried or self._comes_later(job)
             else:
                 # The devices were empty, so the policy could start the job on them in this pass.
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)
@@ -109,7 +127,7 @@ class Reservations:
     def _is_overdue(self, job: Job) -> bool:
         """Whether the job waited beyond its patience, and devices that are drained for it could serve it."""
         waited_s = self._now - job.waits_since
-        if waited_s <= self._limits.patience_s or job.id in self.by_job:
+        if waited_s <= self._limits.patience_s or self._comes_later(job) or job.id in self.by_job:
             return False
         # By its own device-time, on the class of devices where that is shortest: a job that will hold devices for long may wait
         # for long.
@@ -118,6 +136,10 @@ class Reservations:
         if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
             return False
         return self._need(job) not in self._undrainable and self._cache.never_fits(job) is None
+
+    def _comes_later(self, job: Job) -> bool:
+        """Whether jobs of others come first until it has waited longer."""
+        return self._now - job.waits_since < self.after_s.get(job.owner, 0.0)
 
     def _review(self) -> None:
         """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
@@ -129,9 +151,10 @@ class Reservations:
                 self._drop(job_id)
 
     def _reserve_for_overdue(self, job: Job) -> None:
-        index, own = self._cache.device_index, self.by_job.get(job.id)
-        open_to_it = (snapshot for device, snapshot in index.snapshots.items() if self._is_free_for(job, device))
-        devices = devices_to_drain(job, open_to_it)
+        snapshots, own = self._cache.device_index.snapshots, self.by_job.get(job.id)
+        with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
+        near = (device for _, device in chain.from_iterable(with_room) if device not in self._given)
+        devices = devices_to_drain(job, (snapshots[device] for device in near if self.could_serve(job, device)))
         if devices is not None:
             self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
         else:
@@ -139,19 +162,24 @@ class Reservations:
             if own is not None:
                 self._drop(job.id)
 
-    def _is_free_for(self, job: Job, device: DeviceId) -> bool:
-        """Whether the device may be reserved for this job."""
-        if job.constraints is not None and device not in self._cache.allowed(job.constraints):
-            return False
-        if self._booked.refusal(job, device) is not None:
-            return False
-        reservation = self._cache.device_index.reserved.get(device)
-        return device not in self._given and (reservation is None or reservation.job == job.id)
-
     def _need(self, job: Job) -> object:
         """What decides on which devices the job could start once they are empty: where some are booked, its whole class."""
-        need = (job.declared_memory, job.device_count, job.host_count, job.constraints)
+        need = (self._room_for(job), job.device_count, job.host_count, job.constraints)
         return (need, scheduling_class(job)) if self._cache.device_index.booked else need
+
+    @cached_property
+    def _emptied(self) -> dict[DeviceModel, list[tuple[int, DeviceId]]]:
+        """By model, the usable devices with the bytes that foreign processes use there, the fewest first."""
+        rows: defaultdict[DeviceModel, list[tuple[int, DeviceId]]] = defaultdict(list)
+        for one in self._cache.device_index.snapshots.values():
+            if one.unusable is None:
+                rows[device_model(one.device)].append((one.emptied.committed_memory, one.device.id))
+        return {model: sorted(row) for model, row in rows.items()}
+
+    def _room_for(self, job: Job) -> tuple[int, ...]:
+        """How many devices of each of these rows, its first ones, have room for the job once they are empty."""
+        tolerated = self._cache.tolerated(job)
+        return tuple(bisect_left(row, (tolerated[model] + 1, "")) for model, row in self._emptied.items())
 
     def _set(self, reservation: Reservation) -> None:
         self.by_job[reservation.job] = reservation

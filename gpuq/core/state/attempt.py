@@ -86,7 +86,8 @@ class Attempt:
     None while that is not known; `warned_at`: when it was warned of that last. `opened`: it
     was opened to partners for that, and counts as no load while it is idle. `revised`: its forecast was made while it ran.
     `gang`: None for a start on one host. `time_limit_s`: its host ends it so long after its start; None: it runs on.
-    `trial`: it was started to try its pairs.
+    `trial`: it was started to try its pairs. `ahead_of`: it was started on devices that were reserved for a job that had waited
+    too long, and this was the highest priority that waited then; None: on others.
     `slowed_s` and `paused_s`: what it has lost to partners and pauses, as last reported. `paused_for`: it stands still while that
     attempt runs, since `paused_at`; `resumed_at` is when its last pause ended. `not_pausable`: why its host could not pause it.
     `lent`: the idle cores of its host that it may use besides its devices, by their numbers.
@@ -122,6 +123,7 @@ class Attempt:
     not_pausable: str | None = None
     lent: tuple[int, ...] = ()
     trial: bool = False
+    ahead_of: int | None = None
 
 
 def opened(attempt: Attempt, promised: int) -> Attempt:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from gpuq.states import JobState
 
-PATTERN = r"^(ok|any|fail|start):[1-9][0-9]{0,17}(-[1-9][0-9]{0,17})?$"
+PATTERN = r"^(ok|any|fail|start):[1-9][0-9]{0,17}(-[1-9][0-9]{0,17})?\Z"
 
 
 class DependencyType(StrEnum):

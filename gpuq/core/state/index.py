@@ -29,12 +29,12 @@ GroupKey = tuple[SchedulingClass, int, str, str | None, JobId | None]
 # Devices of one class get the same forecasts: same type, same way of sharing.
 DeviceClass = tuple[str, str | None]
 
-_first_come = attrgetter("submitted_at", "id")
+_first_come = attrgetter("waits_since", "id")
 
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Waiting jobs of one scheduling class, priority, owner and project, in order of submission. Never empty, read only.
+    """Waiting jobs of one scheduling class, priority, owner and project, the longest waiting first. Never empty, read only.
 
     The tasks of an array with a limit on how many run at once are in groups of their own: `limited_array` is the array."""
 

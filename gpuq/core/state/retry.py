@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from gpuq.states import JobState
 
-PATTERN = r"^(oom|node|timeout|any|exit=([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])):[1-9][0-9]{0,3}$"
+PATTERN = r"^(oom|node|timeout|any|exit=([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])):[1-9][0-9]{0,3}\Z"
 
 # Before the first retry, and at most before a later one: each waits twice as long as the one before.
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 10.0, 600.0

@@ -160,7 +160,7 @@ class ScriptRuns:
     def _compare(self, job: JobFeatures) -> SettingsComparison:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
         # Another model or data set may be any other work, so such runs are no evidence.
-        alike = [place for place, each in enumerate(changed) if not any(is_choice(change.name) for change in each)]
+        alike = [place for place, each in enumerate(changed) if not any(map(is_choice, each))]
         # The fewer settings differ, the narrower the range: distant runs only cost time.
         near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
         nearest = [(place, changed[place]) for place in near]

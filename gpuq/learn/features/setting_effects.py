@@ -5,9 +5,11 @@ its `SettingEffect`:
 
 - width: weights of dense and recurrent layers grow with its square, activations in proportion, data not at all;
 - depth, batch, counts of rows, words, users, trees: in proportion at most;
-- length of sequences, side of images: attention and pixels grow with the square;
-- epochs and steps: memory hardly, time in proportion;
-- precision, optimiser, recomputation: half to double; another model, data set or configuration: anything.
+- length of sequences, side of images, points that meet in pairs: with the square; side of a grid: with the third power;
+- sizes of patches, strides, parts into which a model is split: a smaller one may need more, up to the third power;
+- epochs and steps of the run: memory hardly, time in proportion;
+- precision, optimiser: half to double; what saves memory by design: anything, once it is left out;
+- another model, data set or configuration: anything.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpuq.learn.history.job_features import JobFeatures, Value
-from gpuq.script.meaning import Meaning, meaning
+from gpuq.script.meaning import Meaning, meaning, names_file, names_size
 
 ANYTHING = math.inf
 # An exponent of 0 would divide by zero when two measurements are extrapolated.
@@ -50,22 +52,28 @@ class SettingEffect:
 
 
 _ANY_FACTOR = FactorRange(-ANYTHING, 0.0, ANYTHING)
-# For memory, "most" is the power in the module docstring, less a tenth where no script consists of matrices or pixels alone, and
-# "usual" the median over the scripts of `benchmarks/corpus`. For time: the 50th and 90th percentiles over those scripts, and
-# "least" is 0, except for a length: a setting that shrinks need not shorten a run, where a step's fixed cost dominates.
+# For memory, "most" is the power in the module docstring, less a tenth for the batch, at which 96% of measured bounds hold, and
+# "usual" the median over the scripts of `benchmarks/corpus`, where these have such settings. For time: the 50th and 90th
+# percentiles over those scripts, and "least" is 0, except for a length: a setting that shrinks need not shorten a run, where a
+# step's fixed cost dominates.
 EFFECTS: Mapping[Meaning, SettingEffect] = {
     Meaning.LENGTH: SettingEffect(FactorRange(0.0, 0.0, 0.1), FactorRange(0.75, 0.95, 1.0)),
+    Meaning.STEPS: SettingEffect(FactorRange(0.0, 0.4, 1.0), FactorRange(0.0, 0.5, 1.0)),
     Meaning.ACCUMULATION: SettingEffect(FactorRange(-1.0, 0.0, 0.1), FactorRange(0.0, 0.5, 1.0)),
     Meaning.DEPTH: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.0, 0.8, 1.0)),
     Meaning.BATCH: SettingEffect(FactorRange(0.0, 0.3, 0.9), FactorRange(-0.3, 0.2, 0.8)),
-    Meaning.SIDE: SettingEffect(FactorRange(0.0, 1.3, 1.9), FactorRange(0.0, 1.4, 1.9)),
-    Meaning.SEQUENCE: SettingEffect(FactorRange(0.0, 0.7, 1.5), FactorRange(0.0, 1.0, 1.5)),
-    Meaning.WIDTH: SettingEffect(FactorRange(0.0, 0.8, 1.8), FactorRange(0.0, 1.0, 1.7)),
+    Meaning.SIDE: SettingEffect(FactorRange(0.0, 1.3, 2.0), FactorRange(0.0, 1.4, 1.9)),
+    Meaning.VOLUME: SettingEffect(FactorRange(0.0, 2.0, 3.0), FactorRange(0.0, 2.0, 3.0)),
+    Meaning.SPACING: SettingEffect(FactorRange(-3.0, 0.0, 3.0), FactorRange(-3.0, 0.0, 3.0)),
+    Meaning.SEQUENCE: SettingEffect(FactorRange(0.0, 0.7, 2.0), FactorRange(0.0, 1.0, 2.0)),
+    Meaning.WIDTH: SettingEffect(FactorRange(0.0, 0.8, 2.0), FactorRange(0.0, 1.0, 1.7)),
     Meaning.COUNT: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.0, 0.6, 0.9)),
     Meaning.OTHER: SettingEffect(FactorRange(0.0, 0.4, 1.0), FactorRange(0.0, 0.5, 0.9)),
 }
 # Settings of these meanings describe one quantity in several places (the widths of two layers), see `together`.
 _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
+# What is off, or not there.
+_OFF = (None, "false", "none", "no", 0.0)
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
 _WORDS: Mapping[Meaning, FactorRange] = {
@@ -131,9 +139,16 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
 def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     """The assumed effect of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
+    if about in (Meaning.RESUME, Meaning.STOPPING):
+        return FactorRange() if what == "memory" else _ANY_FACTOR
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
     if about is Meaning.STORE:
-        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _ANY_FACTOR
+        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
+    # Without recomputation all activations are kept, which may be any number of times what is kept with it.
+    if about is Meaning.SAVING:
+        is_switched_on = change.old in _OFF and change.new not in _OFF
+        memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
+        return _HALF_OR_DOUBLE if what == "time" else memory
     numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
     # A fraction among them shows that the setting is a factor or a share: sizes are whole.
     if about is Meaning.OTHER and len(numbers) == 2 and not all(value.is_integer() for value in numbers):
@@ -170,9 +185,11 @@ def projected(change: SettingChange, seen: SettingChange, share: float, noise: f
     return FactorRange(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
 
 
-def is_choice(name: str) -> bool:
-    """Whether the setting chooses a model, data set or configuration, so that another value may be any other work."""
-    return meaning(name) is Meaning.CHOICE
+def is_choice(change: SettingChange) -> bool:
+    """Whether the setting chooses a model, data set or configuration, by its name or by a value, so that another value may be any
+    other work."""
+    words = [value for value in (change.old, change.new) if isinstance(value, str)]
+    return meaning(change.name) is Meaning.CHOICE or any(names_size(word) or names_file(word) for word in words)
 
 
 def has_effect(change: SettingChange, what: str) -> bool:

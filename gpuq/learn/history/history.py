@@ -108,7 +108,7 @@ class History:
             known=known,
             peak_utilization_pct=outcome.peak_utilization_pct,
             peak_memory_bytes=outcome.peak_memory_bytes,
-            duration_s=outcome.duration_s,
+            duration_s=None if known.resumed else outcome.duration_s,
             alone_rate=outcome.alone_rate,
             whole=outcome.whole,
             # Foreign load makes a run longer, as a partner does.

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuq.learn.features.architectures import compute_log2
 from gpuq.learn.memory.footprint import LayerTerms, parts_of, traced_terms
+from gpuq.script.meaning import Meaning, meaning
 
 Value = float | str
 # (project or owner, script, number of devices)
@@ -68,6 +69,11 @@ class JobFeatures:
             and _agree(self.batch_log2, other.batch_log2)
             and not self.different(other)
         )
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on from what an earlier run saved, so that its duration is no duration of the work."""
+        return any(meaning(name) is Meaning.RESUME for name in self.given)
 
     def different(self, run: JobFeatures) -> list[str]:
         """The names of the settings that differ from those of a run, sorted; empty for a job whose settings are unknown.

@@ -32,6 +32,7 @@ from gpuq.learn.memory.footprint import TRACED, LayerForecast, LayerTerms, blend
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.serving.model import Model
 from gpuq.learn.statistics import (
+    EDITED_SCRIPT_MEMORY,
     REPEATED_DURATION,
     RUNNING_MEMORY,
     SAME_KIND_MEMORY,
@@ -363,7 +364,9 @@ class Predictor:
         if not siblings.runs:
             return self._unknown
         found = siblings.compared(known)
-        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+        was_edited = all(run.known.script_sha256 != known.script_sha256 for run in siblings.runs)
+        usual_prior = EDITED_SCRIPT_MEMORY if was_edited else SAME_KIND_MEMORY
+        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, usual_prior.scale))
         widening, needs, (sizes, peaks) = self._model.calibration.changed, found.memory, siblings.along_batch
         point, upper = None, None
         # Where only the batch size differs and two sizes were measured, their slope is better evidence than an assumed power.
@@ -376,12 +379,10 @@ class Predictor:
             point, upper = _ordered(needs.usual, growth.bounded(needs, noise), runs, quantile)
         half, longest = growth.seconds(found.seconds)
         shown = siblings.utilization_pct
-        names = ", ".join(change.name for change in found.nearest[:_MOST_NAMED])
+        names = ", ".join(_shown(change.name) for change in found.nearest[:_MOST_NAMED])
         others = ", …" if len(found.nearest) > _MOST_NAMED else ""
-        was_edited = all(run.known.script_sha256 != known.script_sha256 for run in siblings.runs)
-        unnamed = "of an earlier script" if was_edited else "with other options"
-        differing = f"with another {names}{others}" if names else unnamed
-        evidence = f"own history, {_count(siblings.runs)} {differing}"
+        differing = [f"with another {names}{others}"] * bool(names) + ["of an earlier script"] * was_edited
+        evidence = f"own history, {_count(siblings.runs)} {', '.join(differing) or 'with other options'}"
         return Forecast(
             peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
@@ -457,6 +458,11 @@ def _likeliest_utilization(
 
 def _count(used: Sequence[MeasuredRun]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _shown(setting: str) -> str:
+    """The name of a setting for a user. Values are left out: forecasts are shown to users who may not see the command."""
+    return f"-{setting}" if len(setting) == 1 else setting.replace("argument-", "argument ")
 
 
 def _that_goes_on(used: Sequence[MeasuredRun]) -> str:

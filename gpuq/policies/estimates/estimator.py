@@ -90,7 +90,7 @@ class StartTimeEstimator:
     def in_order(self, context: SchedulingContext, jobs: Iterable[Job]) -> list[Job]:
         """The jobs, the first to start first; of equal ones the first of the sequence."""
         sizes, overtaking = Sizes(context), self._overtaking
-        tiers = tiers_of_owners(context) if self._floods_last else {}
+        tiers = tiers_of_owners(context)[0] if self._floods_last else {}
 
         def rank(job: Job) -> tuple[float, ...]:
             delay_s = overtaking * sizes.remaining_or_median(job) if overtaking else 0.0

@@ -92,8 +92,7 @@ class _Easy(_Skip):
 
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}
         for snapshot in context.snapshots:
-            fits = (head.declared_memory or 0) <= snapshot.device.total_memory
-            if snapshot.reading is not None and fits and context.may_have(head, snapshot.device.id):
+            if context.could_serve(head, snapshot.device.id):
                 hosts.setdefault(snapshot.device.host, []).append((free_at(snapshot), snapshot.device.id))
         first = (sorted(host) for host in hosts.values())
         soonest = cheapest_hosts(head, first, lambda devices: (devices[-1][0], devices[0][1]))

@@ -1,4 +1,4 @@
-"""Earliest deadline first. A job without a deadline counts as due `ageing_s` after its submission."""
+"""Earliest deadline first. A job without a deadline counts as due `ageing_s` after it began to wait."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def make(scheduling: Scheduling) -> Policy:
         order.configured(scheduling),
         backfill.NAMED[scheduling.backfill],
         placement.packed,
-        for_priority(scheduling.preemption),
+        for_priority(scheduling),
     )
 
 

@@ -17,21 +17,24 @@ Placement = Callable[[SchedulingContext, Job], Iterable[Choice]]
 
 
 def packed(context: SchedulingContext, job: Job) -> Iterable[Choice]:
-    """Idle devices first, then the busy ones with the highest rate of work.
+    """Idle devices first, then the busy ones with the highest rate of work; last those that are too small.
 
     Idle first, because sharing slows down both the newcomer and the residents, and an idle device serves no job.
     """
-    shared = []
+    later = []
     for choice in context.choices(job):
-        if any(snapshot.residents for snapshot in choice):
-            shared.append(choice)
+        if any(snapshot.residents for snapshot in choice) or _is_too_small(context, job, choice):
+            later.append(choice)
         else:
             yield choice
-    yield from sorted(shared, key=lambda choice: -_work_rate(context, job, choice))
+    yield from sorted(
+        later, key=lambda choice: (_is_too_small(context, job, choice), -_work_rate(context, job, choice))
+    )
 
 
 def best_fit(context: SchedulingContext, job: Job) -> Iterable[Choice]:
-    """The devices with the least capacity left over first, so that whole devices stay free for gangs.
+    """The devices with the least capacity left over first, so that whole devices stay free for gangs; last those that are too
+    small.
 
     Left over is the share of a device that would stay unused, of memory or of utilisation, whichever is smaller. A job without a
     forecast counts as needing the whole device.
@@ -43,7 +46,9 @@ def best_fit(context: SchedulingContext, job: Job) -> Iterable[Choice]:
         busy = (100.0 if forecast.peak_utilization_pct is None else forecast.peak_utilization_pct) / 100
         return 1 - max(memory / total, busy + snapshot.committed_utilization / 100)
 
-    return sorted(context.choices(job), key=lambda choice: sum(map(left_over, choice)))
+    return sorted(
+        context.choices(job), key=lambda choice: (_is_too_small(context, job, choice), sum(map(left_over, choice)))
+    )
 
 
 def try_each(context: SchedulingContext, job: Job, choices: Iterable[Choice]) -> Iterator[Proposal]:
@@ -52,6 +57,10 @@ def try_each(context: SchedulingContext, job: Job, choices: Iterable[Choice]) ->
         yield Proposal(job, tuple(snapshot.device for snapshot in choice))
         if context.placed(job):
             return
+
+
+def _is_too_small(context: SchedulingContext, job: Job, choice: Choice) -> bool:
+    return any(context.is_too_small(job, snapshot.device.id) for snapshot in choice)
 
 
 def _work_rate(context: SchedulingContext, job: Job, choice: Choice) -> float:

@@ -8,11 +8,9 @@ preemptible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.scheduling.spread import cheapest_hosts
@@ -20,7 +18,8 @@ from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.reservation import ReservationReason
-from gpuq.policies.lists.order import Rank
+from gpuq.policies.lists.order import Rank, aged_priority
+from gpuq.settings import Scheduling
 
 
 class PreemptionPass(Protocol):
@@ -81,9 +80,11 @@ class Preempting:
         return _PreemptingPass(context, self._rank(context), self._in_vain)
 
 
-def for_priority(wanted: bool) -> Preemption:
-    """Preemption for a higher priority if `wanted`. A new object for each policy, because it keeps state."""
-    return Preempting(ByPriority) if wanted else no_preemption
+def for_priority(scheduling: Scheduling) -> Preemption:
+    """Preemption for a higher priority, if it is wanted. A new object for each policy, because it keeps state."""
+    if not scheduling.preemption:
+        return no_preemption
+    return Preempting(lambda context: ByPriority(context, scheduling.ageing_s))
 
 
 class _Victim(NamedTuple):
@@ -92,9 +93,12 @@ class _Victim(NamedTuple):
     device: DeviceId
     residents: tuple[Attempt, ...]
 
-    def cost(self, now: float) -> tuple[int, float]:
-        """(attempts to stop, device-seconds that they have run since their last start: at most that much work is lost)."""
-        return len(self.residents), sum(served_s(attempt, now) for attempt in self.residents)
+    def cost(self, ranks: Mapping[AttemptId, Rank], now: float) -> tuple[Rank, int, float]:
+        """(how urgent the most urgent of them is, attempts to stop, device-seconds that they have run since their last start: at
+        most that much work is lost)."""
+        urgent = min((ranks[attempt.id] for attempt in self.residents), default=())
+        served = sum(served_s(attempt, now) for attempt in self.residents)
+        return tuple(-part for part in urgent), len(self.residents), served
 
 
 class _PreemptingPass:
@@ -143,36 +147,32 @@ class _PreemptingPass:
         hosts: dict[HostId, list[_Victim]] = {}
         for snapshot in context.snapshots:
             device = snapshot.device.id
-            if context.given(device) or snapshot.reserved or not context.may_have(job, device):
-                continue
-            if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
-                continue
-            later = without_residents(snapshot) if snapshot.residents else snapshot
-            if admit(job, context.forecast_alone(job, snapshot.device), later, context.limits).admitted:
+            outranked = all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents)
+            if outranked and not context.given(device) and context.could_serve(job, device):
                 hosts.setdefault(snapshot.device.host, []).append(_Victim(snapshot.device.id, snapshot.residents))
-        sorted_hosts = (sorted(host, key=lambda victim: victim.cost(context.now)) for host in hosts.values())
-        return cheapest_hosts(job, sorted_hosts, lambda host: [victim.cost(context.now) for victim in reversed(host)])
+
+        def cost(victim: _Victim) -> tuple[Rank, int, float]:
+            return victim.cost(self._ranks, context.now)
+
+        sorted_hosts = (sorted(host, key=cost) for host in hosts.values())
+        return cheapest_hosts(job, sorted_hosts, lambda host: [cost(victim) for victim in reversed(host)])
 
 
 class ByPriority:
-    """Rank by the priority that a job was submitted with. Ageing does not count: a job does not stop others by waiting."""
+    """Rank by the priority that a job was submitted with: a job does not stop others by waiting.
 
-    def __init__(self, context: SchedulingContext) -> None:
-        self._jobs = context.state.jobs
+    A running job keeps what it had gained by waiting when it was started. Otherwise those that it was started before would stop
+    it at once, and it would be started and stopped for ever.
+    """
+
+    def __init__(self, context: SchedulingContext, ageing_s: float) -> None:
+        self._jobs, self._ageing_s = context.state.jobs, ageing_s
 
     def waiting(self, job: Job) -> Rank:
         """The higher the priority, the lower the rank."""
         return (-job.priority,)
 
     def running(self, attempt: Attempt) -> Rank:
-        """The rank of its job."""
-        return self.waiting(self._jobs[attempt.id.job])
-
-
-def without_residents(snapshot: DeviceSnapshot) -> DeviceSnapshot:
-    """The device once its residents have gone; processes that gpuq did not start stay."""
-    if snapshot.reading is None:
-        return snapshot
-    return replace(
-        snapshot, residents=(), reading=replace(snapshot.reading, used_memory=snapshot.reading.foreign_memory)
-    )
+        """Rank by the priority that its job had at its start, by age or by devices that were reserved for it."""
+        aged = aged_priority(self._jobs[attempt.id.job], attempt.launched_at, self._ageing_s)
+        return (-(aged if attempt.ahead_of is None else max(aged, attempt.ahead_of)),)

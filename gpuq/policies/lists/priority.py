@@ -15,6 +15,6 @@ SPEC = PolicySpec(
     lambda scheduling: list_scheduler(
         order.priority_first(order.ARRIVAL, scheduling.ageing_s),
         backfill.easy,
-        preemption=for_priority(scheduling.preemption),
+        preemption=for_priority(scheduling),
     ),
 )

@@ -40,7 +40,7 @@ class Queueing:
         self._estimator.observe(context)
         self._admitted_at = {job: at for job, at in self._admitted_at.items() if job in context.state.jobs}
         self._deferred = {job: verdict for job, verdict in self._deferred.items() if job in context.state.jobs}
-        waiting = sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id))
+        waiting = sorted(context.waiting, key=lambda job: (-job.priority, job.waits_since, job.id))
         # By admission and not by submission: a job was admitted on the expectation of those admitted before it.
         admitted = [job for job in waiting if job.id in self._admitted_at]
         yield from _start(context, sorted(admitted, key=lambda job: (-job.priority, self._admitted_at[job.id])))

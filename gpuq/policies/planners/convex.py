@@ -28,7 +28,6 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.attempt import Attempt, served_s
 from gpuq.core.state.job import JobState
-from gpuq.policies.lists.preemption import without_residents
 from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
 from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
@@ -73,7 +72,7 @@ class Convex:
     def _evictions(self, context: SchedulingContext) -> Iterator[Eviction]:
         """Stops the running jobs that would not be chosen if all that may be stopped were waiting again."""
         snapshots = [
-            without_residents(snapshot) if all(_may_stop(a, context) for a in snapshot.residents) else snapshot
+            snapshot.emptied if all(_may_stop(a, context) for a in snapshot.residents) else snapshot
             for snapshot in context.snapshots
         ]
         movable = {a.id: a for snapshot in context.snapshots for a in snapshot.residents if _may_stop(a, context)}

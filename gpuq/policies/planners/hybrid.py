@@ -16,7 +16,6 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.policies.lists import placement
-from gpuq.policies.lists.preemption import without_residents
 from gpuq.policies.planners.batch import NO_PARTNER
 from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.linear import solve_linear
@@ -72,7 +71,7 @@ class Hybrid:
         self._order, self._partner = [], {}
         left = foremost(context.waiting, self._most)
         # All devices as if idle: most of what runs will have ended before the plan does.
-        snapshots = [without_residents(snapshot) for snapshot in context.snapshots]
+        snapshots = [snapshot.emptied for snapshot in context.snapshots]
         for _ in range(_MOST_WAVES):
             batch = build_batch(context, left, snapshots, self._book)
             if not batch.size:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, event, text
 
 from gpuq.adapters.store.contract import Commit, Selection, Store
 from gpuq.adapters.store.database import Database
@@ -19,6 +21,7 @@ from gpuq.errors import OverQuota
 from gpuq.messages.job_record import JobRecord, TaskVariant
 from gpuq.messages.submission import ArrayTasks
 from tests.adapters.store.samples import a_change, a_record, an_attempt
+from tests.support.sqlite_record import make_record
 
 
 def an_array(key: str | None = None, **submitted: Any) -> JobRecord:
@@ -86,6 +89,23 @@ def test_arrays_are_listed_with_the_states_of_their_tasks(store: Store) -> None:
     assert [one.id for one in store.arrays(newest_first=True, after=JobId(5))] == [1]
     assert [one.id for one in store.arrays(ids=[JobId(5), JobId(4)])] == [5]
     assert [row.id for row in store.jobs(tasks=False)] == [4]
+
+
+def test_two_thousand_arrays_can_be_asked_for_in_an_old_build_of_sqlite(
+    tmp_path: Path, store_of: Callable[[str], Store]
+) -> None:
+    def as_before_2020(connection: sqlite3.Connection, _: object) -> None:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+
+    event.listen(Engine, "connect", as_before_2020)
+    try:
+        store = store_of(make_record(tmp_path / "gpuq.db"))
+        store.add_jobs([an_array(), an_array()])
+        ids = [JobId(job) for job in range(2000)]
+        assert [one.id for one in store.arrays(ids=ids)] == [1, 4]
+        assert [one.id for one in store.arrays(ids=ids, newest_first=True, limit=1)] == [4]
+    finally:
+        event.remove(Engine, "connect", as_before_2020)
 
 
 def test_tasks_are_selected_by_their_own_names_and_kinds(store: Store) -> None:

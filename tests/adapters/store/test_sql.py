@@ -125,6 +125,19 @@ def test_stored_numbers_beyond_todays_limits_are_clamped(database_url: str, stor
     assert (kept.record.submission.deadline_at, kept.record.submission.time_limit_s) == (MAX_MOMENT, 60.0)
 
 
+def test_a_stored_name_with_a_newline_at_its_end_can_be_read(
+    database_url: str, store_of: Callable[[str], Store]
+) -> None:
+    store = store_of(database_url)
+    [job] = store.add_jobs([a_record(name="of-release-0.1")])
+    with closing(database.Database(database_url)) as other, other.writing() as connection:
+        record = connection.exec_driver_sql("SELECT record FROM job_records").scalar_one()
+        connection.execute(text("UPDATE job_records SET record = :old"), {"old": record.replace('0.1"', '0.1\\n"')})
+    kept = store.job(job)
+    assert kept is not None
+    assert kept.record.submission.name == "of-release-0.1"
+
+
 def test_jobs_page_in_both_directions(queue: Store) -> None:
     assert ids(queue, limit=3) == [1, 2, 3]
     assert ids(queue, limit=3, after=JobId(3)) == [4, 5, 6]

@@ -190,3 +190,22 @@ async def test_a_reconnect_waits_for_an_absent_database(endpoint: Endpoint) -> N
         endpoint.store.tell("Launch", {}, 1)
         assert [seq for seq, _, _ in await take(answer, 1)] == [2]
         assert [name for _, name, _ in await take(other, 1)] == ["Rewound"]
+
+
+async def test_a_user_has_so_many_streams_at_a_time_and_one_that_is_closed_makes_room(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MOST_STREAMS", 2)
+    async with endpoint.socket.get("/api/v1/events"):
+        async with endpoint.socket.get("/api/v1/events"):
+            status, problem = await endpoint.get("/api/v1/events")
+            assert (status, problem["detail"]) == (
+                429,
+                "At most 2 streams of events of yours are open at the same time.",
+            )
+        endpoint.store.tell("Submitted", {"job": 1}, 1)  # what is written to a closed connection shows that it is
+        async with asyncio.timeout(20):
+            while sum(endpoint.context.open_requests.values()) > 1:
+                await asyncio.sleep(0.01)
+        async with endpoint.socket.get("/api/v1/events") as answer:
+            assert answer.status == 200

@@ -110,7 +110,7 @@ async def test_every_call_by_every_caller(
 async def test_the_files_that_were_sent_for_an_attempt_are_for_its_host_while_it_runs(
     main: Main, callers: dict[str, str | None]
 ) -> None:
-    tree, missing = SyncedTrees(main.home, "ada").keep([])
+    tree, missing = SyncedTrees(main.home, "ada", 10_000).keep([])
     assert not missing
     job, number = launched(main.store, host=ALPHA, sync=SyncedTree(tree=tree, folder="/home/ada"))
     asked = {"job": job, "attempt": number}

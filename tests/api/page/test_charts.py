@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import time
 
+import msgspec
 import pytest
 
 from gpuq.api.page.charts import path
 from gpuq.api.series import MOST, Point, SeriesWriter
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
+from gpuq.messages.outcome import AttemptOutcome
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon
 
@@ -60,6 +64,21 @@ async def test_a_job_is_drawn_with_its_forecast_and_its_partners(endpoint: Endpo
     assert len(re.findall(r'<path class="series" d="M', html)) == 4
 
 
+async def test_a_limit_far_above_what_was_used_does_not_press_the_curve_to_the_floor(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    job = AttemptId(JobId(37), 1)
+    used = AttemptOutcome(peak_memory_bytes=9 * 2**20, peak_utilization_pct=58.0)
+    endpoint.store.set_attempts(msgspec.structs.replace(endpoint.store.attempt_rows[job], actual=used))
+    async with endpoint.socket.get("/jobs/37") as answer:
+        html = await answer.text()
+    assert '<b>Memory</b> peak 9 MiB<span class="top">0 to 10 MiB</span>' in html
+    assert "limit: the memory it was promised: 32.7 GiB, above the chart" in html
+    assert "forecast: 28.4 GiB, at most 32.7 GiB, above the chart" in html
+    assert "<b>Utilisation</b> peak 58%" in html
+    assert html.count('<line class="promise"') == 1, "that of the utilisation"
+    assert html.count("othing was recorded over time") == 1
+
+
 async def test_a_long_run_is_drawn_with_few_points_and_a_short_one_without_any(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     write_series(endpoint, MOST)
@@ -67,4 +86,4 @@ async def test_a_long_run_is_drawn_with_few_points_and_a_short_one_without_any(e
         html = await answer.text()
     assert html.count("L") < 4 * 400
     async with endpoint.socket.get("/jobs/37") as answer:
-        assert "nothing was recorded over time" in await answer.text()
+        assert "Nothing was recorded over time" in await answer.text()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
@@ -409,6 +410,33 @@ async def test_a_submission_is_prepared_with_its_forecast_or_says_what_is_wrong(
         assert words in text, query
         assert "gpuq VERB" not in text
     assert "vit-large" in await raw(endpoint, "/submit?like=51")
+
+
+async def test_how_an_attempt_ended_is_said_once_and_its_day_too(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    reason = "ended with exit code 0"
+    at = time.mktime((2026, 11, 28, 10, 0, 0, 0, 0, -1))
+    ended = msgspec.structs.replace(
+        endpoint.store.attempt_rows[AttemptId(JobId(37), 1)], started_at=at, ended_at=at + 90, reason=reason
+    )
+    endpoint.store.set_attempts(ended)
+    endpoint.store.set_state(37, JobState.COMPLETED, reason=reason)
+    text = await raw(endpoint, "/jobs/37")
+    assert reason not in text
+    assert "exited with 0" in text
+    assert ">2026-11-28 10:00:00<" in text
+    assert ">10:01:30<" in text
+    endpoint.store.set_attempts(msgspec.structs.replace(ended, ended_at=at + 86_400))
+    assert ">2026-11-29 10:00:00<" in await raw(endpoint, "/jobs/37")
+
+
+async def test_a_field_has_no_control_characters_of_another_job(endpoint: Endpoint) -> None:
+    asked = record(1.0, cwd="/home/\x1b[2J", project="p\x1b", command=["python", "-c", "a\n\tb\x1b"])
+    endpoint.store.job_rows[JobId(7)] = row(7, asked, JobState.COMPLETED)
+    text = await raw(endpoint, "/submit?like=7")
+    assert "\x1b" not in text
+    assert 'value="/home/\\x1b[2J"' in text
+    assert "a\n\tb\\x1b" in text, "a command may have several lines"
 
 
 async def test_a_job_like_another_keeps_the_options_that_the_form_does_not_have(endpoint: Endpoint) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,48 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize(
-    "command", [["bash", "train.sh"], ["python3"], ["python3", "-c", "1"], ["torchrun", "train.py"]]
+    "command",
+    [
+        "bash train.sh",
+        "python3",
+        "/usr/bin/python3",
+        "python3 -c 1",
+        "./train.py",
+        "torchrun train.py",
+        "python3 -m torch.distributed.run --nproc-per-node=2 train.py",
+        "python3 -m pdb train.py",
+        "srun python3 train.py",
+        "nice srun python3 train.py",
+        "conda run -n other python train.py",
+        "uv run train.py",
+        "bash -c 'python3 train.py'",
+    ],
 )
-def test_only_a_python_script_or_module_is_run(command: list[str], tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="runs a Python script"):
-        dry_run(command, tmp_path, os.environ, GIB)
+def test_only_one_process_of_an_interpreter_that_the_command_names_is_run(command: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="runs a Python script in one process") as refused:
+        dry_run(shlex.split(command), tmp_path, os.environ, GIB)
+    assert "Name the interpreter" in (refused.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("command", "started"),
+    [
+        ("python3 train.py --lr 1", "script train.py ['--lr', '1'] None"),
+        ("python3 -W ignore -u train.py -m 2", "script train.py ['-m', '2'] None"),
+        ("nice -n 5 timeout 1h env A=1 B=2 python3 -X dev train.py", "script train.py [] 1 dev"),
+        ("env A=1 taskset -c 0-3 python3 -X dev -um pkg.train x", "module pkg.train ['x'] 1 dev"),
+        ("python3 -mpkg.train x", "module pkg.train ['x'] None"),
+    ],
+)
+def test_the_interpreter_and_its_script_are_found_behind_launchers(
+    command: str, started: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = "' dev' if sys.flags.dev_mode else ''"
+    said = f"f\"{{asked['kind']}} {{asked['target']}} {{sys.argv[2:]}} {{os.environ.get('A')}}\" + ({dev})"
+    (tmp_path / "main.py").write_text(ANSWERS.replace("**ANSWER", f"'has_read_whole': False, 'framework': {said}"))
+    monkeypatch.setattr(module, "_MAIN", tmp_path / "main.py")
+    command = command.replace("python3", sys.executable)
+    assert dry_run(command.split(), tmp_path, os.environ, GIB).framework == started
 
 
 def test_a_script_that_does_not_train_is_refused_with_its_last_words(tmp_path: Path) -> None:
@@ -79,3 +117,34 @@ def test_it_can_write_to_its_own_folder_only_and_has_no_network_as_far_as_this_k
     assert ("network" in missing) or network == "False"
     if "write" not in missing:
         assert kept.read_text() == "results"
+
+
+ANSWERS = """
+import json, os, sys
+asked = json.loads(sys.argv[1])
+found = {"framework": "torch", "reserved_bytes": 7, "has_read_whole": True, **ANSWER}
+with open(os.path.join(asked["folder"], "answer.json"), "w") as file:
+    json.dump(found, file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("{'allocated_bytes': 512}", None),
+        ("{'allocated_bytes': 512 * asked['whole']}", "whole numbers that it reads"),
+        ("{'reserved_bytes': 7 - 7 * asked['whole']}", "whole numbers that it reads"),
+        ("{'refused': 'its batches grow'}", "its batches grow"),
+    ],
+    ids=["counts that do not follow what is read", "counts that do", "a second run that fails", "a refusal"],
+)
+def test_where_whole_numbers_are_read_other_ones_must_give_the_same_count(
+    answer: str, why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "main.py").write_text(ANSWERS.replace("ANSWER", answer))
+    monkeypatch.setattr(module, "_MAIN", tmp_path / "main.py")
+    if why is None:
+        assert dry_run([sys.executable, "train.py"], tmp_path, os.environ, GIB).reserved_bytes == 7
+    else:
+        with pytest.raises(BadInput, match=f"do not show how much memory this needs: {why}"):
+            dry_run([sys.executable, "train.py"], tmp_path, os.environ, GIB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +23,17 @@ def run(api: FakeApi, gpuq: Command) -> Slurm:
     api.on("POST", "/api/v1/jobs", Reply({"id": 42}, 201))
     assert gpuq("slurm-commands", "slurm").code == 0
 
-    def call(name: str, *words: str) -> tuple[int, str, str]:
+    def call(name: str, *words: str, stdin: str | None = None) -> tuple[int, str, str]:
         program = str(gpuq.cwd / "slurm" / name)
+        tree = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         done = subprocess.run(
-            [program, *words], cwd=gpuq.cwd, env=gpuq.env, capture_output=True, text=True, check=False
+            [program, *words],
+            cwd=gpuq.cwd,
+            env=gpuq.env | tree,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -54,6 +62,15 @@ def test_sbatch_takes_a_script_with_its_lines_and_says_the_id_as_slurm_does(
     assert sent["command"][-2:] == ["--time", "7"], "what follows the script is its own"
     assert sent["env"]["SLURM_SUBMIT_DIR"] == sent["cwd"]
     assert run("sbatch", "--parsable", script)[1] == "42\n"
+
+
+def test_sbatch_takes_the_lines_of_a_script_on_standard_input(run: Slurm, api: FakeApi) -> None:
+    text = "#!/bin/bash\n#SBATCH --array=1-2 --job-name=foo\n#SBATCH --time=5\necho $SLURM_ARRAY_TASK_ID\n"
+    assert run("sbatch", "--time=7", stdin=text)[0] == 0
+    sent = body(api)
+    assert (sent["stdin"], sent["name"], sent["time_limit_s"]) == (text, "foo", 420)
+    assert sent["array"] == {"tasks": "1-2"}
+    assert sent["env"]["SLURM_JOB_NAME"] == "foo"
 
 
 def test_sbatch_wraps_a_command(run: Slurm, api: FakeApi) -> None:

@@ -17,3 +17,13 @@ def test_the_command_that_takes_a_change_back_names_ids(api: FakeApi, gpuq: Comm
     done = gpuq("edit", "@", "20_0,20_2", "23", "--priority", "9")
 
     assert done.err.splitlines()[-1] == "  To take it back: gpuq edit 20_0 22-24 --priority 0"
+
+
+def test_without_a_terminal_no_editor_is_started_unless_one_is_named(api: FakeApi, gpuq: Command) -> None:
+    api.on("GET", "/api/v1/jobs/42", samples.job(42, begin_at_unix=None, deadline_at_unix=None, notify=None))
+    done = gpuq("edit", "42")
+    assert (done.code, done.err) == (
+        2,
+        "gpuq: there is nothing to change.\n  Name a value, as in --priority 5; an editor needs a terminal.\n",
+    )
+    assert "The editor `false` ended with 1" in gpuq("edit", "42", EDITOR="false").err

@@ -159,3 +159,12 @@ def test_explain_of_an_unknown_kind_has_no_empty_table(gpuq: Command, api: FakeA
         out = gpuq("explain", "45").out
         assert "none: nothing like it has run yet" in out
         assert "peak memory" not in out
+
+
+def test_all_moments_of_one_screen_are_in_the_readers_zone(gpuq: Command, api: FakeApi) -> None:
+    numbers = {"begin_at": 1_790_000_000.949}
+    verdict = {**samples.OVERLOAD, "rule": "BeginTime", "device": None, "device_name": None, "numbers": numbers}
+    newer = {**verdict, "rule": "OfTomorrow", "sentence": "Not before 2026-09-21T14:13:20.949Z."}
+    for one in (verdict, newer):
+        api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, "PENDING", one))
+        assert "before 2026-09-21 16:13:20.\n" in gpuq("explain", "45", COLUMNS="300", TZ="UTC-2").out

@@ -412,3 +412,13 @@ def test_a_search_is_the_apis_and_that_of_a_followed_job_is_done_here(gpuq: Comm
     assert (done.code, done.out) == (5, "loss 4\nloss 5\n")
     assert [request.query["offset"] for request in api.asked("GET", LOGS)[-2:]] == ["0", "8"]
     assert gpuq("logs", "42", "--grep", "").code == 2
+
+
+def test_the_end_of_a_job_that_reads_input_says_that_there_is_none(gpuq: Command, api: FakeApi) -> None:
+    reason = "ended with exit code 1: EOFError: EOF when reading a line"
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.ended(42, "FAILED", 1, reason=reason)], "next": None})
+    said = gpuq("wait", "42").err
+    assert (
+        "job 42 ended FAILED with exit code 1 (EOFError: EOF when reading a line; a job's standard input is empty)"
+        in said
+    )

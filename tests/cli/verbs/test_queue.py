@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuq.cli.verbs import queue
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi
 
@@ -96,3 +97,17 @@ def test_a_utilisation_that_is_only_a_bound_says_so(gpuq: Command, api: FakeApi)
     header, line = gpuq("queue", "--all").out.splitlines()
     assert "UTIL" in header
     assert "≤61%" in line.split()
+
+
+def test_the_jobs_of_one_user_are_listed(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    for words, owner in (((), "me"), (("-u", "all"), "all"), (("--user", "ann"), "ann")):
+        assert gpuq("queue", *words).code == 0
+        assert api.asked("GET", "/api/v1/jobs")[-1].query["owner"] == owner
+
+
+@pytest.mark.parametrize(("peak", "shown"), [(0.3, "0%"), (0.6, "≤1%"), (54.0, "≤54%"), (None, None)])
+def test_a_bound_that_rounds_to_nothing_is_no_bound(peak: float | None, shown: str | None) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": peak, "utilization_is_bound": True}
+    lines = queue.table([samples.job(42, state="COMPLETED", actual=actual)], 200, time.time())
+    assert (shown in lines[1].split()) if shown else ("UTIL" not in lines[0] or "%" not in lines[1])

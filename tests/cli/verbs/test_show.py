@@ -198,7 +198,7 @@ def test_a_job_with_a_snapshot_says_how_to_run_its_files_again() -> None:
     )
     lines = show.screen(job, 80, colour=False)
     assert lines[lines.index("run again") + 1] == (
-        "  cd /home/ana/nlp/src && gpuq submit --from-snapshot 3f2a91c07b64d8e5 --name=train.py --gpus=2 --time=5400s "
+        "  cd /home/ana/nlp/src && gpuq submit --from-snapshot 3f2a91c07b64d8e5 --name train.py --gpus 2 --time 1h30m "
         "--requeue --pty --python /usr/bin/python3 train.py --name 'a b'"
     )
     assert "run again" not in show.screen(samples.job(43), 80, colour=False)

@@ -187,6 +187,10 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["."], "is a folder", "Name the script"),
         (["folder"], "is a folder", "Name the script"),
         (["python train.py 3"], "is one word, because of its quotes", "-- python train.py 3"),
+        (["python train.py | cat"], "is one word, because of its quotes", "-- bash -c 'python train.py | cat'"),
+        (["cd x; ./a it's"], "is one word, because of its quotes", "-- bash -c 'cd x; ./a it'\"'\"'s'"),
+        (["source env/bin/activate"], "is one word", "-- bash -c 'source env/bin/activate'"),
+        (["--", "python $SCRIPT"], "is one word", "-- bash -c 'python $SCRIPT'"),
         (["OMP=4 python train.py"], "is one word, because of its quotes", "-- OMP=4"),
         (["OMP=4", "python", "train.py"], "a shell would set a variable by it", "-e OMP=4 -- COMMAND"),
         (["CUDA_VISIBLE_DEVICES=0", "python", "train.py"], "a shell would set a variable by it", "--device names one"),
@@ -208,6 +212,10 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["--gpu-mem", "-1G", "train.py"], "--gpu-mem: `-1G` is not a size", "above 0"),
         (["--gpu-mem", "--hold", "train.py"], "--gpu-mem needs a value", "--help"),
         (["--name", "two\nlines", "train.py"], "--name holds a line break", "one line"),
+        (["--name", "12", "train.py"], "--name `12` would be read as ids of jobs", "Slurm's -n is --ntasks"),
+        (["-n", "1-3", "train.py"], "--name `1-3` would be read as ids of jobs, as in `gpuq show 1-3`", "Write it"),
+        (["-n", "12_3", "train.py"], "would be read as ids", "not as a number"),
+        (["-n", "@", "train.py"], "would be read as ids", "without @"),
         (["--name", "x" * 300, "train.py"], "--name has 300 characters; 200 is the limit", "shorter"),
         (["--name", b"caf\xe9", "train.py"], "--name is not valid UTF-8", ""),
         (["--project", b"caf\xe9", "train.py"], "--project is not valid UTF-8", ""),
@@ -416,6 +424,19 @@ def test_one_command_per_line(gpuq: Command, taken: FakeApi, script: Path) -> No
     assert (first["priority"], second["priority"]) == (2, 2)
 
 
+@pytest.mark.parametrize("verb", ["submit", "predict"])
+def test_a_shells_operator_among_the_words_is_named(gpuq: Command, taken: FakeApi, script: Path, verb: str) -> None:
+    for words, operator in (
+        (("|", "tee", "log.txt", "&&", "echo", "ok"), "|"),
+        (("--lr", "1", ">", "out.log"), ">"),
+        (("2>&1",), "2>&1"),
+    ):
+        said = gpuq(verb, "train.py", *words).err
+        assert f"gpuq: warning: no shell runs the command, so `{operator}` is an argument of it" in said
+    for fine in (("train.py", "a > b", "=>", "<pad>"), ("--", "find", ".", "-exec", "ls", "{}", ";")):
+        assert "no shell" not in gpuq(verb, *fine).err
+
+
 def test_what_only_a_shell_does_is_refused_in_a_line(gpuq: Command, taken: FakeApi, script: Path) -> None:
     for line, sign in (("train.py > log 2>&1", ">"), ("train.py | tee log", "|"), ("train.py && train.py", "&&")):
         done = gpuq("submit", "--stdin", stdin=f"true\n{line}\n")
@@ -537,3 +558,13 @@ def test_a_dry_run_is_for_one_script_of_this_machine(gpuq: Command, script: Path
     done = gpuq("submit", "--dry-run-memory", *words, str(script))
     assert done.code == 2
     assert "one script of this machine" in done.err
+
+
+def test_submissions_leave_the_options_as_they_were_parsed() -> None:
+    parser = job_options.job_parser("submit", "")
+    job_options.add_job_options(parser)
+    options = parser.parse_args(["--time", "2h", "--retry", "oom:2"])
+    before = dict(vars(options))
+    first, second = (job_options.submission(options, ["true"], verbatim=True) for _ in range(2))
+    assert vars(options) == before
+    assert first == second

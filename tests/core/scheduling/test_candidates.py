@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.apply import apply
 from gpuq.core.state.events import Submitted
@@ -59,15 +61,22 @@ def test_devices_that_refuse_do_not_count_towards_the_limit() -> None:
     assert choices(play, waiting(play)) == [("gpu01",)]
 
 
-def test_so_many_refusals_end_the_search_for_a_candidate() -> None:
-    play = busy(6, limits=Limits(candidates_per_job=1))
-    play.forecast("kind", a_forecast(20, 2))
-    for number in range(4):
-        cost = PairCost(KindId(f"resident{number:02}"), 2.0, 2.0, 1.0, 1.0)
+@pytest.mark.parametrize("refusing", [31, 32, 33, 60])
+def test_the_one_device_that_admits_the_job_is_found_behind_any_number_that_refuse(refusing: int) -> None:
+    play = busy(refusing + 1, partner=10.0).forecast("kind", a_forecast(20, 2))
+    for number in range(refusing):
+        cost = PairCost(KindId(f"resident{number:02}"), 2.0, 2.0, 1.0, 1.0, unsafe=True)
         play.forecast("kind", a_forecast(20, 2, pairs=(cost,)), beside=(f"resident{number:02}",))
-    job = waiting(play)
-    assert choices(play, job) == [], "four refuse, and the fifth is not looked at"
-    assert choices(play, job) == []
+    assert choices(play, waiting(play)) == [(f"gpu{refusing:02}",)]
+
+
+def test_an_idle_device_with_room_is_found_behind_many_smaller_ones_that_foreign_processes_use_less() -> None:
+    play = Playbook().forecast("kind", a_forecast(20, 8))
+    small, large = [a_device(f"small{number:02}", 4) for number in range(40)], a_device("large", 16)
+    used = {one.id: a_reading(used_memory=GIB, foreign_memory=GIB) for one in small}
+    used[large.id] = a_reading(used_memory=2 * GIB, foreign_memory=2 * GIB)
+    play.happen(a_report(*small, large, readings=used))  # type: ignore[arg-type]
+    assert choices(play, waiting(play)) == [("large",)]
 
 
 def test_a_class_that_was_refused_everywhere_is_offered_what_changes() -> None:

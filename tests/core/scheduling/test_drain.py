@@ -15,8 +15,8 @@ def attempt(job: int, launched_at: float, *devices: str) -> Attempt:
     return Attempt(AttemptId(JobId(job), 1), KindId("kind"), HostId("host"), ids, (GIB,) * len(ids), True, launched_at)
 
 
-def snapshot(device: str, *residents: Attempt, host: str = "host", foreign: int = 0, gib: float = 24) -> DeviceSnapshot:
-    return DeviceSnapshot(a_device(device, gib, host), residents, a_reading(foreign_memory=foreign * GIB))
+def snapshot(device: str, *residents: Attempt, host: str = "host") -> DeviceSnapshot:
+    return DeviceSnapshot(a_device(device, host=host), residents, a_reading())
 
 
 def test_the_device_with_the_fewest_attempts_is_drained() -> None:
@@ -40,12 +40,5 @@ def test_all_devices_are_of_one_host_and_a_gang_counts_once() -> None:
     )
 
 
-def test_none_where_no_host_has_enough_devices_that_would_do() -> None:
+def test_none_where_no_host_has_enough_devices() -> None:
     assert devices_to_drain(a_job(9, device_count=2), [snapshot("gpu0"), snapshot("far", host="far")]) is None
-    too_small = [snapshot("gpu0", gib=8), snapshot("gpu1", foreign=10)]
-    assert devices_to_drain(a_job(9, declared_memory=16 * GIB), too_small) is None
-
-
-def test_a_device_without_a_reading_is_not_drained() -> None:
-    unread = DeviceSnapshot(a_device(), (), None)
-    assert devices_to_drain(a_job(9), [unread]) is None

@@ -12,14 +12,14 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_noth
 from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
-from gpuq.core.state.device import DeviceId
+from gpuq.core.state.device import DeviceId, Reading
 from gpuq.core.state.events import CancelRequested, HoldRequested, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
 from gpuq.policies.lists.packed import packed
-from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 PATIENT = Limits(patience_s=600, stale_after_s=1e9)
@@ -107,6 +107,43 @@ def test_only_one_overdue_job_has_a_reservation_at_a_time() -> None:
 def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:
     play = Playbook(PATIENT).happen(a_report(a_device()), Submitted(a_job(1, device_count=2))).settle()
     assert reserved(play.happen(after=10_000).settle()) == {}
+
+
+def overdue_beside(reading: Reading, **changes: object) -> Playbook:
+    """Job 1 runs on gpu0. Job 2 needs a device to itself and is overdue; gpu1 is idle, and has this reading."""
+    play = Playbook(PATIENT).forecast("busy", a_forecast(98, 1)).happen(a_report(a_device("gpu0")))
+    play.happen(Submitted(a_job(1, kind="busy"))).settle().happen(a_start(1))
+    play.happen(Submitted(a_job(2, kind="other", submitted_at=play.now, **changes)), after=700)
+    return play.happen(a_report(a_device("gpu0"), a_device("gpu1"), readings={"gpu1": reading})).settle()
+
+
+def test_a_device_that_would_refuse_the_job_even_when_empty_is_not_reserved() -> None:
+    """Next to it one would, which is reserved in its place; the idle device stays open to other jobs."""
+    taken = a_reading(foreign_memory=8 * GIB)
+    play = overdue_beside(taken)
+    assert play.reason(2) is Rule.FOREIGN_PROCESS, "its need is not known"
+    assert reserved(play) == {2: ("gpu0",)}
+    play.happen(Submitted(a_job(3, kind="busy", owner="bob"))).settle()
+    assert play.launched()[3] == "gpu1"
+
+    for unfit in (taken, a_reading(used_memory=None), a_reading(unwell="a fault")):
+        assert reserved(overdue_beside(unfit, declared_memory=20 * GIB)) == {2: ("gpu0",)}
+
+
+def test_the_device_of_an_overdue_job_is_let_go_when_a_foreign_process_fills_it() -> None:
+    play = overdue()
+    report = a_report(a_device(), readings={"gpu0": a_reading(foreign_memory=24 * GIB)})
+    assert reserved(play.happen(report).settle()) == {}
+    assert reserved(play.happen(a_report(a_device())).settle()) == {2: ("gpu0",)}
+
+
+def test_a_forecast_decides_whether_an_empty_device_would_do() -> None:
+    play = Playbook(PATIENT).forecast("big", a_forecast(98, 20)).forecast("small", a_forecast(98, 2))
+    full = {"gpu0": a_reading(foreign_memory=8 * GIB)}
+    for number, kind in ((1, "small"), (2, "big"), (3, "small")):
+        play.happen(Submitted(a_job(number, kind=kind, submitted_at=play.now)))
+        play.happen(a_report(a_device(), readings=full), after=1.0).settle()
+    assert reserved(play.happen(after=700).settle()) == {3: ("gpu0",)}, "20 GiB are not free there, 2 are"
 
 
 # --- preemption ------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
@@ -14,7 +16,7 @@ from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.messages.submission import Hints, Submission
-from gpuq.script.hints import hints
+from gpuq.script.hints import _surveys, hints
 from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
 
@@ -32,13 +34,18 @@ class Nano:
     def __init__(self, folder: Path, source: str = NANO) -> None:
         self.folder = folder
         self.of = Predictor(History.from_outcomes([]), None, Learning())
-        (folder / "train.py").write_text(source)
+        self.edit(source)
+
+    def edit(self, source: str) -> None:
+        (self.folder / "train.py").write_text(source)
+        _surveys.cache_clear()
 
     def described(self, *words: str, env: dict[str, str] | None = None) -> tuple[str, str, dict[str, Any]]:
         script = self.folder / "train.py"
         read = hints(script, words, self.folder)
         submitted = Submission(
             command=("python", str(script), *words), cwd=str(self.folder), script=str(script), env=env or {},
+            script_sha256=hashlib.sha256(script.read_bytes()).hexdigest(),
             hints=None if read is None else msgspec.convert(read, Hints),
         )  # fmt: skip
         return describe(submitted, "alice")
@@ -133,3 +140,83 @@ def test_runs_of_another_kind_of_the_script_count_at_once(tmp_path: Path):
     assert not nano.of.answer([question])[question].known
     nano.ran("--batch_size=16", gib=4.0)
     assert nano.of.answer([question])[question].known
+
+
+def test_a_run_that_was_resumed_or_may_stop_early_has_no_known_duration(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--epochs=10", seconds=1000.0)
+    assert nano.asked("--epochs=10", "--seed=2").duration_p50_s == 1000
+    for words in (
+        ["--epochs=10", "--resume=last.pt"],
+        ["--epochs=10", "--patience=3"],
+        ["--epochs=10", "--seed=1,2,3"],
+    ):
+        other = nano.asked(*words)
+        assert (other.duration_p50_s, other.duration_p90_s) == (None, None)
+        assert (other.upper_memory_bytes or 0) < 0.6 * GIB, "it needs no more memory"
+
+
+def test_what_is_left_of_a_resumed_run_teaches_no_duration(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--epochs=10", "--resume=last.pt", seconds=100.0, gib=2.0)
+    for words in (["--epochs=10", "--resume=last.pt"], ["--epochs=20"]):
+        other = nano.asked(*words)
+        assert (other.duration_p50_s, other.duration_p90_s) == (None, None)
+        assert 2 * GIB < (other.upper_memory_bytes or 0) < 3 * GIB
+
+
+TORCH = """import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision.models import resnet18, resnet152
+from transformers import AutoModel
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("net = resnet18()", "net = resnet152()"),
+        ("net = AutoModel.from_pretrained('bert-base-uncased')", "net = AutoModel.from_pretrained('bert-large-uncased')"),
+        ("net = nn.Linear(64, 64)", "net = nn.Linear(40960, 40960)"),
+        ("d = 64\nnet = nn.Linear(d, d)", "d = 40960\nnet = nn.Linear(d, d)"),
+        ("loader = DataLoader(data, 8)", "loader = DataLoader(data, 256)"),
+        (
+            "valid = DataLoader(val_set, 1024)\nloader = DataLoader(train_set, 16)",
+            "valid = DataLoader(val_set, 1024)\nloader = DataLoader(train_set, 512)",
+        ),
+        (
+            "val_loader = DataLoader(v, batch_size=1024)\ntrain_loader = DataLoader(t, batch_size=16)",
+            "val_loader = DataLoader(v, batch_size=1024)\ntrain_loader = DataLoader(t, batch_size=512)",
+        ),
+    ],
+)  # fmt: skip
+def test_an_edit_of_the_network_or_the_batch_is_not_bounded_by_the_earlier_script(
+    tmp_path: Path, before: str, after: str
+):
+    nano = Nano(tmp_path, f"{TORCH}{before}\nprint(1)\n")
+    nano.ran()
+    nano.edit(f"{TORCH}{after}\nprint(1)\n")
+    assert nano.asked().upper_memory_bytes is None
+    nano.edit(f"{TORCH}{before}\nprint(2)\n")
+    other = nano.asked()
+    assert 1.35 < (other.upper_memory_bytes or 0) / (0.4 * GIB) < 1.5, "wider than for the same script"
+    assert other.evidence == "own history, 1 run of an earlier script"
+
+
+def test_a_width_that_the_command_gives_is_compared_by_its_ratio_whatever_is_written_of_the_layers(tmp_path: Path):
+    source = "@dataclass\nclass C:\n    n_embd: int = 64\n    d: int = 8\nnet = nn.Linear(C.n_embd, C.d)\n"
+    nano = Nano(tmp_path, TORCH + source)
+    nano.ran(gib=4.0)
+    assert 4 * GIB < (nano.asked("--n_embd=96").upper_memory_bytes or 0) < 10 * GIB
+
+
+def test_the_evidence_names_what_differs_as_it_is_typed_and_whether_the_script_was_edited(tmp_path: Path):
+    nano = Nano(tmp_path, TORCH + "loader = DataLoader(data, 8)\n")
+    nano.ran("fit", "relu", "-c", "8")
+    assert nano.asked("fit", "gelu", "-c", "9").evidence == "own history, 1 run with another argument 2, -c"
+    nano.edit(TORCH + "loader = DataLoader(data, 12)\n")
+    assert (
+        nano.asked("fit", "relu", "-c", "8").evidence
+        == "own history, 1 run with another batch-size, of an earlier script"
+    )

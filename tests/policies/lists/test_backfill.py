@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.events import Submitted
+from gpuq.core.state.device import HostId
+from gpuq.core.state.events import Event, HostDrained, Submitted
 from gpuq.policies.lists.backfill import NAMED
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import ARRIVAL
-from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
-EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"))
+OTHER = a_device("o0", host="other"), a_device("o1", host="other")
+EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"), stale_after_s=float("inf"))
 
 
 def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Playbook:
@@ -47,6 +49,23 @@ def test_reservation_leaves_other_devices_open() -> None:
 
     play.happen(Submitted(a_job(3, kind="hour", device_count=2)), Submitted(a_job(4, kind="long"))).settle()
     assert 4 not in play.launched(), "there are no devices to spare"
+
+
+UNFIT: dict[str, Event] = {
+    "drained": HostDrained(HostId("other"), "ada", "maintenance"),
+    "unwell": a_report(*OTHER, host="other", readings=dict.fromkeys(("o0", "o1"), a_reading(unwell="a fault"))),
+    "full": a_report(*OTHER, host="other", readings=dict.fromkeys(("o0", "o1"), a_reading(foreign_memory=24 * GIB))),
+}
+
+
+@pytest.mark.parametrize("why", UNFIT)
+def test_no_device_is_held_that_would_not_take_the_first_job(why: str) -> None:
+    """The other host is idle, so it would be held first, and the job's own two devices would go to others."""
+    play = a_gang_waits("easy").happen(a_report(*OTHER, host="other"), UNFIT[why])
+    play.happen(Submitted(a_job(3, kind="long"))).settle()
+    assert list(play.launched()) == [1]
+    play.happen(an_exit(1), after=3600.0).settle()
+    assert play.launched()[2] == "gpu0"
 
 
 def test_reservation_with_unknown_begin_admits_no_backfill() -> None:

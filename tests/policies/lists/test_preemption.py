@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.attempt import Ending, StopReason
-from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.edit import JobEdit
+from gpuq.core.state.events import CancelRequested, JobEdited, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.policies.lists import preemption
 from gpuq.policies.lists.packed import make
@@ -16,11 +21,12 @@ from tests.support.playbook import Playbook
 EXCLUSIVE = Limits(residents_per_device=1, stale_after_s=float("inf"))
 
 
-def two_run(*, wanted: bool = True, preemptible: bool = True) -> Playbook:
+def two_run(*, wanted: bool = True, preemptible: bool = True, second: int = 0) -> Playbook:
+    """Jobs 1 and 2, the second of this priority and a minute younger."""
     play = Playbook(EXCLUSIVE, make(Scheduling(preemption=wanted))).forecast("kind", a_forecast())
     play.happen(a_report(a_device("gpu0"), a_device("gpu1")))
-    for number in (1, 2):
-        play.happen(Submitted(a_job(number, preemptible=preemptible))).settle()
+    for number, priority in ((1, 0), (2, second)):
+        play.happen(Submitted(a_job(number, preemptible=preemptible, priority=priority))).settle()
         play.happen(a_start(number, at=play.now), after=60.0)
     return play
 
@@ -39,6 +45,11 @@ def test_attempt_with_least_work_is_stopped_and_its_device_reserved() -> None:
     assert 4 not in play.launched()
 
 
+def test_the_least_urgent_is_stopped_whatever_it_has_done() -> None:
+    play = two_run(second=9).happen(Submitted(a_job(3, priority=10))).settle()
+    assert stopped(play) == [1], "though job 2 has run a minute less"
+
+
 def test_devices_freed_one_by_one_for_a_gang_go_to_no_other_job() -> None:
     play = two_run().happen(Submitted(a_job(3, priority=5, device_count=2))).settle()
     assert sorted(stopped(play)) == [1, 2]
@@ -54,6 +65,46 @@ def test_equal_or_aged_priority_stops_no_attempt() -> None:
     play = two_run().happen(Submitted(a_job(3)), Submitted(a_job(4, priority=0)), after=10 * 86_400.0).settle()
 
     assert stopped(play) == []
+
+
+@pytest.mark.parametrize("raised", [3, 4])
+def test_devices_kept_for_the_job_or_for_one_like_it_are_freed_for_it(raised: int) -> None:
+    play = two_run().happen(Submitted(a_job(3, device_count=2)), Submitted(a_job(4, device_count=2)))
+    play.happen(after=20_000.0).settle()
+    assert list(play.state.reservations) == [3]
+    assert stopped(play) == []
+
+    play.happen(JobEdited(JobId(raised), JobEdit(priority=5), "ada")).settle()
+    assert sorted(stopped(play)) == [1, 2]
+    play.happen(an_exit(1, Ending.STOPPED), an_exit(2, Ending.STOPPED)).settle()
+    assert raised in play.launched()
+    assert 7 - raised not in play.launched()
+
+
+def test_a_device_kept_for_another_class_of_jobs_is_not_freed() -> None:
+    play = two_run().happen(Submitted(a_job(3, device_count=2))).settle().happen(after=20_000.0).settle()
+    assert JobId(3) in play.state.reservations
+    assert stopped(play.happen(Submitted(a_job(4, priority=5))).settle()) == []
+
+
+@pytest.mark.parametrize("days", [1 / 12, 4])
+def test_a_job_that_was_started_for_its_waiting_is_not_stopped_by_those_it_came_before(days: float) -> None:
+    """After two hours a device is reserved for job 2; after four days its age alone puts it before jobs of priority 3."""
+    limits = replace(EXCLUSIVE, patience_s=3600.0 if days < 1 else float("inf"))
+    play = (
+        Playbook(limits, make(Scheduling(preemption=True))).forecast("kind", a_forecast()).happen(a_report(a_device()))
+    )
+    play.happen(Submitted(a_job(1, priority=3, submitted_at=play.now))).settle()
+    play.happen(a_start(1), Submitted(a_job(2, preemptible=True, submitted_at=play.now))).settle()
+    play.happen(after=days * 86_400.0).settle()
+    play.happen(Submitted(a_job(3, priority=3, submitted_at=play.now)), after=1.0).settle()
+
+    play.happen(an_exit(1)).settle()
+    assert list(play.launched()) == [1, 2]
+    play.happen(a_start(2), Submitted(a_job(4, priority=3, submitted_at=play.now)), after=60.0).settle()
+    assert stopped(play) == []
+    play.happen(Submitted(a_job(5, priority=6, submitted_at=play.now)), after=60.0).settle()
+    assert stopped(play) == [2], "one that it did not come before"
 
 
 def test_no_stop_without_preemptible_job_or_without_the_setting() -> None:
@@ -88,4 +139,4 @@ def test_stopped_job_does_not_stop_its_preemptor() -> None:
 
 
 def test_preemption_is_off_by_default() -> None:
-    assert preemption.for_priority(False) is preemption.no_preemption
+    assert preemption.for_priority(Scheduling()) is preemption.no_preemption

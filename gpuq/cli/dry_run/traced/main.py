@@ -50,7 +50,7 @@ def main() -> None:
 
     import torch_step
 
-    torch_step.trace(run, report)
+    torch_step.trace(run, report, asked["whole"])
 
 
 def _protect(asked: dict[str, Any]) -> Iterator[str]:

@@ -2,38 +2,47 @@
 which have shapes and no data: nothing is computed, and no memory is needed. Every such allocation is counted.
 
 The script sees one GPU. Values that it reads back from there are zeros, so branches on them may go elsewhere than in a real
-training, and operations whose result's shape depends on values fail. What is sent back to the processor has data again.
+training, and operations whose result's shape depends on values fail. What is sent back to the processor has data again. Whole
+numbers that are read may be sizes: a second run reads ones in their place, and is to make the same allocations.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from rounds import Rounds
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _META = torch.device("meta")
-# Reading one of these from a tensor without data gives zeros.
+# What reads the values of a tensor: as whole numbers, as numbers of its type, and to show them.
+_WHOLE = {torch.Tensor.__int__, torch.Tensor.__index__}
+_SHOWN = {torch.Tensor.__repr__, torch.Tensor.__format__}
 _READS = {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.Tensor.__array__}
-_READS |= {
-    getattr(torch.Tensor, name) for name in ("__bool__", "__float__", "__int__", "__index__", "__repr__", "__format__")
-}
-STEPS = 2
+_READS |= {torch.Tensor.__bool__, torch.Tensor.__float__, *_WHOLE, *_SHOWN}
+# What a tensor on a GPU answers. `Tensor.device` stays `meta`: PyTorch compares it when it recomputes.
+_ANSWERS = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.get_device: 0}
+# The first argument of these, after the tensor, is a device, which may be a number.
+_TO = {torch.Tensor.to, torch._C._nn._parse_to}
+LEAST_ROUNDS = 2
 
 
 class Counted(TorchDispatchMode):  # type: ignore[misc]
-    """Counts what is allocated on the `meta` device."""
+    """Counts what is allocated on the `meta` device, and what comes to it from the processor."""
 
     def __init__(self) -> None:
         super().__init__()
         self.allocator = CachingAllocator()
-        self.largest_convolution = 0
+        self.largest_convolution = self.allocated = self.sent = 0
         self._blocks: dict[int, Any] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,6 +52,8 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
         for one in found if isinstance(found, (tuple, list)) else (found,):
             if isinstance(one, torch.Tensor) and one.device.type == "meta":
                 self._note(one)
+                if func is torch.ops.aten._to_copy.default and args[0].device.type == "cpu":
+                    self.sent += one.untyped_storage().nbytes()
         return found
 
     def _note(self, tensor: torch.Tensor) -> None:
@@ -50,6 +61,7 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
         key = storage._cdata
         if key in self._blocks:
             return
+        self.allocated += storage.nbytes()
         block = self.allocator.allocate(storage.nbytes())
         if block is not None:
             self._blocks[key] = block
@@ -59,6 +71,30 @@ class Counted(TorchDispatchMode):  # type: ignore[misc]
         block = self._blocks.pop(key, None)
         if block is not None:
             self.allocator.free(block)
+
+
+class Idle:
+    """A stream or an event of a GPU, which has done everything that it is asked for. One of these answers another."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _answering(1.0 if name == "elapsed_time" else self)
+
+
+class Generator(torch.Generator):  # type: ignore[misc]
+    """A generator of random numbers, on the processor: on `meta` none are drawn."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Generator:  # noqa: D102
+        made: Generator = super().__new__(cls, "cpu")
+        return made
 
 
 def _moved(value: Any) -> Any:
@@ -71,7 +107,12 @@ def _moved(value: Any) -> Any:
 
 
 class OnMeta(TorchFunctionMode):  # type: ignore[misc]
-    """Sends to `meta` what the script sends to a GPU, and gives zeros where it reads from there."""
+    """Sends to `meta` what the script sends to a GPU. Where it reads from there it gets zeros, or `whole` for whole numbers."""
+
+    def __init__(self, whole: int) -> None:
+        super().__init__()
+        self._whole = whole
+        self.has_read_whole = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -79,49 +120,113 @@ class OnMeta(TorchFunctionMode):  # type: ignore[misc]
             return args[0].to(_META)
         if func is torch.Tensor.pin_memory:
             return args[0]
+        if func is torch.device:
+            return torch.device("cuda", *args) if args and type(args[0]) is int else func(*args, **kwargs)
+        if func in _TO:
+            args = tuple(_META if type(arg) is int else arg for arg in args)
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = _META
         args = tuple(map(_moved, args))
         kwargs = {name: _moved(value) for name, value in kwargs.items()}
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.device.type == "meta":
+            if func in _ANSWERS:
+                return _ANSWERS[func]
             to_host = func is torch.Tensor.to and any(str(v) == "cpu" for v in (*args[1:], *kwargs.values()))
             if func in _READS or to_host:
-                zeros = torch.zeros(first.shape, dtype=first.dtype, device="cpu")
-                return zeros if to_host or func is torch.Tensor.cpu else func(zeros, *args[1:], **kwargs)
+                values = self._values(first, func)
+                return values if to_host or func is torch.Tensor.cpu else func(values, *args[1:], **kwargs)
             if func is torch.Tensor.copy_ or func is torch.Tensor.__setitem__:
                 args = tuple(a.to(_META) if isinstance(a, torch.Tensor) and a.device.type == "cpu" else a for a in args)
         return func(*args, **kwargs)
 
+    def _values(self, of: torch.Tensor, func: Any) -> torch.Tensor:
+        is_fraction = of.is_floating_point() or of.is_complex() or of.dtype is torch.bool
+        is_whole = func in _WHOLE or not (is_fraction or func in _SHOWN)
+        self.has_read_whole |= is_whole
+        return torch.full(of.shape, self._whole if is_whole else 0, dtype=of.dtype, device="cpu")
 
-def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None]) -> None:
-    """Run the script until it has made STEPS steps with an optimizer, then call `report`, which must not return."""
-    counted = Counted()
-    steps = 0
 
-    def stepped(*_: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps < STEPS:
-            return
+def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], whole: int = 0) -> None:
+    """Run the script until it has shown its memory, or why it cannot. Then call `report`, which must not return.
+
+    The script reads `whole` where it reads whole numbers from the GPU.
+    """
+    counted, rounds, on_meta = Counted(), Rounds(), OnMeta(whole)
+    optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+    histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()
+
+    def tell() -> None:
         report(
             {
                 "framework": "torch",
                 "reserved_bytes": counted.allocator.most_reserved,
                 "convolution_bytes": counted.largest_convolution,
+                "allocated_bytes": counted.allocated,
+                "has_read_whole": on_meta.has_read_whole,
             }
         )
 
-    _pretend()
+    def stepped(optimizer: Any, *_: Any) -> None:
+        optimizers.add(optimizer)
+        awaited = {_key(one) for one in optimizers if _on_gpu(one)}
+        if optimizer not in histories:
+            histories[optimizer] = list(_history(optimizer))
+        try:
+            enough = rounds.stepped(_key(optimizer), awaited, (counted.allocated, counted.sent))
+        except LookupError as why:
+            report({"refused": str(why)})
+        else:
+            if enough:
+                tell()
+
+    _answer_as_a_gpu()
+    _do_without_one()
+    _collect(optimizers)
     register_optimizer_step_post_hook(stepped)
-    with OnMeta(), counted:
+    random.seed(0)
+    torch.manual_seed(0)
+    with suppress(ImportError):
+        import numpy as np
+
+        np.random.seed(0)
+    with on_meta, counted:
+        _to_its_end(run)
+    if len(rounds) >= LEAST_ROUNDS:
+        tell()  # that was the whole training
+
+
+def _to_its_end(run: Callable[[], None]) -> None:
+    try:
         run()
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def _key(optimizer: Any) -> int:
+    """The same for an optimizer and one that wraps it, such as SAM or Lookahead: they share their groups of parameters."""
+    return id(optimizer.param_groups)
+
+
+def _on_gpu(optimizer: Any) -> bool:
+    return any(one.device.type == "meta" for group in optimizer.param_groups for one in group["params"])
+
+
+def _history(optimizer: Any) -> Iterator[torch.Tensor]:
+    """The pairs of vectors that L-BFGS comes to keep. With gradients without values it keeps none."""
+    for group in optimizer.param_groups:
+        for one in group["params"]:
+            for _ in range(2 * group.get("history_size", 0)):
+                yield torch.empty_like(one)
 
 
 def _answering(answer: Any) -> Callable[..., Any]:
     return lambda *_, **__: answer
 
 
-def _pretend() -> None:
-    """Let PyTorch say that there is one GPU, and leave out what needs a real one."""
+def _answer_as_a_gpu() -> None:
+    """Let PyTorch say that there is one GPU, which has done all its work."""
     cuda: Any = torch.cuda
     answers: dict[str, Any] = {
         "is_available": True,
@@ -132,12 +237,32 @@ def _pretend() -> None:
         "get_device_capability": (8, 0),
         "is_bf16_supported": True,
         "mem_get_info": (80 << 30, 80 << 30),
+        "get_device_properties": SimpleNamespace(
+            name="GPU", total_memory=80 << 30, major=8, minor=0, multi_processor_count=108
+        ),
+        "memory_summary": "",
+        "memory_stats": {},
+        "get_rng_state": torch.get_rng_state(),
+        "get_rng_state_all": [torch.get_rng_state()],
+        **dict.fromkeys(("set_rng_state", "set_rng_state_all")),
+        **dict.fromkeys(("current_stream", "default_stream", "stream"), Idle()),
         **dict.fromkeys(("set_device", "synchronize", "empty_cache", "init", "_lazy_init", "ipc_collect")),
         **dict.fromkeys(("manual_seed", "manual_seed_all", "reset_peak_memory_stats", "reset_max_memory_allocated")),
         **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
     }
     for name, answer in answers.items():
         setattr(cuda, name, _answering(answer))
+    for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        setattr(cuda.nvtx, name, _answering(None))
+    cuda.Stream = cuda.Event = Idle
+    torch.Tensor.record_stream = _answering(None)
+
+
+def _do_without_one() -> None:
+    """Leave out what needs a real GPU."""
+    torch.Generator = Generator
+    # Their checks read values.
+    torch.distributions.Distribution.set_default_validate_args(False)
     # As on a GPU: an optimizer handles all parameters at once, and holds what that needs.
     vars(sys.modules["torch.optim.optimizer"])["_get_foreach_kernels_supported_devices"] = lambda: ["cuda", "meta"]
     torch.compile = lambda model=None, **_: model if model is not None else (lambda one: one)
@@ -157,3 +282,15 @@ def _pretend() -> None:
         scaled(self, *args[:1], **{**options, "enabled": False})
 
     scaler.__init__ = make_scaler
+
+
+def _collect(optimizers: weakref.WeakSet[Any]) -> None:
+    """Add each optimizer that is made. One with a fused kernel, which only a GPU has, handles one parameter after the other."""
+    made = Optimizer.__init__
+
+    def make(self: Any, params: Any, defaults: dict[str, Any]) -> None:
+        one_by_one = {"fused": False, "foreach": False} if defaults.get("fused") else {}
+        made(self, params, {**defaults, **one_by_one})
+        optimizers.add(self)
+
+    Optimizer.__init__ = make

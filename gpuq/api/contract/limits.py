@@ -1,0 +1,63 @@
+"""What one user may ask for at the same time, so that nobody else has to wait: memory for bodies, streams and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from aiohttp import web
+
+from gpuq.api.context import context_of
+from gpuq.api.contract.problem import Handler, TooLarge, TooManyAtOnce
+from gpuq.api.identity import caller_of
+
+MOST: Final = 2**20
+"""Bytes of a body that is no list: 10,000 ids take 400 KB."""
+MOST_OF_USER: Final = 192 * 2**20
+"""Bytes of all bodies of one user that are being read or worked on: three of the longest lists of submissions."""
+_READ: Final = web.RequestKey("read", int)
+
+
+@web.middleware
+async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count the body against its user's memory until the request is answered."""
+    try:
+        return await handler(request)
+    finally:
+        if read := request.get(_READ, 0):
+            context_of(request).body_bytes[caller_of(request).user] -= read
+
+
+@contextmanager
+def one_of(request: web.Request, what: str, most: int) -> Iterator[None]:
+    """Count this request among its user's `what` while it is open. Raises TooManyAtOnce where there are `most`."""
+    count, mine = context_of(request).open_requests, (what, caller_of(request).user)
+    if count[mine] >= most:
+        raise TooManyAtOnce(f"At most {most} {what} of yours are open at the same time.", fix="Close one of them.")
+    count[mine] += 1
+    try:
+        yield
+    finally:
+        count[mine] -= 1
+
+
+async def read(request: web.Request, most: int = MOST) -> bytes:
+    """The body. Raises TooLarge for more than `most` bytes, and TooManyAtOnce where it and the user's others have more than
+    MOST_OF_USER."""
+    body, taken, user = bytearray(), context_of(request).body_bytes, caller_of(request).user
+    announced = request.content_length or 0
+    if announced <= most:
+        async for piece in request.content.iter_any():
+            body += piece
+            request[_READ] = len(body)
+            taken[user] += len(piece)
+            if len(body) > most:
+                break
+            if taken[user] > MOST_OF_USER:
+                raise TooManyAtOnce(
+                    f"Your open requests have more than {MOST_OF_USER // 2**20} MiB together, which is the limit."
+                )
+    if max(len(body), announced) > most:
+        raise TooLarge(f"The body is larger than {most // 2**20} MiB, which is the limit at this address.")
+    return bytes(body)
