@@ -50,7 +50,11 @@ ELSEWHERE = {
     # With the shim's side of it.
     "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
     # Through the ring that they are parts of.
-    "gpuq/daemon/": "tests/daemon/test_loop.py",
+    "gpuq/daemon/main.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/perform.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/record.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/tasks.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/unrecorded.py": "tests/daemon/test_loop.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
