@@ -40,6 +40,7 @@ ELSEWHERE = {
     "gpuq/lab/campaign/session.py": "tests/lab/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
+    "gpuq/messages/submit_options.py": "tests/cli/test_device_options.py",
     "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",
     # With a real Slurm.
@@ -50,7 +51,11 @@ ELSEWHERE = {
     # With the shim's side of it.
     "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
     # Through the ring that they are parts of.
-    "gpuq/daemon/": "tests/daemon/test_loop.py",
+    "gpuq/daemon/main.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/perform.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/record.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/tasks.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/unrecorded.py": "tests/daemon/test_loop.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",

@@ -11,10 +11,12 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from gpuq.api.context import context_of
-from gpuq.api.contract.schema import ArrayLine, JobLine, JobView
+from gpuq.api.contract.schema import ArrayLine, JobLine, JobView, VerdictView
 from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
 from gpuq.errors import NotPermitted
+from gpuq.messages.outcome import AttemptOutcome
+from gpuq.messages.verdicts import sentence
 
 _OF_ITS_FILES = ("cwd", "script", "script_sha256", "git_sha", "git_dirty", "snapshot_folder", "snapshot_taken_from")
 
@@ -54,7 +56,7 @@ def array(request: web.Request, line: ArrayLine) -> ArrayLine:
     """The array as the caller is shown it."""
     if sees(request, line.owner):
         return line
-    return replace(line, name=None, project=None, command=[], params=None)
+    return replace(line, name=None, project=None, command=[], params=None, verdict=_verdict(line.verdict))
 
 
 def job(request: web.Request, line: Line) -> Line:
@@ -74,9 +76,28 @@ def job(request: web.Request, line: Line) -> Line:
         snapshot=None,
         params=None,
         reason=reason,
+        verdict=_verdict(line.verdict),
+        actual=_outcome(line.actual),
     )
     if isinstance(line, JobView):
-        attempts = [replace(attempt, log_path=None, reason=None) for attempt in line.attempts]
+        attempts = [
+            replace(one, log_path=None, reason=None, verdict=_verdict(one.verdict), actual=_outcome(one.actual))
+            for one in line.attempts
+        ]
         nothing = dict.fromkeys(_OF_ITS_FILES)
         line = replace(line, **nothing, environment=[], attempts=attempts)
     return line
+
+
+# Kinds name scripts, and those of partners as well, who may be yet other users'.
+
+
+def _verdict(view: VerdictView | None) -> VerdictView | None:
+    if view is None:
+        return None
+    numbers = {name: value for name, value in view.numbers.items() if name != "beside"}
+    return replace(view, numbers=numbers, sentence=sentence(view.rule, numbers, view.device_name))
+
+
+def _outcome(actual: AttemptOutcome) -> AttemptOutcome:
+    return replace(actual, partner_kinds=(), slowdowns=())

@@ -7,14 +7,17 @@ import os
 import pwd
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
-from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches
+from gpuq.api.identity import Role, check_address, cookie_name, cookie_value, host_is_ours, origin_matches
 from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 from tests.api.conftest import TOKEN, Endpoint
@@ -94,16 +97,21 @@ async def test_our_own_origin_is_accepted(endpoint: Endpoint) -> None:
     assert await status(endpoint, "GET", "/api/v1/jobs", headers) == 200
 
 
-async def test_two_host_headers_are_refused(endpoint: Endpoint) -> None:
-    with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:
-        raw.sendall(
-            f"GET /livez HTTP/1.1\r\nHost: evil\r\nHost: 127.0.0.1:{endpoint.port}\r\nConnection: close\r\n\r\n".encode()
-        )
-        raw.setblocking(False)
-        import asyncio
-
-        answer = await asyncio.get_running_loop().sock_recv(raw, 4096)
-    assert answer.split()[1] in (b"400", b"403")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("Host", "127.0.0.1:80"), ("Host", "127.0.0.1:80")],
+        [("Host", "127.0.0.1:80"), ("Host", "evil.example")],
+        [("Host", "127.0.0.1:80"), ("Origin", "http://127.0.0.1:80"), ("Origin", "http://evil.example")],
+        [("Host", "127.0.0.1:80"), ("Origin", "http://127.0.0.1:80"), ("Origin", "http://127.0.0.1:80")],
+    ],
+)
+def test_two_host_or_origin_headers_are_refused(headers: list[tuple[str, str]]) -> None:
+    """`check_address` is called here because aiohttp refuses two Host headers before it."""
+    with pytest.raises(NotPermitted):
+        check_address(make_mocked_request("GET", "/", CIMultiDict(headers)), 80, ())
+    check_address(make_mocked_request("GET", "/", CIMultiDict({"Host": "127.0.0.1:80"})), 80, ())
 
 
 async def test_the_page_exchanges_the_token_for_a_cookie_that_only_reads(endpoint: Endpoint) -> None:
@@ -205,6 +213,16 @@ def test_another_user_on_the_socket_is_refused(monkeypatch: pytest.MonkeyPatch) 
             identity.caller_at(left, Api())
 
 
+def test_an_operator_may_not_use_the_private_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_PEER", _Peer(4242))
+    settings = Api(operators=("4242",))
+    left, right = socket.socketpair()
+    with left, right:
+        with pytest.raises(NotPermitted):
+            identity.caller_at(left, settings)
+        assert identity.caller_at(left, replace(settings, shared_socket="/run/s.sock")).role is Role.OPERATOR
+
+
 class _Peer:
     size = 12
 
@@ -295,6 +313,24 @@ async def test_the_pages_key_manages_and_neither_runs_nor_lets_in(endpoint: Endp
             assert await status_of(f"/api/v1/{path}", **{identity.PAGE_KEY: key}) in (404, 422, 503), path
     async with endpoint.tcp.post("/api/v1/jobs/hold", json={}, headers={identity.PAGE_KEY: key}) as answer:
         assert answer.status == 401, "the key without the cookie is nothing"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+async def test_the_pages_key_is_for_post_alone(endpoint: Endpoint, method: str) -> None:
+    assert await page_action(endpoint, method, "/api/v1/jobs/hold") == 403
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/jobs/hold/x", "/api/v1/jobs/1/holdx", "/api/v1/quotas/remove/x", "/x/api/v1/quotas"]
+)
+async def test_the_pages_key_is_for_the_whole_path(endpoint: Endpoint, path: str) -> None:
+    assert await page_action(endpoint, "POST", path) == 403
+
+
+async def page_action(endpoint: Endpoint, method: str, path: str) -> int:
+    """The answer to the page with its cookie and its key."""
+    cookie = f"{cookie_name(TOKEN)}={cookie_value(TOKEN)}"
+    return await status(endpoint, method, path, {"Cookie": cookie, identity.PAGE_KEY: identity.page_key(TOKEN)})
 
 
 async def test_the_pages_key_allows_exactly_the_calls_that_the_document_names(endpoint: Endpoint) -> None:

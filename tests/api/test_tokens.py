@@ -15,7 +15,7 @@ import pytest
 from gpuq.api import identity, tokens
 from gpuq.api.identity import Role
 from gpuq.settings import Api
-from tests.api.conftest import Endpoint
+from tests.api.conftest import TOKEN, Endpoint
 from tests.api.support import submission
 
 # A user of every Linux machine who is neither root nor, we hope, the one who runs the tests.
@@ -102,6 +102,26 @@ async def test_an_expired_or_revoked_token_is_refused(endpoint: Endpoint) -> Non
     assert await status(endpoint, lasting["token"]) == 200
     assert (await endpoint.post(f"/api/v1/tokens/{lasting['id']}/revoke"))[1]["revoked_at"] is not None
     assert await status(endpoint, lasting["token"]) == 401
+
+
+async def test_a_token_with_a_wrong_secret_is_refused(endpoint: Endpoint) -> None:
+    """Ids are shown by `gpuq token list`."""
+    made = await make(endpoint)
+    right, wrong = made["token"], made["token"][:-43] + "A" * 43
+    assert tokens.id_in(right) == tokens.id_in(wrong) == made["id"]
+    assert (await status(endpoint, right), await status(endpoint, wrong)) == (200, 401)
+    async with endpoint.tcp.post("/login", data={"token": wrong}, allow_redirects=False) as answer:
+        assert (answer.status, "Set-Cookie" in answer.headers) == (401, False)
+
+
+async def test_a_cookie_with_the_id_of_a_token_and_a_wrong_proof_is_refused(endpoint: Endpoint) -> None:
+    made = await make(endpoint)
+    token = endpoint.store.token(made["id"])
+    assert token is not None
+    for value, expected in ((tokens.cookie_of(token), 200), (f"{token.id}.{'0' * 64}", 401)):
+        headers = {"Cookie": f"{identity.cookie_name(TOKEN)}={value}"}
+        async with endpoint.tcp.get("/api/v1/queue", headers=headers) as answer:
+            assert answer.status == expected
 
 
 async def test_a_token_expires_after_ninety_days_unless_it_is_to_last(endpoint: Endpoint) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ import pytest
 
 from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
+from gpuq.api.contract.schema import JobLine
 from gpuq.api.identity import Role
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
+from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
 from gpuq.settings import Settings
 from tests.api.conftest import Endpoint, started
-from tests.api.support import GIB, FaultyStore, MemoryStream, SmallModels, submission
+from tests.api.support import GIB, FaultyStore, MemoryStream, SmallModels, attempt, forecast, submission
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 ANN, BOB, OLA, ADA, UNKNOWN = (
@@ -121,6 +123,82 @@ async def test_others_see_a_summary_without_what_a_job_runs(shared: Shared) -> N
     assert (body["owner"], body["state"], body["command"], body["kind"]) == (str(ANN), "FAILED", [], None)
     for uid in (ANN, OLA, ADA):
         assert (await shared.get(uid, f"/api/v1/jobs/{job}"))[1]["command"] == ["python", secret]
+
+
+HIDDEN = {
+    "job": "name project kind command log_path notify snapshot params reason cwd script script_sha256 git_sha git_dirty"
+    " snapshot_folder snapshot_taken_from environment attempts verdict actual",
+    "array": "name project command params verdict",
+    "attempts": "reason log_path verdict actual",
+    "actual": "partner_kinds slowdowns",
+    "verdict": "numbers sentence",
+}
+SHOWN = {
+    "job": "id state owner priority share max_slowdown gpus wanted_hosts time_limit_s preemptible submitted_at"
+    " submitted_at_unix state_since state_since_unix started_at started_at_unix ended_at ended_at_unix cancel_requested"
+    " attempt host hosts device device_name devices device_names partners exit_code after retry singleton begin_at"
+    " begin_at_unix array task live position expected_start forecast dispatcher synced signal signal_before_s"
+    " interactive umask declared_memory_bytes requeue_on_node_fail constraints most_gpus deadline_at deadline_at_unix"
+    " blink idle_ok no_pause lend_cores alone retried raised_memory_bytes",
+    "array": "id tasks count at_once states first owner priority submitted_at submitted_at_unix reason position"
+    " expected_start dispatcher",
+    "attempts": "number host device devices device_names promised_memory_bytes shares opened_memory_bytes launched_at"
+    " started_at ended_at ending exit_code model_version forecast",
+}
+"""By what is shown of a job: the fields that others see as the owner does. Whoever adds one decides about it here."""
+
+
+def check_summary(what: str, full: Any, seen: Any, fields: Collection[str] = ()) -> None:
+    """The fields that differ between what the owner and another user see are the hidden ones."""
+    hidden = set(HIDDEN[what].split()) & set(fields or full)
+    assert {name for name in full if full[name] != seen[name]} == hidden
+    if what in SHOWN:
+        assert set(full) - set(SHOWN[what].split()) == hidden
+    for part in hidden & HIDDEN.keys():
+        pairs = (
+            ((full[part], seen[part]),) if isinstance(full[part], dict) else zip(full[part], seen[part], strict=True)
+        )
+        for one, other in pairs:
+            check_summary(part, one, other)
+
+
+async def test_of_the_job_of_another_exactly_the_fields_that_are_no_secret_are_shown(shared: Shared) -> None:
+    place = {"key": "0" * 16, "folder": "/s3cret", "taken_from": "/s3cret"}
+    files = {
+        "script": "s3cret.py",
+        "script_sha256": "0" * 64,
+        "git_sha": "s3cret",
+        "git_dirty": True,
+        "snapshot": place,
+    }
+    tasks = {"tasks": "0", "params": {"s3cret": ["s3cret"]}}
+    texts = {"name": "s3cret", "project": "s3cret", "kind": "s3cret", "command": ["s3cret"], "cwd": "/s3cret"}
+    job = await shared.submit(ANN, **texts, **files, array=tasks, env={"s3cret": "1"}, notify=["end:s3cret"])
+    store = shared.endpoint.store
+    store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
+    refused = {"admitted": False, "rule": "UnsafePair", "device": None, "numbers": [["beside", "eve:s3cret.py"]]}
+    store.set_state(job, JobState.PENDING, verdict=refused)
+    for path in ("/api/v1/jobs?tasks=together", "/api/v1/arrays?ids=1"):
+        [full], [seen] = [(await shared.get(uid, path))[1]["arrays"] for uid in (ANN, BOB)]
+        check_summary("array", full, seen)
+        assert "s3cret" not in json.dumps(seen)
+
+    slower = PairSlowdown(kind="eve:s3cret.py", value=1.1)
+    outcome = AttemptOutcome(partner_kinds=("eve:s3cret.py",), slowdowns=(slower,), peak_utilization_pct=61.0)
+    start = attempt(
+        job, "gpu-0", 1_800_000_000.0, forecast(61, 10), actual=outcome, reason="s3cret", log_path="/s3cret"
+    )
+    start.launch["verdict"] = refused
+    store.set_attempts(start)
+    store.set_state(job, JobState.FAILED, attempt=1, reason="s3cret")
+    for path in (f"/api/v1/jobs/{job}", "/api/v1/jobs", f"/api/v1/jobs/{job}/explanation"):
+        (_, full), (_, seen) = [await shared.get(uid, path) for uid in (ANN, BOB)]
+        assert "s3cret" in json.dumps(full)
+        assert "s3cret" not in json.dumps(seen), path
+    [line], [seen_line] = [(await shared.get(uid, "/api/v1/jobs"))[1]["jobs"] for uid in (ANN, BOB)]
+    check_summary("job", line, seen_line, JobLine.__struct_fields__)
+    view, seen_view = [(await shared.get(uid, f"/api/v1/jobs/{job}"))[1] for uid in (ANN, BOB)]
+    check_summary("job", view, seen_view)
 
 
 async def test_output_and_events_are_for_those_who_see_the_job(shared: Shared) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpuq.adapters.store.contract import LEASE_S
+from gpuq.adapters.store.contract import LEASE_S, Claim
+from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.events import Exited
 from gpuq.core.state.job import JobId
+from gpuq.daemon.job_leases import GRACE_S, JobLeases
+from gpuq.daemon.unstarted import settled
 from gpuq.messages.wire import verify
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
@@ -144,3 +150,28 @@ async def test_lost_is_believed_of_the_claimer_only_while_the_lease_lasts(harnes
     original.end(attempt(job), Ending.LOST, None)
     await harness.turn(*original.messages(0))
     assert harness.store.attempts(job)[0].ending == "lost"
+
+
+@pytest.mark.parametrize(
+    ("claimer", "reporter", "silent_s", "counts"),
+    [
+        ("original", "original", 0.0, True),
+        ("original", "copy", 0.0, False),
+        ("original", "copy", 60.0 + GRACE_S, False),
+        ("original", "copy", 61.0 + GRACE_S, True),
+        (None, "copy", 0.0, True),
+    ],
+)
+async def test_whose_word_counts_for_an_attempt_with_a_lease(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, claimer: str | None, reporter: str, silent_s: float, counts: bool
+) -> None:
+    """No instance is known of a claim that a host of an earlier release made."""
+    job = await launch(harness, World(harness.store, a_device()))
+    monkeypatch.setattr(harness.lease, "revoke", lambda *_: Claim(instance=claimer, holder=reporter))
+    leases, launched = JobLeases(0.0), harness.dispatcher.state.attempts[attempt(job)]
+    leases.heard("host", claimer, 100.0)
+    leased = replace(launched, lease_s=60.0)
+    end = Exited(attempt(job), 0.0, Ending.LOST, None, "", Measurement(), instance=reporter)
+
+    found = settled(harness.lease, leases, end, leased, 100.0 + silent_s, 0.0)
+    assert found == (end if counts else None)

@@ -98,7 +98,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     the first, `hosts` and `devices` of all.
 
     In the summary of another user's job, `name`, `project`, `kind`, `log_path`, `notify`, `snapshot` and `params` are null, and
-    `command` is empty.
+    `command` is empty; `verdict` and `actual` do not name its partners' kinds.
     """
 
     id: int

@@ -81,7 +81,7 @@ def _requeue_or_archive_ended(state: State, limits: Limits, now: float) -> Itera
         rule = rule_for(job.retry, job.state, job.exit_code)
         if job.cancel_requested:
             yield Archive(job.id)
-        elif job.state is JobState.OUT_OF_MEMORY and job.had_partner and not job.alone:
+        elif job.state is JobState.OUT_OF_MEMORY and job.had_partner:
             yield Requeue(job.id, True, "ran out of memory beside a partner; runs alone from now on")
         elif job.state is JobState.PREEMPTED:
             yield Requeue(job.id, False, "preempted")

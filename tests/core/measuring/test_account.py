@@ -28,6 +28,12 @@ def test_partners_and_pauses_draw_on_one_account():
     assert slowdown_account(1.2, HOUR, 100.0, 200.0).left_s == pytest.approx(lost_at_once)
 
 
+@pytest.mark.parametrize(("slowed", "paused"), [(-10.0, 0.0), (0.0, -10.0)])
+def test_a_loss_below_zero_earns_nothing(slowed: float, paused: float):
+    found = slowdown_account(1.2, HOUR, slowed, paused)
+    assert (found.earned_s, found.left_s) == (pytest.approx(0.2 * HOUR), pytest.approx(0.2 * HOUR))
+
+
 @pytest.mark.parametrize(("slowed", "paused"), [(None, 0.0), (0.0, None)])
 def test_a_loss_that_is_not_known_leaves_the_account_unknown(slowed: float | None, paused: float | None):
     found = slowdown_account(1.15, HOUR, slowed, paused)

@@ -113,6 +113,15 @@ def test_foreign_memory_counts() -> None:
     assert judge(a_forecast(10, 8), a_partner(10, 1), reading=reading).rule is Rule.PREDICTED_MEMORY
 
 
+def test_memory_in_use_that_no_process_accounts_for_counts() -> None:
+    """Drivers keep some, and not every process can be seen."""
+    reading = a_reading(used_memory=14 * GIB, foreign_memory=2 * GIB)
+
+    assert judge(a_forecast(10, 7), a_partner(10, 4), reading=reading).admitted
+    verdict = judge(a_forecast(10, 8), a_partner(10, 4), reading=reading)
+    assert (verdict.rule, dict(verdict.numbers)["committed_bytes"]) == (Rule.PREDICTED_MEMORY, 14 * GIB)
+
+
 def test_an_unknown_job_keeps_off_a_device_with_foreign_processes() -> None:
     reading = a_reading(used_memory=6 * GIB, foreign_memory=6 * GIB)
 
@@ -241,6 +250,10 @@ def test_evidence_that_says_too_little_leaves_the_load_rule(forecast: Forecast) 
     snapshot = DeviceSnapshot(a_device(), others, a_reading())
 
     assert admit(a_job(1), forecast, snapshot, limits).rule is Rule.PREDICTED_LOAD
+
+
+def test_evidence_of_another_pair_leaves_the_load_rule() -> None:
+    assert judge(beside(MEASURED), a_partner(70, 2, kind=KindId("other"))).rule is Rule.PREDICTED_LOAD
 
 
 def test_evidence_of_pairs_says_nothing_of_foreign_processes() -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.state.actions import EndBooking, Stop
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.events import BookingCancelled, BookingMade, Submitted
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.events import BookingCancelled, BookingMade, CancelRequested, Submitted
+from gpuq.core.state.job import JobId, JobState, Sharing
 from gpuq.core.state.verdict import Rule
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
@@ -111,3 +112,37 @@ def test_when_it_begins_a_preemptible_job_makes_room_and_another_runs_on() -> No
     assert stops == [Stop(AttemptId(JobId(1), 1), StopReason.PREEMPTED)]
     play.happen(an_exit(1, Ending.STOPPED, 143)).settle()
     assert (play.job_state(1), play.job_state(2)) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_a_job_that_is_cancelled_as_a_booking_begins_is_stopped_once() -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, preemptible=True))).settle()
+    play.happen(a_start(1), booked(50), CancelRequested(JobId(1), "ada"))
+    assert play.decide() == [Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED)]
+
+
+def test_the_rest_of_a_broken_gang_is_stopped_once_as_a_booking_begins() -> None:
+    far = a_device("gpu1", host="far")
+    play = Playbook().happen(a_report(a_device()), a_report(far, host="far"))
+    play.happen(Submitted(a_job(1, preemptible=True, device_count=2, host_count=2, sharing=Sharing.NEVER))).settle()
+    play.happen(a_start(1), a_start(1, 2), an_exit(1, code=1), booked(50, device="gpu1"))
+    assert play.decide() == [Stop(AttemptId(JobId(1), 2), StopReason.GANG)]
+
+
+def test_no_job_makes_room_for_a_booking_that_is_over() -> None:
+    """As after a restart, when its whole time may have passed between two passes."""
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, preemptible=True))).settle()
+    play.happen(a_start(1), booked(110, 115)).happen(after=20)
+    assert play.decide() == [EndBooking(BookingId(1))]
+
+
+@pytest.mark.parametrize(("left_s", "starts"), [(499.0, False), (501.0, True)])
+def test_a_job_on_several_devices_lasts_as_long_as_on_the_slowest_type(left_s: float, starts: bool) -> None:
+    lasts = {"A": a_forecast(duration_p90_s=100.0), "B": a_forecast(duration_p90_s=500.0)}
+    play = Playbook()
+    play.known = ForecastTable(lambda questions: {question: lasts[question.device_type] for question in questions})
+    given_back = (
+        replace(a_device(name, type=type_), until_at=play.now + left_s) for name, type_ in zip("ab", "AB", strict=True)
+    )
+    play.happen(a_report(*given_back), Submitted(a_job(1, device_count=2))).settle()
+    assert (1 in play.launched()) is starts
+    assert starts or play.reason(1) is Rule.TIME_LEFT

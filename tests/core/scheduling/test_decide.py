@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuq.core.scheduling.limits import Limits
@@ -262,3 +264,12 @@ def test_while_one_host_is_drained_jobs_start_on_another() -> None:
 
     assert play.launched() == {1: "far0"}
     assert play.reason(2) is Rule.FIRST_RUN_EXCLUSIVE, "job 1 has the only device that is in service"
+
+
+@pytest.mark.parametrize(("instance", "leased"), [("home-1", True), (None, False)])
+def test_a_lease_is_given_where_the_host_would_end_the_job_with_it(instance: str | None, leased: bool) -> None:
+    """Hosts of the previous release report no instance, and would not."""
+    play = Playbook().happen(replace(a_report(a_device()), instance=instance))
+    play.happen(Submitted(a_job(1, requeue_on_node_fail=True))).settle()
+    (attempt,) = play.state.attempts.values()
+    assert attempt.lease_s == (play.limits.lease_s if leased else None)

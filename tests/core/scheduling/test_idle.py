@@ -131,3 +131,10 @@ def test_a_gang_over_hosts_is_idle_when_all_of_it_is() -> None:
 
     assert reported(0.0, 100.0) == []
     assert reported(170.0, 200.0) == [WarnIdle(FIRST, 170.0)]
+
+
+def test_one_that_holds_more_than_it_was_promised_is_not_opened_to_partners() -> None:
+    play, share = running(), replace(LIMITS, action="share")
+    assert at(play, 230, 130, share, gib=25) == [WarnIdle(FIRST, 100.0)]
+    assert at(play, 280, 180, share, gib=25) == []
+    assert at(play, 281, 181, share, gib=24) == [OpenToPartners(FIRST, 24 * GIB)]

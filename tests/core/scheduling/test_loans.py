@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.actions import Launch, Lend, Reclaim
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.actions import Launch, Lend, Reclaim, Stop
+from gpuq.core.state.attempt import AttemptId, StopReason
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import HostId
-from gpuq.core.state.events import CancelRequested, HostDrained, HostResumed, Submitted
+from gpuq.core.state.events import BookingMade, CancelRequested, HostDrained, HostResumed, Submitted
 from gpuq.core.state.job import JobId
 from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
@@ -73,3 +74,10 @@ def test_two_borrowers_never_have_the_same_core() -> None:
     play.happen(*(Submitted(a_job(number, lend_cores=2)) for number in (1, 2))).settle()
     play.happen(a_start(1), a_start(2), a_report(GPU, a_device("gpu1"), BIG, SMALL)).settle()
     assert sorted(core for attempt in play.state.attempts.values() for core in attempt.lent) == [0, 1, 2]
+
+
+def test_one_that_this_pass_stops_is_lent_nothing() -> None:
+    play = Playbook().happen(a_report(GPU), Submitted(a_job(1, lend_cores=4, preemptible=True))).settle()
+    booking = Booking(BookingId(1), "ann", "ann", (GPU.id,), play.now, play.now + 1000)
+    play.happen(a_start(1), a_report(GPU, BIG, SMALL), BookingMade(booking))
+    assert play.decide() == [Stop(BORROWER, StopReason.PREEMPTED)]

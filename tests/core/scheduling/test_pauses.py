@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.core.measuring.account import slowdown_account
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.pauses import account_of
+from gpuq.core.scheduling.pauses import RESERVE_S, account_of, pausable_s
+from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch, LeaveUnpaused, Pause, Resume
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending
 from gpuq.core.state.events import CancelRequested, Submitted
@@ -161,6 +164,71 @@ def test_a_partner_is_paused_when_the_account_is_empty() -> None:
     seen = (replace(seen[0], slowed_s=0.3 * HOUR), replace(seen[1], paused_s=0.1 * HOUR))
     play.happen(a_report(a_device(), residents=seen)).settle()
     assert play.done[-1] == Resume(NEWCOMER), "its partner has earned some time"
+
+
+@pytest.mark.parametrize(("refilled_s", "goes_on"), [(119.0, False), (121.0, True)])
+def test_a_partner_goes_on_once_the_account_allows_two_minutes_again(refilled_s: float, goes_on: bool) -> None:
+    play = Playbook(LIMITS).forecast("kind", a_forecast(40, 4, duration_p90_s=LONG, duration_runs=9))
+    play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle().happen(a_start(1), a_start(2))
+
+    def lost(seconds: float) -> None:
+        first, second = (replace(a_resident(job, gib=4), slowed_s=0.0, paused_s=0.0) for job in (1, 2))
+        play.happen(a_report(a_device(), residents=(replace(first, slowed_s=seconds), second))).settle()
+
+    play.now += 2 * HOUR
+    earned = (play.now - (resident(play).started_at or 0.0)) * 0.2
+    lost((earned + 60) / 1.2)
+    assert play.state.attempts[NEWCOMER].paused_for == RESIDENT
+
+    lost((earned - RESERVE_S - refilled_s) / 1.2)
+    assert (play.state.attempts[NEWCOMER].paused_for is None) is goes_on
+
+
+def test_a_job_that_its_host_has_not_reported_lately_is_not_paused() -> None:
+    play = busy()
+    at = resident(play).last_reported
+    assert at is not None
+    assert pausable_s(play.state, resident(play), LIMITS, at + LIMITS.stale_after_s) > 0
+    assert pausable_s(play.state, resident(play), LIMITS, at + LIMITS.stale_after_s + 1) == 0
+
+
+def test_a_paused_job_goes_on_when_its_host_falls_silent() -> None:
+    """What its pause costs is not known any more."""
+    play = with_newcomer(busy()).happen(a_start(2))
+    play.happen(after=LIMITS.stale_after_s).settle()
+    assert resident(play).paused_for == NEWCOMER
+    play.happen(after=1).settle()
+    assert resident(play).paused_for is None
+
+
+def test_a_report_in_a_pause_counts_none_of_it_twice() -> None:
+    play = with_newcomer(busy()).happen(a_start(2))
+    play.happen(after=60)
+    report(play, 1, 2, paused={1: 60.0})
+    account = account_of(resident(play), LIMITS, play.now + 40)
+    assert account is not None
+    assert account.paused_s == 100
+
+
+def test_a_job_on_two_devices_stands_still_for_one_newcomer_at_a_time() -> None:
+    """Even if a policy proposes otherwise."""
+    devices = (a_device("gpu0"), a_device("gpu1"))
+
+    def one_on_each(context: SchedulingContext) -> Iterator[Proposal]:
+        for job, device in zip(context.waiting, devices, strict=False):
+            yield Proposal(job, (device,), pausing=True)
+
+    play = Playbook(LIMITS)
+    for kind, takes in (("long", LONG), ("short", SHORT)):
+        play.forecast(kind, a_forecast(98, 4, duration_p50_s=takes, duration_p90_s=takes, duration_runs=9))
+    play.happen(a_report(*devices), Submitted(a_job(1, kind="long", device_count=2))).settle().happen(a_start(1))
+    play.now += 2 * HOUR
+    play.happen(a_report(*devices, residents=(replace(a_resident(1, gib=4), slowed_s=0.0, paused_s=0.0),)))
+
+    play.policy = one_on_each
+    play.happen(*(Submitted(a_job(job, kind="short", submitted_at=play.now)) for job in (2, 3))).decide()
+    assert list(play.launched()) == [1, 2]
+    assert resident(play).paused_for == NEWCOMER
 
 
 def test_a_job_that_is_cancelled_goes_on_at_once_to_end() -> None:

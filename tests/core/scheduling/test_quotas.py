@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import SetPendingReason
 from gpuq.core.state.events import QuotaRemoved, QuotaSet, Submitted
 from gpuq.core.state.quota import EVERYONE, HOUR_S, Account, Quota, QuotaScope
@@ -126,3 +127,20 @@ def test_each_array_has_a_limit_of_its_own_and_one_without_has_none() -> None:
     limited = [Submitted(a_job(number, array=number % 2 or 2, most_at_once=1)) for number in range(1, 5)]
     play = playbook().happen(*limited, Submitted(a_job(5, array=5)), Submitted(a_job(6, array=5))).settle()
     assert sorted(play.launched()) == [1, 2, 5, 6]
+
+
+def test_each_device_of_a_running_job_counts_for_the_whole_window() -> None:
+    play = playbook().happen(QuotaSet(Quota(ADA, device_hours=1.5, window_s=HOUR_S), "root"))
+    play.happen(Submitted(a_job(1, device_count=2))).settle().happen(a_start(1))
+    play.happen(Submitted(a_job(2)), after=2 * HOUR_S).happen(a_report(*DEVICES)).settle()
+
+    assert play.reason(2) is Rule.DEVICE_HOURS_QUOTA
+    assert numbers(play, 2)["used_device_hours"] == 2
+
+
+def test_no_policy_starts_a_job_beyond_its_quota() -> None:
+    """Nor on more devices than its quota has left, where it could run on fewer."""
+    play = playbook().happen(QuotaSet(Quota(ADA, running_devices=2), "root"))
+    play.policy = lambda context: (Proposal(job, DEVICES[: job.counts[-1]]) for job in context.waiting)
+    play.happen(Submitted(a_job(1, most_devices=3)), Submitted(a_job(2, device_count=2))).settle()
+    assert list(play.launched()) == [2]

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
-from gpuq.core.state.actions import EndReservation, Reserve
+from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
+from gpuq.core.state.booking import Booking, BookingId
 from gpuq.core.state.device import DeviceId, Reading
-from gpuq.core.state.events import CancelRequested, HoldRequested, Submitted
+from gpuq.core.state.events import BookingMade, CancelRequested, HoldRequested, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
@@ -146,6 +148,41 @@ def test_a_forecast_decides_whether_an_empty_device_would_do() -> None:
     assert reserved(play.happen(after=700).settle()) == {3: ("gpu0",)}, "20 GiB are not free there, 2 are"
 
 
+@pytest.mark.parametrize("booked", [("gpu0",), ("gpu0", "gpu1")])
+def test_a_device_that_a_user_has_booked_is_not_reserved_for_another(booked: tuple[str, ...]) -> None:
+    """Drained, it would not start there."""
+    play = Playbook(PATIENT).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device("gpu0"), a_device("gpu1")))
+    for number in (1, 2, 3):
+        play.happen(Submitted(a_job(number, kind="heavy", submitted_at=play.now))).settle()
+    booking = Booking(BookingId(1), "ann", "ann", tuple(map(DeviceId, booked)), play.now + 800, play.now + 9000)
+    play.happen(BookingMade(booking), after=700).settle()
+
+    assert reserved(play) == ({3: ("gpu1",)} if booked == ("gpu0",) else {})
+
+
+def test_a_device_that_a_job_gets_in_a_pass_is_not_reserved_in_it() -> None:
+    play = overdue()
+    assert apply(play.state, EndReservation(JobId(2)), play.now)
+    play.happen(Submitted(a_job(3, kind="light", priority=9, submitted_at=play.now)))
+
+    assert [type(action) for action in play.decide() if isinstance(action, Launch | Reserve)] == [Launch]
+    play.decide()
+    assert reserved(play) == {2: ("gpu0",)}
+
+
+@pytest.mark.parametrize(("waited_s", "is_overdue"), [(1900, False), (2100, True)])
+def test_a_job_is_as_patient_as_it_would_take_on_the_fastest_type_of_device(waited_s: float, is_overdue: bool) -> None:
+    """5 times 400 s on type A; on B it would take much longer."""
+    takes = {"A": a_forecast(98, 1, duration_p50_s=400.0), "B": a_forecast(98, 1, duration_p50_s=40_000.0)}
+    play = Playbook(PATIENT).happen(a_report(a_device("gpu0"), a_device("gpu1", type="B")))
+    play.known = ForecastTable(lambda questions: {question: takes[question.device_type] for question in questions})
+    for number in (1, 2, 3):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle()
+
+    play.happen(after=waited_s).settle()
+    assert (3 in reserved(play)) is is_overdue
+
+
 # --- preemption ------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +212,16 @@ def test_what_is_freed_is_reserved_for_the_job_that_it_was_freed_for() -> None:
 
     assert play.launched()[2] == "gpu0"
     assert reserved(play) == {}
+
+
+def test_a_job_for_which_another_is_being_stopped_keeps_those_devices_when_it_is_overdue() -> None:
+    limits = Limits(residents_per_device=1, patience_s=600, stale_after_s=1e9)
+    play = Playbook(limits, preempting("gpu1")).happen(a_report(a_device("gpu0"), a_device("gpu1")))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(3, priority=1, submitted_at=play.now))).settle().happen(after=700).settle()
+
+    assert play.state.reservations[JobId(3)] == Reservation(JobId(3), (DeviceId("gpu1"),), ReservationReason.PREEMPTION)
 
 
 @pytest.mark.parametrize("devices", [("nowhere",), ("gpu0", "gpu0"), ("gpu0", "gpu1"), ("gpu0", "far")])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.retries import retry_of
 from gpuq.core.state.actions import Requeue
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import Device
@@ -141,3 +143,20 @@ def test_memory_of_the_host_is_that_of_the_device_only_for_cores() -> None:
     play = on(trying("oom:1"), LARGE)
     end(play, 1, Ending.HOST_OUT_OF_MEMORY)
     assert requeues(play)[0].memory is None
+
+
+def test_after_out_of_memory_more_is_promised_than_was_declared_and_than_it_had() -> None:
+    rule = RetryRule.parse("oom:1")
+    for had, declared, wanted in ((10, 20, 30), (20, 10, 30), (20, None, 30)):
+        memory = None if declared is None else declared * GIB
+        job = trying("oom:1", ran_out_of=had * GIB, declared_memory=memory)
+        requeue = retry_of(on(a_job(2), LARGE).state, job, rule, Limits(), 0.0)
+        assert requeue is not None
+        assert requeue.memory == wanted * GIB
+
+
+def test_a_retry_after_a_time_limit_makes_no_later_one_wait_longer() -> None:
+    play = on(trying("timeout:1 any:1"))
+    end(play, 1, Ending.TIMED_OUT, None)
+    end(play, 2)
+    assert requeues(play)[-1].reason == "retry 1 of 1 after its failure, in 10 s"

@@ -87,3 +87,11 @@ def test_one_that_was_joined_stays_as_it_is() -> None:
 @pytest.mark.parametrize("changes", [{"sharing": Sharing.NEVER}, {"alone": True}])
 def test_a_job_that_may_not_share_is_left_alone(changes: dict[str, Any]) -> None:
     assert revise(running(**changes), a_forecast(40.0, 6.0)) == []
+
+
+def test_one_on_devices_of_two_types_is_left_alone() -> None:
+    """A forecast is of one type."""
+    devices = (a_device("gpu0"), a_device("gpu1", type="B"))
+    play = Playbook().happen(a_report(*devices), Submitted(a_job(1, device_count=2))).settle()
+    play.happen(a_start(1, at=100), a_report(*devices, residents=(a_resident(1, gib=3),)))
+    assert revise(play, a_forecast(40.0, 6.0)) == []

@@ -254,3 +254,19 @@ def test_no_policy_gets_a_trial_that_could_not_be_undone() -> None:
     play = full("old")
     play.policy = lambda context: (Proposal(job, (a_device("gpu0"),), trial=True) for job in context.waiting)
     assert tried(submit(play, preemptible=False)) == []
+
+
+def test_nothing_is_tried_where_no_risk_is_too_high() -> None:
+    """What a site refuses then, it refuses for the load, and no trial would tell more."""
+    busy = replace(pair("old", risk=0.4), peak_utilization_pct=80.0)
+    play = full("old", limits=replace(LIMITS, risk=1.0))
+    play.forecast("new", replace(busy, pairs=())).forecast("new", busy, beside=("old",))
+    assert tried(submit(play)) == []
+    assert play.reason(9) is Rule.PREDICTED_LOAD
+
+
+@pytest.mark.parametrize(("risk", "is_tried"), [(MOST_RISK, True), (MOST_RISK + 0.01, False)])
+def test_a_pair_is_tried_that_is_as_likely_to_keep_its_budgets_as_not(risk: float, is_tried: bool) -> None:
+    play = full("old").forecast("new", pair("old", risk=risk), beside=("old",))
+    play.policy = lambda context: (Proposal(job, (a_device("gpu0"),), trial=True) for job in context.waiting)
+    assert (tried(submit(play)) == [9]) is is_tried

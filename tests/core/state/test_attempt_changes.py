@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from gpuq.core.state.actions import Pause, Revise
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending
-from gpuq.core.state.events import Event, Submitted, Woke
+from gpuq.core.state.events import CancelRequested, Event, Submitted, Woke
 from gpuq.core.state.job import JobId, JobState
-from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook, one_running
+
+FIRST, SECOND = AttemptId(JobId(1), 1), AttemptId(JobId(2), 1)
 
 
 @pytest.mark.parametrize(
@@ -102,3 +105,51 @@ def test_an_attempt_that_a_silent_host_reported_is_not_revoked(sign: Event) -> N
     play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle().happen(sign)
 
     assert play.happen(Woke(), after=3600).decide() == []
+
+
+def two_that_share() -> Playbook:
+    """Jobs 1 and 2, 4 GiB promised to each, run on the only device of 24 GiB."""
+    play = Playbook().forecast("kind", a_forecast(30, 4))
+    play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
+    return play.happen(a_start(1), a_start(2))
+
+
+@pytest.mark.parametrize(
+    ("shares", "gib", "taken"), [(True, 20, True), (True, 21, False), (False, 4, False), (False, 20, False)]
+)
+def test_a_revision_leaves_a_partner_its_memory_and_its_place(shares: bool, gib: int, taken: bool) -> None:
+    play = two_that_share()
+    revision = Revise(FIRST, a_forecast(40, gib), shares, (gib * GIB,))
+
+    assert apply(play.state, revision, play.now) is taken
+    assert play.state.attempts[FIRST].promised == ((gib if taken else 4) * GIB,)
+
+
+def test_of_two_attempts_one_goes_on_running() -> None:
+    play = two_that_share()
+    assert apply(play.state, Pause(FIRST, SECOND), play.now)
+
+    assert not apply(play.state, Pause(SECOND, FIRST), play.now)
+    assert play.state.attempts[SECOND].paused_for is None
+
+
+def test_an_attempt_started_no_later_than_was_heard_of_it() -> None:
+    """Its host's clock may be ahead."""
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
+
+    play.happen(a_start(1, at=play.now + 900), after=5)
+    assert play.state.attempts[FIRST].started_at == play.now
+
+
+def test_an_owner_is_charged_from_the_start_and_not_from_the_launch() -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
+
+    play.happen(a_start(1, at=play.now + 40), after=40).happen(an_exit(1), after=60)
+    assert {sum(hours.values()) for hours in play.state.served.values()} == {60.0}
+
+
+def test_the_exit_code_of_an_attempt_that_was_stopped_says_nothing() -> None:
+    play = one_running().happen(CancelRequested(JobId(1), "ada")).settle()
+
+    play.happen(an_exit(1, Ending.STOPPED, 143))
+    assert play.state.jobs[JobId(1)].exit_code is None

@@ -12,7 +12,7 @@ from gpuq.core.state.events import HostDrained, HostForgotten, Submitted
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
-from tests.support.nouns import GIB, a_device, a_job, a_report, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_job, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook, one_running
 
 A, B = HostId("a"), HostId("b")
@@ -75,3 +75,13 @@ def test_a_device_is_no_smaller_than_what_its_residents_were_promised_while_they
 
     play.happen(an_exit(1), a_report(small))
     assert play.state.devices[device].total_memory == GIB
+
+
+def test_a_host_reports_its_own_attempts_only() -> None:
+    play = Playbook().happen(a_report(OF_A, host="a"), Submitted(a_job(1))).settle().happen(a_start(1))
+    before = dict(play.state.attempts)
+
+    play.happen(a_report(OF_B, host="b", residents=(a_resident(1, gib=20),)), after=5)
+    assert play.state.attempts == before
+    play.happen(a_report(OF_A, host="a", residents=(a_resident(1, gib=20),)))
+    assert [attempt.live_memory for attempt in play.state.attempts.values()] == [20 * GIB]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuq.core.state.actions import Stop
+from gpuq.core.state.actions import Requeue, Stop
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.state.job import JobId, JobState
-from tests.support.nouns import a_device, a_job, a_report, an_exit
+from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook, one_running
 
 
@@ -46,3 +46,13 @@ def test_a_running_job_cannot_be_held() -> None:
     play = one_running()
 
     assert not apply(play.state, HoldRequested(JobId(1), "ada"), play.now)
+
+
+def test_a_job_that_starts_again_keeps_to_itself_and_forgets_its_last_end() -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, alone=True))).settle()
+    play.happen(a_start(1), an_exit(1, Ending.OUT_OF_MEMORY, 1))
+    assert play.state.jobs[JobId(1)].ran_out_of is not None
+
+    assert apply(play.state, Requeue(JobId(1), alone=False, reason="again"), play.now)
+    job = play.state.jobs[JobId(1)]
+    assert (job.state, job.alone, job.ran_out_of) == (JobState.PENDING, True, None)
