@@ -21,7 +21,7 @@ def submission(name: str, setting: Setting, here: Path, python: str) -> Submissi
         "cwd": str(here),
         "env": env,
         "script": str(script),
-        "script_sha256": capture.script_sha256(script),
+        "script_sha256": capture.work_sha256(command, here),
         "hints": capture.hints(command, here),
     }
     return msgspec.convert({key: value for key, value in body.items() if value is not None}, Submission)
