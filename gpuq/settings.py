@@ -345,7 +345,7 @@ def _with_kept_name(home: Home, table: dict[str, Any]) -> dict[str, Any]:
         return table
     try:
         name = home.host_file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return table
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(

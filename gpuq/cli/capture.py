@@ -244,7 +244,7 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
     from gpuq.script.program import program
 
     found = program(command.words, str(folder), stdin=command.stdin)
-    # In a container without a known folder only the script's own can be told.
+    # In a container without a known folder only the script's own is known.
     cwd = script.parent if script is not None and found.cwd is None else found.cwd
     return None if cwd is None else read(script, found.arguments, Path(cwd))
 

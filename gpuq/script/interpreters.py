@@ -1,4 +1,4 @@
-"""What an interpreter is told to run by its own options: a file, a module, code, or its standard input."""
+"""What an interpreter runs by its own options: a file, a module, code, or its standard input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source(StrEnum):
 
 
 class Given(NamedTuple):
-    """What an interpreter is told to run."""
+    """What an interpreter runs."""
 
     source: Source
     text: str
@@ -74,7 +74,7 @@ _LANGUAGES = (
 
 
 def given_to(words: Sequence[str], start: int = 0) -> Given | None:
-    """What the interpreter at `start` is told to run; None where it is none, or runs nothing."""
+    """What the interpreter at `start` runs; None where it is none, or runs nothing."""
     name = posixpath.basename(words[start]) if start < len(words) else ""
     if name in SHELLS:
         return _given_to_shell(words, start + 1)

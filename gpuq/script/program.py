@@ -293,8 +293,8 @@ def _on_host(found: Program, box: Container) -> Program:
 
     is_path = found.kind is ProgramKind.SCRIPT
     name = outside(found.name) if is_path else found.name
-    told_by = found.name if is_path else found.cwd or ""
-    is_mounted = found.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE) and box.outside(told_by) is not None
+    inside = found.name if is_path else found.cwd or ""
+    is_mounted = found.kind in (ProgramKind.SCRIPT, ProgramKind.MODULE) and box.outside(inside) is not None
     of = box.outside(found.of) or found.of
     return replace(
         found,

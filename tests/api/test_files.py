@@ -129,7 +129,7 @@ async def test_what_a_user_may_have_is_bounded_and_room_is_made_of_what_no_job_n
     assert (await send(endpoint, stream(other)))[0] == 200
 
 
-async def test_uploads_that_take_long_keep_nobody_from_reading(
+async def test_uploads_that_take_long_keep_no_user_from_reading(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = threading.Event()

@@ -71,7 +71,7 @@ async def test_all_who_wait_for_a_first_result_get_it() -> None:
     kept.stop()
 
 
-async def test_no_more_than_a_few_results_are_held_whether_anybody_comes_back_for_them_or_not(
+async def test_no_more_than_a_few_results_are_held_also_of_those_that_are_asked_for_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Report:

@@ -196,7 +196,7 @@ async def test_bodies_of_one_user_take_no_more_memory_than_theirs(
     assert endpoint.context.body_bytes[user] == 0
 
 
-async def test_nobody_waits_while_a_long_submission_is_looked_at(endpoint: Endpoint) -> None:
+async def test_other_requests_do_not_wait_while_a_long_submission_is_looked_at(endpoint: Endpoint) -> None:
     begun, answered = threading.Event(), threading.Event()
 
     def slowly(asked: Submission, owner: str) -> tuple[str, str, dict[str, Any]]:

@@ -255,7 +255,7 @@ def test_it_runs_whole_or_is_being_stopped_and_leaves_no_device_behind(
 
 
 def test_a_gang_that_starts_again_meets_at_another_port() -> None:
-    """What is left of the first start may still hold it."""
+    """What is left of the first start may still hold it. That it lost two attempts at once counts as one loss."""
     play = running(requeue_on_node_fail=True)
     play.happen(an_exit(1, Ending.LOST, None, 1), an_exit(1, Ending.LOST, None, 2)).settle()
     ports = [launch.attempt.gang.port for launch in launches(play) if launch.attempt.gang is not None]

@@ -80,7 +80,7 @@ async def on_key(client: redis.asyncio.Redis, key: str, command: Callable[[], Aw
 
 
 async def delete_unusable(client: redis.asyncio.Redis, key: str, error: redis.ResponseError) -> None:
-    """Delete a key on which each command fails until somebody does; what was in it is sent again. Raises any other error."""
+    """Delete a key on which each command fails until it is gone; what was in it is sent again. Raises any other error."""
     if not any(words in str(error) for words in _UNUSABLE):
         raise error
     _log.warning("%s was unusable and was deleted: %s", key, error, extra={"action": "unusable_key"})

@@ -1,4 +1,4 @@
-"""What one user may ask for at the same time, so that nobody else has to wait: memory for bodies, streams and searches."""
+"""What one user may ask for at the same time, so that other users do not wait: memory for bodies, streams and searches."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ MOST_JOB = 4 * 2**20
 MOST_TREE = 32 * 2**20
 """Bytes of the list of a tree's files: 20,000 with 1,400 each."""
 INLINE_BYTES = 2**16
-"""A longer body is decoded in a thread, so that nobody else waits for it."""
+"""A longer body is decoded in a thread, so that other requests do not wait for it."""
 # The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
 MAX_DEVICES = 100
 MAX_TOKEN_S = 10 * 366 * 86_400.0
@@ -583,7 +583,7 @@ def _submission(raw: bytes) -> Submission:
 
 
 def _check_size(submission: Submission, what: str) -> None:
-    """Raises TooLarge for a submission that would keep everybody waiting who lists jobs. The record's own have no limit: those of
+    """Raises TooLarge for a submission that would make lists of jobs slow for all users. The record's own have no limit: those of
     an earlier release can be read."""
     size, most = len(_encoder.encode(submission)), MOST_JOB if submission.array is None else MOST_SUBMISSION
     if size > most:

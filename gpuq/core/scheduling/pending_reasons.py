@@ -152,9 +152,14 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
     if checked_at is None:
         yield from waiting
         return
-    kept = {(device, one.job) for device, one in index.reserved.items() if device not in context.state.residents}
+    kept = {(device, one.job) for device, one in index.reserved.items()}
     newly_kept, cache.kept = kept - cache.kept, kept
     changed = set(index.changed_since(checked_at))
+    # A device that is reserved for another job becomes the reason of all that it would admit but for that. Jobs on several
+    # devices also need others of its host.
+    of_kept = bool(newly_kept) or any(device in changed for device, _ in kept)
+    hosts = {context.state.devices[device].host for device, _ in kept}
+    beside_kept = of_kept or any(context.state.devices[device].host in hosts for device in changed)
     # A reason without a device says that nothing is open, which any change of any device may end.
     anything = context.gave_devices or index.revision != checked_at
     due = cache.unsettled | cache.unchecked
@@ -163,7 +168,11 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
         if of_class in due or (
             anything
             and conclusions is not None
-            and (newly_kept or any(device is None or device in changed for _, device, _ in conclusions.reasons))
+            and (
+                of_kept
+                or (beside_kept and next(iter(waiting[of_class].values())).head.device_count > 1)
+                or any(device is None or device in changed for _, device, _ in conclusions.reasons)
+            )
         ):
             yield of_class
 
@@ -211,6 +220,9 @@ class _ClassReason:
     @cached_property
     def _kept(self) -> Verdict | None:
         """The refusal of a device that would admit the job if it were not reserved for another."""
+        reserved = self._context.cache.device_index.reserved
+        if any(self._context.candidates.may_be_booked(self._job, device) for device in reserved):
+            self._context.cache.unsettled.add(self._class)
         return self._context.refusal_as_reserved(self._job)
 
     def _refusal_of_the_best(self) -> Verdict | None:

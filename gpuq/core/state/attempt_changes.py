@@ -164,7 +164,6 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
             had_partner=attempt.had_partner,
             served_s=job.served_s + served,
             failed_after_pause=after_pause and step is Step.FAIL,
-            lost_early=job.lost_early + 1 if step is Step.LOSE and now - attempt.launched_at <= _EARLY_S else 0,
             tried=job.tried or attempt.trial,
         )
         put_job(state, with_end(job, attempt, event, state.devices[attempt.devices[0]]))
@@ -173,6 +172,9 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
         if state.attempts_of(job):
             state.gang_ends[job.id] = step
             return True
+    if step is not Step.REQUEUE:
+        job, is_early = state.jobs[job.id], now - attempt.launched_at <= _EARLY_S
+        put_job(state, replace(job, lost_early=job.lost_early + 1 if step is Step.LOSE and is_early else 0))
     return take_step(state, job.id, step, now)
 
 
