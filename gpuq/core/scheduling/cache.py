@@ -66,8 +66,8 @@ class PassCache:
     `classes` holds the conclusions by scheduling class. `device_index` is the devices as passes see them. For pending reasons:
     `reasons_checked_at` is the revision up to which all of them were checked (None: none were), `unsettled` are classes whose
     reasons may change as time passes, `unchecked` those that the last pass did not come to, `deferred` are the jobs that the
-    policy itself deferred in the last pass, `kept` the devices that were reserved in it, each with the job, and
-    `over_quota` the groups that a quota kept from starting, each with the reason of its jobs that changes first.
+    policy itself deferred in the last pass, and `over_quota` the groups that a quota kept from starting, each with the reason of
+    its jobs that changes first.
     `tried` is None, or the last pass was cut short, and these are the classes that the next need not try beside residents again.
     """
 
@@ -204,7 +204,6 @@ class PassCache:
         self.unsettled: set[SchedulingClass] = set()
         self.unchecked: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
-        self.kept: set[tuple[DeviceId, JobId]] = set()
         self.over_quota: dict[GroupKey, Verdict] = {}
         self._prune_at = _PRUNE_FROM
 

@@ -152,14 +152,12 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
     if checked_at is None:
         yield from waiting
         return
-    kept = {(device, one.job) for device, one in index.reserved.items()}
-    newly_kept, cache.kept = kept - cache.kept, kept
     changed = set(index.changed_since(checked_at))
     # A device that is reserved for another job becomes the reason of all that it would admit but for that. Jobs on several
-    # devices also need others of its host.
-    of_kept = bool(newly_kept) or any(device in changed for device, _ in kept)
-    hosts = {context.state.devices[device].host for device, _ in kept}
-    beside_kept = of_kept or any(context.state.devices[device].host in hosts for device in changed)
+    # devices also need others of its host. A device that was just reserved has changed.
+    of_reserved = not changed.isdisjoint(index.reserved)
+    hosts = {index.snapshots[device].device.host for device in index.reserved}
+    beside_reserved = any(index.snapshots[device].device.host in hosts for device in changed)
     # A reason without a device says that nothing is open, which any change of any device may end.
     anything = context.gave_devices or index.revision != checked_at
     due = cache.unsettled | cache.unchecked
@@ -169,8 +167,8 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
             anything
             and conclusions is not None
             and (
-                of_kept
-                or (beside_kept and next(iter(waiting[of_class].values())).head.device_count > 1)
+                of_reserved
+                or (beside_reserved and next(iter(waiting[of_class].values())).head.device_count > 1)
                 or any(device is None or device in changed for _, device, _ in conclusions.reasons)
             )
         ):
@@ -205,10 +203,11 @@ class _ClassReason:
         return verdict
 
     def holds(self, key: ReasonKey) -> bool:
-        """Whether a reason given earlier is still true. Beside a device kept for another job no other is the true one."""
+        """Whether a reason given earlier is still true. Where a device is only kept for another job, no other reason is."""
         found = self._still_true.get(key)
         if found is None:
-            device, only_the_current = key[1], self.never_fits is not None or self._kept is not None
+            rule, device, _ = key
+            only_the_current = self.never_fits is not None or (rule is not Rule.RESERVED and self._kept is not None)
             if only_the_current or device is None or device not in self._context.state.devices:
                 found = key == _key(self.current)
             else:
