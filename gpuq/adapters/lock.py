@@ -39,12 +39,13 @@ def only_one(path: Path, what: str, stop_it: str = "Stop that one first") -> Ite
     if descriptor is None:
         raise Conflict(f"{what} already runs in {path.parent.parent}.", fix=f"{stop_it}, or set another GPUQ_HOME.")
     try:
-        yield partial(_is_at, path, os.fstat(descriptor))
+        yield partial(is_at, path, os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
 
-def _is_at(path: Path, file: os.stat_result) -> bool:
+def is_at(path: Path, file: os.stat_result) -> bool:
+    """Whether this file, which was opened there, is still there: not moved, removed or replaced."""
     try:
         return os.path.samestat(file, path.stat())
     except OSError:

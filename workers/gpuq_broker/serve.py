@@ -39,9 +39,8 @@ def account_of(user: str) -> pwd.struct_passwd | None:
 class Broker:
     """Starts and ends units for the account of the services.
 
-    `home` is the services' home, `seen` a folder of our own with a file for each attempt that was started, which may be
-    removed some time later, as a credential lasts minutes. `public` is the dispatcher's key. No
-    uid below `least_uid` is accepted.
+    `home` is the services' home, `seen` a folder of our own with a file for each attempt that was started, which may be removed
+    some time later, as a credential lasts minutes. `public` is the dispatcher's key. No uid below `least_uid` is accepted.
     """
 
     home: Home

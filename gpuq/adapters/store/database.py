@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from gpuq.adapters.lock import is_at
 from gpuq.adapters.store.faults import READ_ONLY_SERVER, translate
 from gpuq.errors import BadSettings, Unreachable
 
@@ -88,13 +89,10 @@ class Database:
 
     def _check_file(self) -> None:
         """Raises Unreachable if the file is not the one that was opened: what is written to that would be gone with it."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            found = None
         if self._file is None:
-            self._file = found
-        elif found is None or not os.path.samestat(self._file, found):
+            with suppress(OSError):  # it is not made yet
+                self._file = self.path.stat()
+        elif not is_at(self.path, self._file):
             raise Unreachable(
                 f"{self.label} was moved, removed or replaced while it was in use: nothing more is recorded.",
                 fix="Move it back, with its -wal and -shm; or restart gpuq, with another file in its place.",

@@ -75,7 +75,7 @@ class Candidates:
         yield from self._gangs(job, conclusions) if job.device_count > 1 else self._singles(job, conclusions)
 
     def best(self, job: Job) -> Choice | None:
-        """The first devices in the order of `choices`, whether they admit the job or not."""
+        """The first devices that pass the cheap test, idle ones first, whether they admit the job or not."""
         conclusions = self._cache.of(job)
         if job.device_count == 1:
             idle = (snapshot for snapshot in self._available(job, self._open[0]) if _fits_idle(job, snapshot))
