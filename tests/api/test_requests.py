@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gpuq.api.contract import limits, params
+from gpuq.api.contract import bodies, limits
 from gpuq.errors import Unreachable
 from gpuq.messages.submission import Submission
 from tests.api.conftest import Endpoint
@@ -149,7 +149,7 @@ async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict", "/api/v1/jobs/cancel"])
 async def test_a_body_that_is_too_large(endpoint: Endpoint, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MOST_SUBMISSIONS", "MOST_SUBMISSION"):
-        monkeypatch.setattr(params, name, limits.MOST)
+        monkeypatch.setattr(bodies, name, limits.MOST)
     most = limits.MOST
 
     async def unannounced() -> AsyncIterator[bytes]:

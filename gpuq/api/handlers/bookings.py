@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api.context import context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import BookingView, StayingJob
 from gpuq.api.handlers.submit import constraints_by_id, names_now
 from gpuq.api.identity import Role, caller_of
@@ -34,7 +34,7 @@ async def listing(request: web.Request) -> web.Response:
 async def make(request: web.Request) -> web.Response:
     """Reserve devices for the caller, or by an operator for another user. Answered after the commit."""
     context, caller = context_of(request), caller_of(request)
-    wanted, limits, now = await params.body(request, _make_body), context.settings.bookings, context.now()
+    wanted, limits, now = await bodies.body(request, _make_body), context.settings.bookings, context.now()
     user = caller.user if wanted.user is msgspec.UNSET else wanted.user
     if user != caller.user and caller.role < Role.OPERATOR:
         raise NotPermitted(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from gpuq.adapters.store.contract import Selection
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, Role, caller_of
@@ -67,7 +67,7 @@ def many(verb: Verb) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         context = context_of(request)
         wait = params.query(request, params.WaitQuery).wait
-        wanted = await params.body(request, _body)
+        wanted = await bodies.body(request, _body)
         selection, found = await selected(request, wanted.where, _POSSIBLE[verb])
         before = {job: state for job, state in found.items() if state in _POSSIBLE[verb]}
         now: States = before

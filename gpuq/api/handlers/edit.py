@@ -18,7 +18,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow, Selection, Store
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import EditsTaken, Refused, UndoEdit
 from gpuq.api.handlers import control
 from gpuq.api.handlers.submit import check_fits
@@ -39,7 +39,7 @@ async def edit(request: web.Request) -> web.Response:
     """Change every job that meets the conditions of the body. Raises Conflict, NotFound and NeverFits, and then none is."""
     context = context_of(request)
     wait = params.query(request, params.WaitQuery).wait
-    wanted = await params.body(request, _body)
+    wanted = await bodies.body(request, _body)
     change = edit_of(wanted.edit.changes)
     selection, found = await control.selected(request, wanted.where, WAITING)
     plan = await context.read(_plan, context, found, change)

@@ -17,7 +17,7 @@ from gpuq.adapters.relay import PIECE
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.synced import SyncedTrees
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.problem import BadRequest, break_off
 from gpuq.api.contract.schema import FilesTaken, TreeTaken
 from gpuq.api.handlers.jobs import find
@@ -37,7 +37,7 @@ _MOST_NAMED = 3
 async def keep_tree(request: web.Request) -> web.Response:
     """Take the list of a tree's files; which contents are missing."""
     context, caller = context_of(request), caller_of(request)
-    body = await params.body(request, _tree, params.MOST_TREE)
+    body = await bodies.body(request, _tree, bodies.MOST_TREE)
     check_taken(context)
     files = [ListedFile(one.name, one.size, one.sha256, one.executable) for one in body.files]
     _check(files, context.settings.api.sync_tree_bytes)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gpuq.adapters.certificates import Authority
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import HostRequestTaken, HostView, Invited
 from gpuq.api.hosts import joining
 from gpuq.api.identity import caller_of
@@ -32,7 +32,7 @@ async def hosts(request: web.Request) -> web.Response:
 
 async def drain(request: web.Request) -> web.Response:
     """Keep new jobs off a host; what runs there goes on."""
-    why = (await params.body(request, _body)).why
+    why = (await bodies.body(request, _body)).why
     host = await _host(request)
     return await _request(request, "drain", host, {"host": host.name, "why": why})
 

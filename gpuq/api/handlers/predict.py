@@ -16,7 +16,7 @@ from msgspec import structs
 
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import VerdictView
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import check_fits, records, with_device_ids
@@ -51,7 +51,7 @@ class _OccupiedDevice:
 async def predict(request: web.Request) -> web.Response:
     """The forecast of this submission; nothing is queued."""
     context = context_of(request)
-    wanted = await params.submission(request)
+    wanted = await bodies.submission(request)
     if wanted.array is not None:
         raise Conflict(
             "A prediction is about one job, not about an array.", fix="Send the submission of one of its tasks."

@@ -17,7 +17,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import Preview, StartChange
 from gpuq.api.handlers import control
 from gpuq.api.handlers.predict import snapshot_of
@@ -48,7 +48,7 @@ _body = msgspec.json.Decoder(params.EditBody)
 async def preview(request: web.Request) -> web.Response:
     """What an edit of the same body would do to the expected starts. Nothing is changed."""
     context = context_of(request)
-    wanted = await params.body(request, _body)
+    wanted = await bodies.body(request, _body)
     _, found = await control.selected(request, wanted.where, WAITING)
     live = await context.live.read()
     change = edit_of(wanted.edit.changes)

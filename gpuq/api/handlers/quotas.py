@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import Store
 from gpuq.api.context import context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import QuotaRequestTaken, QuotaView
 from gpuq.api.identity import Caller, Role, caller_of
 from gpuq.core.state.job import WAITING, JobState
@@ -40,7 +40,7 @@ async def quota_views(request: web.Request) -> list[QuotaView]:
 
 async def put(request: web.Request) -> web.Response:
     """Set the quota of an account; what is not named in it is not limited."""
-    wanted = await params.body(request, _set_body)
+    wanted = await bodies.body(request, _set_body)
     account = Account(QuotaScope(wanted.scope), wanted.name)
     limits = {name: getattr(wanted, name) for name in params.QUOTA_LIMITS}
     given = {name: value for name, value in limits.items() if value is not msgspec.UNSET}
@@ -49,7 +49,7 @@ async def put(request: web.Request) -> web.Response:
 
 async def remove(request: web.Request) -> web.Response:
     """Remove the quota of an account."""
-    context, wanted = context_of(request), await params.body(request, _remove_body)
+    context, wanted = context_of(request), await bodies.body(request, _remove_body)
     account = Account(QuotaScope(wanted.scope), wanted.name)
     if account not in [quota.account for quota in await context.read(context.store.quotas)]:
         raise NotFound(

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from gpuq.adapters.store.contract import ArrayRow, Selection, Store
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.handlers import files
 from gpuq.api.identity import Caller, caller_of
@@ -50,7 +50,7 @@ async def submit(request: web.Request) -> web.Response:
     """Queue one job or array, or up to 10,000 jobs in one transaction. Answered after the commit."""
     context = context_of(request)
     caller = caller_of(request)
-    wanted, raw = await params.submissions(request)
+    wanted, raw = await bodies.submissions(request)
     wanted = [limited(one, context.settings.api.interactive_time_limit_s) for one in wanted]
     if context.settings.worker.run_as == "submitter":
         check_account(caller)
@@ -70,7 +70,7 @@ async def submit(request: web.Request) -> web.Response:
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
         raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
-    if count <= _INLINE and len(raw) <= params.INLINE_BYTES:
+    if count <= _INLINE and len(raw) <= bodies.INLINE_BYTES:
         made = records(context, caller, wanted)
     else:
         made = await context.for_user(caller.user, records, context, caller, wanted)
@@ -81,7 +81,7 @@ async def submit(request: web.Request) -> web.Response:
     dispatcher = None
     with suppress(TimeoutError):
         dispatcher = (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
-    if params.is_list(raw):
+    if bodies.is_list(raw):
         return reply(SubmittedJobs(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"

@@ -11,7 +11,7 @@ from aiohttp import web
 from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
 from gpuq.api.context import context_of, reply
-from gpuq.api.contract import params
+from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import NewToken, TokenList, TokenView
 from gpuq.api.identity import Role, caller_of, role_of
 from gpuq.errors import NotFound, NotPermitted
@@ -23,7 +23,7 @@ _body = msgspec.json.Decoder(params.TokenBody)
 async def make(request: web.Request) -> web.Response:
     """Make a token for the caller, or for another user if the caller is an admin."""
     context, caller = context_of(request), caller_of(request)
-    wanted = await params.body(request, _body)
+    wanted = await bodies.body(request, _body)
     if caller.way == "user token":
         raise NotPermitted(
             "A token cannot make another one.", fix="Use `gpuq token create` on the machine of this gpuq."
