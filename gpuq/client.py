@@ -22,7 +22,7 @@ from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
-from gpuq.cli import edits, job_options, piped, results
+from gpuq.cli import edits, job_body, job_options, piped, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
@@ -462,7 +462,7 @@ def submission(
     words = [os.fspath(word) for word in command]
     own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
     read = cache(piped.read)
-    values = parser.parse_args(job_options.in_files(parser, own, words, verbatim=False, read=read))
+    values = parser.parse_args(job_body.in_files(parser, own, words, verbatim=False, read=read))
     values.host = host
     given: dict[str, object] = dict(options)
     if (exclusive := given.pop("exclusive", None)) is not None:
@@ -473,7 +473,7 @@ def submission(
                 f"`{name}` is no option of a job.", fix=f"There are: {', '.join(JobOptions.__annotations__)}."
             )
         setattr(values, name, _as_typed(name, value))
-    return job_options.submission(values, words, verbatim=False, read=read, array=array)
+    return job_body.submission(values, words, verbatim=False, read=read, array=array)
 
 
 def _as_typed(name: str, value: object) -> object:

@@ -6,7 +6,7 @@ import re
 import shlex
 from functools import cache
 
-from gpuq.cli import console, header, job_ids, job_options, piped
+from gpuq.cli import console, header, job_body, job_ids, job_options, piped
 from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
@@ -66,11 +66,11 @@ def run(words: list[str]) -> int:
     if unknown:
         console.note(f"sbatch: without effect in gpuq: {shlex.join(unknown)}")
     read = cache(piped.read)
-    options = parser.parse_args([*job_options.in_files(parser, typed, command, verbatim, read), *typed, "--slurm-env"])
+    options = parser.parse_args([*job_body.in_files(parser, typed, command, verbatim, read), *typed, "--slurm-env"])
     if wrapped is not None and options.name is None:
         options.name = "wrap"
     client = HttpClient.of(options)
-    body = job_options.submission(options, command, verbatim, read)
+    body = job_body.submission(options, command, verbatim, read)
     job_id = submit_one(client, body)
     print(job_id if "parsable" in given else f"Submitted batch job {job_id}", flush=True)
     if "wait" not in given:

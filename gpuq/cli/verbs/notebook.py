@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from gpuq.cli import capture, console, job_ids, job_options
+from gpuq.cli import capture, console, job_body, job_ids, job_options
 from gpuq.cli.arguments import Parser
 from gpuq.cli.channel import Channel, copy
 from gpuq.cli.client import HttpClient, Record
@@ -61,7 +61,7 @@ def _submission(options: argparse.Namespace) -> Record:
         raise BadInput(
             f"{python} has no JupyterLab.", fix=f"{python} -m pip install jupyterlab, or name another with --python."
         )
-    body = job_options.submission(options, ["sh", "-c", _PROGRAM, python], verbatim=True)
+    body = job_body.submission(options, ["sh", "-c", _PROGRAM, python], verbatim=True)
     body["name"] = options.name or "notebook"
     body["env"] = {**body["env"], "JUPYTER_TOKEN": secrets.token_hex(24)}
     return {**body, "interactive": "notebook"}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from gpuq import format as fmt
-from gpuq.cli import console, job_options, messages
+from gpuq.cli import console, job_body, job_options, messages
 from gpuq.cli.client import HttpClient, Record, with_query
 from gpuq.errors import NeverFits
 
@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     add("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
     add("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
     job_options.add_job_options(parser, named=True)
-    options, body = job_options.parse(parser, words)
+    options, body = job_body.parse(parser, words)
     query = {"beside": options.beside, "device_type": options.device_type}
     return predict(HttpClient.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from gpuq.cli import job_options
+from gpuq.cli import job_body, job_options
 from gpuq.cli.quantities import parse_duration
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
@@ -33,7 +33,7 @@ def run(words: list[str]) -> int:
     add("--steps", metavar="N", default="20", help="steps to time, and then to record; default 20")
     add("--limit", metavar="TIME", default="5", help="give up after this long: 5 (minutes), 90s; default 5 minutes")
     job_options.add_job_options(parser, named=True)
-    options, body = job_options.parse(parser, words)
+    options, body = job_body.parse(parser, words)
     if "stdin" in body:
         raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")
     text = json.dumps({name: body[name] for name in _NAMES if name in body})

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import again, console, job_ids, job_options
+from gpuq.cli import again, console, job_body, job_ids, job_options
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.verbs.submit import submit_one
@@ -77,7 +77,7 @@ def _submission(job: Record, typed: list[str]) -> Record:
     # An option that may be given several times would add to the job's own.
     kept = _without(found.options, {word.partition("=")[0] for word in typed})
     options, verbatim = own.parse_args([*passed, *kept, *typed]), found.words[0] == "--"
-    return job_options.submission(options, found.words[1:] if verbatim else found.words, verbatim)
+    return job_body.submission(options, found.words[1:] if verbatim else found.words, verbatim)
 
 
 def _without(options: list[str], names: set[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from gpuq.cli import console, job_options
+from gpuq.cli import console, job_body, job_options
 from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     """Run one job to its end. Returns its exit code, or 130 after Ctrl-C."""
     parser = job_options.job_parser("run", "Submit, follow the output, exit with the job's code.")
     job_options.add_job_options(parser)
-    options, body = job_options.parse(parser, words)
+    options, body = job_body.parse(parser, words)
     client = HttpClient.of(options)
     job_id = submit_one(client, body)
     console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from gpuq.array import numbers, ranges
-from gpuq.cli import capture, console, job_options, piped
+from gpuq.cli import capture, console, job_body, job_options, piped
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -46,13 +46,13 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
     read = cache(piped.read)
-    options = parser.parse_args([*job_options.in_files(parser, own, [] if by_line else command, verbatim, read), *own])
+    options = parser.parse_args([*job_body.in_files(parser, own, [] if by_line else command, verbatim, read), *own])
     if options.stdin:
         return _submit_lines(options, command)
     if options.follow and job_options.asks_for_array(options):
         raise BadInput("-f follows one job, not an array.", fix="Use --wait; `gpuq logs -f ID` follows a task.")
-    body = job_options.submission(options, command, verbatim, read)
-    job_options.warn_of_words(parser, body)
+    body = job_body.submission(options, command, verbatim, read)
+    job_body.warn_of_words(parser, body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import predict
 
@@ -203,7 +203,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The submission of each line of stdin that is neither empty nor a comment. Raises BadInput with the line's number."""
     import shlex
 
-    shared = job_options.prepare(options)
+    shared = job_body.prepare(options)
     # A line longer than the limit is read in part only, and refused.
     lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
     for number, raw in enumerate(lines, start=1):
@@ -217,7 +217,7 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             words = shlex.split(line)
             _check_no_shell(line)
             verbatim = words[:1] == ["--"]
-            yield job_options.body_of(shared, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
+            yield job_body.body_of(shared, words[1:] if verbatim else words, verbatim=verbatim, read=_no_script)
         except ValueError as error:
             fix = "Close the quotes; one command per line."
             raise BadInput(f"line {number} of stdin: {error}.", fix=fix) from error

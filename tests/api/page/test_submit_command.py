@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gpuq.api.page.submit_command import submit_command
-from gpuq.cli import job_options
+from gpuq.cli import job_body, job_options
 from gpuq.messages.submission import Submission
 from tests.api.support import submission
 
@@ -55,7 +55,7 @@ def test_a_job_is_submitted_again_as_it_was(
     assert text == f"cd /home/ada && gpuq submit {words} -- python train.py"
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
-    _, body = job_options.parse(parser, shlex.split(text)[5:])
+    _, body = job_body.parse(parser, shlex.split(text)[5:])
     again, was = (msgspec.convert(one, Submission) for one in (body, submission(**asked)))
     for name in Submission.__struct_fields__:
         if name not in {"command", "cwd", "env", "name", "script", "umask"}:

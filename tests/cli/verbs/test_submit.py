@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from gpuq.cli import job_options
+from gpuq.cli import job_body, job_options
 from gpuq.errors import GpuqError
 from gpuq.messages.submission import Signal, Submission
 from gpuq.settings import Worker
@@ -68,7 +68,7 @@ def test_a_job_with_a_terminal_reads_no_script_and_knows_what_the_terminal_shows
 
 
 def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
-    assert get_args(Signal) == job_options._SIGNALS
+    assert get_args(Signal) == job_body._SIGNALS
     assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)
 
 
@@ -281,7 +281,7 @@ def test_a_folder_that_may_not_be_entered_is_refused_at_once(tmp_path: Path) -> 
     closed.chmod(0o600)
     try:
         for folder in (closed, closed / "inner"):
-            said = as_other_user(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
+            said = as_other_user(lambda folder=folder: job_body._working_folder(str(folder), tmp_path))
             assert said == f"you may not enter the folder {folder}."
     finally:
         closed.rmdir()
@@ -539,7 +539,7 @@ def test_a_dry_run_goes_along_with_what_was_read(
     monkeypatch.chdir(script.parent)
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
-    _, body = job_options.parse(parser, ["--dry-run-memory", str(script)])
+    _, body = job_body.parse(parser, ["--dry-run-memory", str(script)])
     assert "could not shut off the dry run: it could reach the network" in capsys.readouterr().err
     assert body["hints"]["traced"] == {
         "framework": "torch",
@@ -565,6 +565,6 @@ def test_submissions_leave_the_options_as_they_were_parsed() -> None:
     job_options.add_job_options(parser)
     options = parser.parse_args(["--time", "2h", "--retry", "oom:2"])
     before = dict(vars(options))
-    first, second = (job_options.submission(options, ["true"], verbatim=True) for _ in range(2))
+    first, second = (job_body.submission(options, ["true"], verbatim=True) for _ in range(2))
     assert vars(options) == before
     assert first == second

@@ -1,0 +1,470 @@
+"""What is submitted for the options of a job and its command: the JSON body of `POST /api/v1/jobs`.
+
+It has the fields of `gpuq.messages.submission.Submission`; those of options that were not given are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpuq import notify_file
+from gpuq.array import check_placeholders
+from gpuq.cli import capture, console, dependencies, device_options, header, job_ids, piped, project
+from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import HttpClient, sends_notifications
+from gpuq.cli.job_options import MOST_TIMEOUTS, asks_for_array
+from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
+from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpuq.cli.snapshot import WorkTreeCopy
+    from gpuq.cli.sync import WorkTree
+
+_MOST_GPUS = 64
+# The limits of `gpuq.messages.submission.Submission`, checked here so that the message can name the option.
+_LONGEST = {"name": 200, "project": 200, "kind": 400}
+# The signals of `gpuq.messages.submission.Signal`.
+_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+# Programs whose own arguments look like a shell's operators.
+_WITH_OPERATORS = frozenset({"find", "expr", "test", "["})
+# Variables with which programs find out what a terminal can show.
+_OF_TERMINALS = ("TERM", "COLORTERM")
+
+
+def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
+    own, verbatim, command = parser.split(words)
+    read = cache(piped.read)
+    options = parser.parse_args([*in_files(parser, own, command, verbatim, read), *own])
+    body = submission(options, command, verbatim, read)
+    warn_of_words(parser, body)
+    return options, body
+
+
+def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
+    """Warn about words of the command that were probably meant for gpuq, or for a shell."""
+    warn_misplaced(parser.long_options(), body)
+    program, *arguments = body["command"]
+    operator = next(filter(capture.OPERATOR.fullmatch, arguments), None)
+    if operator is not None and Path(program).name not in _WITH_OPERATORS:
+        _warn(f"no shell runs the command, so `{operator}` is an argument of it; a shell would: -- bash -c '…'")
+
+
+def in_files(
+    parser: Parser, own: Sequence[str], command: list[str], verbatim: bool, read: Callable[[], str]
+) -> list[str]:
+    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. `read`
+    returns a script from standard input, as often as it is called. Raises BadInput."""
+    here = capture.current_folder()
+    words = project.options_of(here, parser.parse_args)
+    if verbatim or not command:
+        return words
+    typed = parser.parse_args([*words, *own])
+    if command[0] == piped.HERE:
+        return words + ([] if typed.pty else header.options_of("stdin", read(), parser.parse_args))
+    script = capture.absolute(_located(command, verbatim, typed.chdir, here)[0], here)
+    return words + header.options_of(script.name, header.text_of(script), parser.parse_args)
+
+
+def _located(words: list[str], verbatim: bool, chdir: str | None, here: Path) -> list[str]:
+    """The words, with a script that is not here but in `--chdir DIR` by its path there, as `make -C` finds its file."""
+    if chdir is None or not words or (verbatim and "/" not in words[0]):
+        return words
+    there = capture.absolute(str(Path(chdir, words[0])), here)
+    found = not capture.absolute(words[0], here).exists() and there.is_file()
+    return [str(there), *words[1:]] if found else words
+
+
+@dataclass(frozen=True)
+class SubmissionBase:
+    """What all submissions with these options have in common, so that a snapshot is taken, and jobs are looked up, once. `wishes`
+    are the fields that do not depend on the command."""
+
+    options: argparse.Namespace
+    here: Path
+    array: dict[str, Any] | None
+    wishes: dict[str, Any]
+    copy: WorkTreeCopy | None
+    sent: WorkTree | None
+
+
+def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) -> SubmissionBase:
+    """`array` is the field of this name, None for what the options say. Raises BadInput."""
+    if array is None and asks_for_array(options):
+        from gpuq.cli import sweep
+
+        array = sweep.field(options)
+    here, wishes = capture.current_folder(), _wishes(options)
+    if wishes["notify"] and not sends_notifications(os.environ):
+        _warn("nothing sends notifications now; start `gpuq notify run`")
+    return SubmissionBase(options, here, array, wishes, _snapshot(options, here), _work_tree(options, here))
+
+
+def submission(
+    options: argparse.Namespace,
+    words: list[str],
+    verbatim: bool,
+    read: Callable[[], str] = piped.read,
+    array: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The body for these options and this one command. Raises BadInput."""
+    return body_of(prepare(options, array), words, verbatim, read)
+
+
+def body_of(
+    shared: SubmissionBase, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
+) -> dict[str, Any]:
+    """The body for this command. `read` returns a script from standard input. Raises BadInput."""
+    options, here, copy, sent = shared.options, shared.here, shared.copy, shared.sent
+    words = _located(words, verbatim, options.chdir, here)
+    if copy is not None:
+        copy.check_words(words, here)
+    image, modules = _image(options.image, here), [_module(name) for name in options.module]
+    command = _command(shared, words, verbatim, read, in_image=image is not None)
+    folder = _working_folder(options.chdir, here)
+    if sent is not None:
+        sent.check(command, words, here, folder)
+    named = [*options.pass_env, *(_OF_TERMINALS if options.pty else ())]
+    env = capture.environment(os.environ, named, options.env, listed=sent is None)
+    if copy is None:
+        commit, dirty = capture.git_state(command.script.parent if command.script else here)
+    else:
+        env = copy.environment(env, command.words[0], here)
+        command, folder, commit, dirty = copy.command(command), copy.entered(folder), copy.commit, copy.changed
+    script, name = command.script, label("name", options.name) or _default_name(words)
+    if options.slurm_env:  # the host fills in the others
+        env |= {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
+    body: dict[str, Any] = {
+        **shared.wishes,
+        "command": _in_environment(image, modules, command.words),
+        "cwd": str(folder),
+        "env": env,
+        "name": name,
+        "stdin": None if options.pty else command.stdin,
+        "git_sha": commit,
+        "git_dirty": dirty,
+        "script": str(copy.original(script) if copy else script) if script else None,
+        "script_sha256": capture.work_sha256(command, folder),
+        "hints": _hints(options, command, folder, env, shared.array),
+        "snapshot": copy.facts() if copy else None,
+        "sync": sent.field() if sent else None,
+        "array": shared.array,
+    }
+    if shared.array is not None:
+        check_placeholders([*words, name], shared.array.get("params", {}))
+    if options.pty:
+        _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
+    _warn_of_variables(options, command, folder, env, shared.array)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _command(
+    shared: SubmissionBase, words: list[str], verbatim: bool, read: Callable[[], str], *, in_image: bool
+) -> capture.Command:
+    """What is executed. In an image, or where files are sent to, the programs are not those of this machine. Raises BadInput."""
+    options, start = shared.options, shared.here if shared.copy is None else shared.copy.entered(shared.here)
+    read = _no_script if options.pty else read
+    if in_image or shared.sent is not None:
+        return capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
+    return capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+
+
+def _default_name(words: list[str]) -> str:
+    program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
+    return "".join(letter if letter.isprintable() else "?" for letter in program)[: _LONGEST["name"]]
+
+
+def _wishes(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields that only depend on the options; None where one was not given. Raises BadInput."""
+    constraints = device_options.constraints(options)
+    return {
+        "project": label("project", options.project),
+        "kind": label("kind", options.kind),
+        "priority": whole("--priority", options.priority, -1000, 1000),
+        "share": options.share,
+        "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
+        "gpu_memory": _read("--gpu-mem", options.gpu_mem, parse_size),
+        **_places(options.gpus, options.hosts, constraints or {}),
+        "constraints": constraints,
+        "time_limit_s": _read("--time", options.time, parse_duration),
+        "after": dependencies.parse(options.after, lambda: HttpClient.of(options)) or None,
+        "begin_at": _read("--begin", options.begin, lambda text: parse_begin(text, time.time())),
+        "singleton": options.singleton or None,
+        "retry": _retry(options.retry, options.requeue_on_timeout) or None,
+        "hold": options.hold,
+        "requeue_on_node_fail": options.requeue,
+        "deadline_at": _read("--deadline", options.deadline, lambda text: parse_moment(text, time.time())),
+        "preemptible": options.preemptible or (options.signal is not None and "@" not in options.signal) or None,
+        **_signal(options),
+        "blink": options.blink or None,
+        "idle_ok": options.idle_ok or None,
+        "no_pause": options.no_pause or None,
+        "lend_cores": None if options.lend_cores is None else whole("--lend-cores", options.lend_cores, 0, 4) or None,
+        "notify": notify_file.option(options.notify, os.environ),
+        "interactive": "terminal" if options.pty else None,
+        "umask": capture.umask(),
+    }
+
+
+def _warn_of_variables(
+    options: argparse.Namespace,
+    command: capture.Command,
+    folder: Path,
+    env: Mapping[str, str],
+    array: dict[str, Any] | None,
+) -> None:
+    for glob in capture.unmatched(os.environ, options.pass_env):
+        _warn(f"--pass-env `{glob}` matches no variable that is set here")
+    swept = array.get("params", {}) if array is not None else {}
+    if names := capture.not_passed(command, folder, os.environ, {*env, *swept}):
+        _warn(
+            f"the job does not get {', '.join(names[:4])}, which its script reads and which {'is' if len(names) == 1 else 'are'} "
+            f"set here; -e {names[0]} passes {'it' if len(names) == 1 else 'one'}"
+        )
+    if not options.slurm_env and (names := sorted(header.slurms_variables(command) - {*env, *swept})):
+        _warn(f"it reads {', '.join(names[:4])}, which will be empty; --slurm-env gives it Slurm's variables")
+
+
+def _hints(
+    options: argparse.Namespace,
+    command: capture.Command,
+    folder: Path,
+    env: Mapping[str, str],
+    array: dict[str, Any] | None,
+) -> dict[str, Any] | None:
+    """What the script says of the job, and what a dry run of it counts if one was asked for. Raises BadInput."""
+    if options.dry_run_memory:
+        if array is not None or options.image or options.module or command.stdin is not None or options.pty:
+            fix = "Leave --dry-run-memory out, or try one of its jobs with `gpuq predict --dry-run-memory`."
+            raise BadInput("--dry-run-memory is for one script of this machine's Python.", fix=fix)
+        return {**(capture.hints(command, folder) or {}), "traced": _traced(command.words, folder, env)}
+    if array is None:
+        return capture.hints(command, folder)
+    from gpuq.cli import sweep
+
+    return sweep.hints(command, folder, array)
+
+
+def _traced(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """What a dry run of these words counts. Raises BadInput."""
+    from gpuq.cli.dry_run import dry_run
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = dry_run(words, folder, {**os.environ, **env}, memory // 2)
+    for danger in found.unprotected:
+        _warn(f"this kernel could not shut off the dry run: {danger}")
+    names = ("framework", "reserved_bytes", "convolution_bytes")
+    return {name: getattr(found, name) for name in names}
+
+
+def _in_environment(image: str | None, modules: list[str], words: Sequence[str]) -> Sequence[str]:
+    """The command that makes its host load the modules and run these words in the image."""
+    if image is None and not modules:
+        return words
+    named = [f"--module={name}" for name in modules] + ([] if image is None else [f"--image={image}"])
+    return ["python3", "-m", "gpuq_environment", *named, "--", *words]
+
+
+def _image(name: str | None, here: Path) -> str | None:
+    """The image, a file as an absolute path. Raises BadInput."""
+    if name is None:
+        return None
+    if not re.fullmatch(r"[\w./~][^\s\x00]*", name):
+        raise BadInput(
+            f"--image `{name}` names no image.", fix="Write an address, as docker.io/pytorch/pytorch, or a .sif file."
+        )
+    if name.endswith(".sif") and "://" not in name:
+        file = capture.absolute(name, here)
+        if not file.is_file():
+            raise BadInput(f"there is no image {file}.", fix="Check the path of the .sif file.")
+        return str(file)
+    return name
+
+
+def _module(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.+/@-]*", name):
+        raise BadInput(
+            f"--module `{name}` is no name of a module.", fix="Write one as `module avail` lists it: cuda/12.4"
+        )
+    return name
+
+
+def _snapshot(options: argparse.Namespace, here: Path) -> WorkTreeCopy | None:
+    """The copy of the work tree that the jobs are to run in. Raises BadInput."""
+    if not options.snapshot and options.from_snapshot is None:
+        return None
+    from gpuq.cli import snapshot
+
+    return snapshot.take(here) if options.from_snapshot is None else snapshot.find(options.from_snapshot)
+
+
+def _work_tree(options: argparse.Namespace, here: Path) -> WorkTree | None:
+    """The files to send for the jobs. Raises BadInput."""
+    if not options.sync:
+        return None
+    if options.snapshot or options.from_snapshot is not None:
+        raise BadInput(
+            "--sync goes with neither --snapshot nor --from-snapshot: it runs the files as they are now.",
+            fix="Leave one of them out.",
+        )
+    from gpuq.cli import sync
+
+    return sync.take(here)
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Write a warning, once per process: `--stdin` submits many commands with the same options."""
+    console.note(f"gpuq: warning: {sentence}.")
+
+
+def _working_folder(named: str | None, here: Path) -> Path:
+    folder = capture.absolute(named, here) if named else here
+    if not capture.is_text(str(folder)):
+        fix = "Rename it, or name another with -C."
+        raise BadInput("the name of the folder to run in is not valid UTF-8.", fix=fix)
+    try:
+        is_folder, enterable = stat.S_ISDIR(folder.stat().st_mode), os.access(folder, os.X_OK)
+    except PermissionError:  # a folder above it may not be entered
+        is_folder, enterable = True, False
+    except OSError:
+        is_folder, enterable = False, False
+    if not is_folder:
+        raise BadInput(f"there is no folder {folder}.", fix="Make it, or name another with --chdir.")
+    if not enterable:
+        fix = "Name another with --chdir, or ask its owner."
+        raise BadInput(f"you may not enter the folder {folder}.", fix=fix)
+    return folder
+
+
+def label(name: str, text: str | None) -> str | None:
+    """The value of --name, --project or --kind. Raises BadInput if it is empty, too long or not one printable line."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise BadInput(f"--{name} is empty.", fix="Write some text, or leave the option out.")
+    if not capture.is_text(text):
+        raise BadInput(f"--{name} is not valid UTF-8.", fix="Use other characters.")
+    if not text.isprintable():
+        raise BadInput(f"--{name} holds a line break or another control character.", fix="Write it on one line.")
+    if len(text) > _LONGEST[name]:
+        raise BadInput(
+            f"--{name} has {len(text)} characters; {_LONGEST[name]} is the limit.", fix="Choose a shorter one."
+        )
+    if name == "name" and job_ids.reads_as_ids(text):
+        slurms = " Slurm's -n is --ntasks; here it is the name." if text.isdecimal() else ""
+        fix = f"Write it without @, and not as a number.{slurms}"
+        raise BadInput(f"--name `{text}` would be read as ids of jobs, as in `gpuq show {text}`.", fix=fix)
+    return text
+
+
+def _gpus(text: str | None) -> dict[str, int | None]:
+    """The fields for --gpus: `2` is two devices, `1-4` one to four, whatever is free. Raises BadInput."""
+    if text is None:
+        return {}
+    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text.strip())
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (1 <= low <= _MOST_GPUS and 1 <= high <= _MOST_GPUS):
+        raise BadInput(
+            f"--gpus `{text}` is not a number of devices.",
+            fix=f"Write a number from 1 to {_MOST_GPUS}, or a range such as 1-4.",
+        )
+    if high < low:
+        raise BadInput(f"--gpus `{text}` runs backwards.", fix=f"Write --gpus {high}-{low}.")
+    return {"gpus": low, "most_gpus": high if "-" in text else None}
+
+
+def _check_terminal(body: Mapping[str, Any], *, from_stdin: bool) -> None:
+    """Raises BadInput for what cannot have a terminal."""
+    if from_stdin:
+        raise BadInput("--pty reads from a terminal, and `-` from standard input.", fix="Name a script or a command.")
+    if body["array"] is not None:
+        raise BadInput("--pty gives one job a terminal, not an array.", fix="Leave out --array, --grid and --sweep.")
+    if body.get("hosts") is not None:
+        raise BadInput("--pty runs on one host.", fix="Leave out --hosts, or --pty.")
+
+
+def _no_script() -> str:
+    """With --pty an interpreter without a script reads from its terminal."""
+    return ""
+
+
+def _places(gpus: str | None, hosts: str | None, constraints: dict[str, Any]) -> dict[str, int | None]:
+    """The fields for --gpus and --hosts; without these, all hosts and devices that are named count. Raises BadInput."""
+    devices = constraints.get("devices", [])
+    if hosts is None:
+        named = constraints.get("hosts", []) or device_options.hosts_of(devices)
+        hosts = str(len(named)) if len(named) > 1 else None
+    if gpus is None and devices:
+        gpus = str(len(devices))
+    count = whole("--hosts", hosts, 1, _MOST_GPUS)
+    if count is None or count == 1:
+        return _gpus(gpus)
+    asked = _gpus(gpus or str(count))
+    if asked["most_gpus"] is not None:
+        raise BadInput("--hosts goes with a fixed number of devices, not with a range.", fix=f"Write --gpus {count}.")
+    if asked["gpus"] is None or asked["gpus"] % count:
+        fix = f"Ask for a multiple of {count}, as in --hosts {count} --gpus {2 * count}: --gpus counts those of all hosts."
+        raise BadInput(f"--gpus {gpus} cannot be divided evenly among {count} hosts.", fix=fix)
+    return {**asked, "hosts": count}
+
+
+def _retry(words: list[str], on_timeout: bool) -> list[str]:
+    """The rules for retries, as the API takes them. Raises BadInput."""
+    found: dict[str, str] = {}
+    for part in (part.strip() for word in words for part in word.split(",")):
+        rule = re.fullmatch(r"(?:(oom|node|timeout|any|exit=([0-9]{1,3})):)?([1-9][0-9]{0,3})", part)
+        cause = (rule[1] or "any") if rule else ""
+        if rule is None or (rule[2] and not 1 <= int(rule[2]) <= 255):
+            raise BadInput(
+                f"--retry `{part}` is not an end and a number of retries.",
+                fix="Write oom:2, node:5, timeout:20, exit=75:3 or any:1, up to 9999 each; 3 alone is any:3.",
+            )
+        if cause in found:
+            raise BadInput(f"--retry has two numbers for `{cause}`.", fix="Leave one of them out.")
+        found[cause] = f"{cause}:{rule[3]}"
+    if on_timeout:
+        found.setdefault("timeout", f"timeout:{MOST_TIMEOUTS}")
+    return list(found.values())
+
+
+def _signal(options: argparse.Namespace) -> dict[str, str | float | None]:
+    """The fields for --signal: `USR1` is for a preemption, `USR1@120` also for the time limit, so many seconds before it. Raises
+    BadInput."""
+    if options.signal is None:
+        return {}
+    name, at, before = options.signal.partition("@")
+    full = "SIG" + name.upper().removeprefix("SIG")
+    if full not in _SIGNALS:
+        short = ", ".join(signal.removeprefix("SIG") for signal in _SIGNALS)
+        raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
+    if not at:
+        return {"signal": full}
+    seconds = whole(f"--signal {name}@", before, 1, 10**6)
+    limit = _read("--time", options.time, parse_duration)
+    if limit is None:
+        _warn(f"--signal {options.signal} counts back from the time limit, and there is none; --time sets one")
+    elif seconds is not None and seconds >= limit:
+        fix = "Name fewer seconds, or a longer limit."
+        raise BadInput(f"--signal {options.signal} is no later than the start: the time limit is {limit:g} s.", fix=fix)
+    return {"signal": full, "signal_before_s": seconds}
+
+
+def _read(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
+    """The parsed value of an option; None if it was not given. Raises BadInput with the option's name."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error.message}", fix=error.fix) from error
