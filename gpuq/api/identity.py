@@ -86,7 +86,7 @@ CALLER: Final = web.RequestKey("caller", Caller)
 
 @web.middleware
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse unknown callers. The probes, the login form and its two files need only valid Host and Origin headers."""
+    """Refuse unknown callers. The probes, the login form and its files need only valid Host and Origin headers."""
     connection: socket.socket | None = request.get_extra_info("socket")
     if connection is None:
         raise Unauthenticated("The connection is gone.")

@@ -7,6 +7,7 @@ looked up in the record at every call.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 import time
@@ -30,12 +31,13 @@ from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, pr
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
 from gpuq.api.hosts.calls import HostCall, HostContext
-from gpuq.errors import BadSettings, Failure
+from gpuq.errors import BadSettings, Failure, GpuqError
 from gpuq.home import Home, host_key, private_secret
 from gpuq.settings import Api, Settings
 
 MAX_BODY = 4 * 2**20
 _REFRESH_S = 3600.0
+_log = logging.getLogger(__name__)
 _PING_S = 5.0
 CONTEXT = web.AppKey("host_context", HostContext)
 HOME = web.AppKey("home", Home)
@@ -237,8 +239,11 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
 
 
 async def _refresh(tls: ssl.SSLContext, authority: Authority, addresses: tuple[str, ...]) -> None:
-    """Use a renewed certificate for new connections."""
+    """Use a renewed certificate for new connections. Where that fails, as on a full disk, the next look tries it again."""
     while True:
         await asyncio.sleep(_REFRESH_S)
-        files = await asyncio.to_thread(partial(authority.main_files, joining.names_of(addresses)))
-        tls.load_cert_chain(*map(str, files))
+        try:
+            files = await asyncio.to_thread(partial(authority.main_files, joining.names_of(addresses)))
+            tls.load_cert_chain(*map(str, files))
+        except (OSError, GpuqError) as error:
+            _log.error("the certificate for hosts is not renewed now: %s", error, extra={"action": "certificate"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from gpuq.adapters.certificates import Authority, new_request
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.synced import SyncedTrees
-from gpuq.api.hosts import calls, joining, package
+from gpuq.api.hosts import calls, joining, listener, package
 from gpuq.api.hosts.calls import CALLS
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
@@ -304,3 +305,28 @@ async def test_the_package_is_for_the_same_python_and_machine(main: Main) -> Non
     status, problem = await main.invited("GET", "/package", ALPHA, secret, platform="cpython-2.7 sparc")
     assert (status, "cannot run" in problem["detail"]) == (409, True)
     assert (await asyncio.to_thread(main.ask, "GET", "/join.py", None, None, {}))[0] == 200
+
+
+async def test_a_certificate_that_cannot_be_renewed_now_is_renewed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "_REFRESH_S", 0.0)
+    files, loaded = (Path("main.pem"), Path("main.key")), asyncio.Event()
+
+    class FullAtFirst:
+        tries = 0
+
+        def main_files(self, _: object) -> tuple[Path, Path]:
+            self.tries += 1
+            if self.tries == 1:
+                raise OSError(28, "No space left on device")
+            return files
+
+    class Tls:
+        def load_cert_chain(self, *given: str) -> None:
+            assert given == tuple(map(str, files))
+            loaded.set()
+
+    tls, authority = Tls(), FullAtFirst()
+    refreshing = asyncio.create_task(listener._refresh(tls, authority, ("main:8782",)))  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        await loaded.wait()
+    refreshing.cancel()
