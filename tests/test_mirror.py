@@ -51,6 +51,8 @@ ELSEWHERE = {
     # With the shim's side of it.
     "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
     # Through the ring that they are parts of.
+    "gpuq/daemon/acknowledge.py": "tests/daemon/test_loop.py",
+    "gpuq/daemon/listen.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/main.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/perform.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/record.py": "tests/daemon/test_loop.py",

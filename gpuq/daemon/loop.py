@@ -11,26 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from gpuq.adapters.redis.stream import Stream, sent_at
+from gpuq.adapters.redis.stream import Stream
 from gpuq.adapters.store.contract import Request, Store
-from gpuq.adapters.tasks import wait_for_event
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.idle import NEVER_IDLE, IdleLimits, idle_actions
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.pauses import may_stand_still
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.scheduling.revise import revisions
 from gpuq.core.scheduling.waits import ended_waits
 from gpuq.core.state.actions import Abandon, Action, Archive, EndWait, Launch, Requeue
 from gpuq.core.state.apply import apply
-from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import (
     Event,
     Exited,
@@ -44,12 +41,14 @@ from gpuq.core.state.events import (
 from gpuq.core.state.sender import own_part
 from gpuq.core.state.state import State
 from gpuq.daemon.accounts import with_rates_of_kinds
+from gpuq.daemon.acknowledge import Acknowledger
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, EventInbox, Received, events_of_silent_host, requested_events
 from gpuq.daemon.job_leases import JobLeases
 from gpuq.daemon.journal import KEPT_ENTRIES, Journal
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.learner import Learner
+from gpuq.daemon.listen import Listener
 from gpuq.daemon.lost import LostCommits
 from gpuq.daemon.marks import DeviceMarks
 from gpuq.daemon.outcome import outcome_of
@@ -63,7 +62,7 @@ from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.messages.wire import CommitMark, HeldAttempt, HostReport, LentCores, Message, Order, Spooled, WakeUp
+from gpuq.messages.wire import CommitMark, HostReport, Message, Order, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
 
 log = logging.getLogger(__name__)
@@ -72,10 +71,7 @@ T = TypeVar("T")
 _TICK_S = 1.0
 _RETRY_S = 0.5
 _VIEW_EVERY_S = 0.5
-# A host lets jobs go on when it has heard nothing for three times as long (`gpuq_workers/pauses.py`).
-_PAUSES_EVERY_S = 0.2
 _VIEW_LIVES_S = 15
-_READ_AT_ONCE = 1000
 # The journal is shortened after so many new entries, so that each removal is over in a moment.
 _PRUNE_EVERY = 5000
 # A record that was restored from a backup is this many epochs behind its hosts at most.
@@ -125,6 +121,8 @@ class Dispatcher:
         self._forecasts = ForecastTable(parts.learner.answer)
         self._policy: Policy = parts.policy
         self.inbox = inbox
+        self.listener = Listener(parts.stream, parts.clock)
+        self.acknowledger = Acknowledger(parts.stream, inbox, state, parts.limits, parts.clock)
         self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
         self.unrecorded = UnrecordedAttempts(self.lost.note)
         self.job_leases = JobLeases(parts.clock())
@@ -136,81 +134,26 @@ class Dispatcher:
         self._recorded_seq = journal.seq
         self._pruned_at_seq = journal.seq // _PRUNE_EVERY * _PRUNE_EVERY
         self._listening_since = parts.clock()
-        # How far the clock of the Redis server is ahead of ours: a message's age follows from its id.
-        self._server_ahead_s: float | None = None
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
         self._cycle_again = True
         self._read_at = float("-inf")
         self._revoked: list[Exited] = []
-        self._paused: set[AttemptId] = set()
-        self._lent: dict[str, tuple[LentCores, ...]] = {}
-        self._loans_changed = asyncio.Event()
-        # A message that was made before another must not be written after it.
-        self._acknowledging = asyncio.Lock()
-        self._messages: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
         # What is recorded or shown has wall time; the state, and all that is measured in seconds, has the steady clock's.
         self._wall_offset = 0.0
-
-    async def listen(self) -> None:
-        """Read messages from the stream into the inbox until cancelled."""
-        while True:
-            try:
-                messages = await self.parts.stream.read(_TICK_S, _READ_AT_ONCE)
-            except Unreachable as error:
-                log.warning("inbox: %s", error.message, extra={"action": "listen"})
-                await asyncio.sleep(_RETRY_S)
-                continue
-            if messages:
-                if self._server_ahead_s is None:
-                    await self._compare_clocks()
-                await self._messages.put(list(messages))
-                # For the next messages: these need not wait for an answer. The age of a wake-up is not looked at, and the start
-                # of a job waits for what follows from one.
-                if any(not isinstance(message, WakeUp) for _, message in messages):
-                    await self._compare_clocks()
-
-    async def _compare_clocks(self) -> None:
-        with suppress(Unreachable):  # the last difference serves for the moment
-            self._server_ahead_s = await self.parts.stream.time() - self.parts.clock()
 
     async def run(self) -> None:
         """Run cycles until cancelled: one for each batch of messages, and at least one a second."""
         self.journal.begin(self.state, self.parts.clock())
         ticked_at = float("-inf")
         while True:
-            messages = await self._next_messages()
+            messages = await self.listener.next_messages(0.0 if self._cycle_again else _TICK_S)
             ticked = self.parts.clock() - ticked_at >= _TICK_S
             woken = any(isinstance(message, WakeUp) for _, message in messages)
             await self.cycle(messages, read_requests=ticked or woken or self._cycle_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
-
-    async def renew_pauses(self) -> None:
-        """Tell hosts again and again which of their attempts are to stand still and which cores are lent, until cancelled: at
-        once where a commit has changed what is lent. Accounts are looked at here too, because a cycle may take long."""
-        while True:
-            try:
-                async with self._acknowledging:
-                    held = self._held(self.parts.clock())
-                    for host, message in self.inbox.with_pauses(held, dict(self._lent)).items():
-                        await self.parts.stream.set_acknowledged(host, message)
-            except Unreachable as error:
-                log.warning("redis: %s", error.message, extra={"action": "renew_pauses"})
-            await wait_for_event(self._loans_changed, _PAUSES_EVERY_S)
-            self._loans_changed.clear()
-
-    def _held(self, now: float) -> dict[str, tuple[HeldAttempt, ...]]:
-        """The attempts that are to stand still by the last commit, by host."""
-        found: dict[str, tuple[HeldAttempt, ...]] = {}
-        for attempt in self.state.attempts.values():
-            other = attempt.paused_for
-            if other is None or attempt.id not in self._paused or not may_stand_still(attempt, self.parts.limits, now):
-                continue
-            held = HeldAttempt(attempt.id.job, attempt.id.number, other.job, other.number)
-            found[attempt.host] = (*found.get(attempt.host, ()), held)
-        return found
 
     async def cycle(self, messages: Sequence[tuple[str, Message]], *, read_requests: bool) -> None:
         """Run one cycle. With `read_requests` the requests in the database are read too."""
@@ -229,24 +172,12 @@ class Dispatcher:
         await self._after_commit(cycle)
         self.beat = self.parts.clock()
 
-    async def _next_messages(self) -> list[tuple[str, Message]]:
-        messages: list[tuple[str, Message]] = []
-        if self._messages.empty() and not self._cycle_again:
-            try:
-                async with asyncio.timeout(_TICK_S):
-                    messages = await self._messages.get()
-            except TimeoutError:
-                return []
-        while not self._messages.empty():
-            messages.extend(self._messages.get_nowait())
-        return messages
-
     # --- in ------------------------------------------------------------------------------------------------------
 
     async def _take_in(self, cycle: Cycle, read_requests: bool) -> None:
         cycle.events, self._revoked = [*self._revoked], []
         from_workers = [
-            (message, self._sent_at(message_id, cycle.now))
+            (message, self.listener.sent_at(message_id, cycle.now))
             for message_id, message in cycle.messages
             if isinstance(message, Spooled | HostReport)
         ]
@@ -299,10 +230,6 @@ class Dispatcher:
         self.inbox.lost_events.clear()
         if (renumbering := self.lost.renumbering(self.state)) is not None:
             cycle.events.append(renumbering)
-
-    def _sent_at(self, message_id: str, now: float) -> float:
-        """When a message was added to the inbox, by our clock. A message that waited there is as old as its id says."""
-        return now if self._server_ahead_s is None else min(now, sent_at(message_id) - self._server_ahead_s)
 
     def _apply_received(self, cycle: Cycle) -> list[Event]:
         """Apply what hosts sent, as far as it is about themselves. Returns the events that changed the state."""
@@ -398,11 +325,7 @@ class Dispatcher:
 
     async def _after_commit(self, cycle: Cycle) -> None:
         epoch = self.parts.lease.epoch
-        self._paused = {attempt.id for attempt in self.state.attempts.values() if attempt.paused_for is not None}
-        lent = _lent(self.state)
-        if lent != self._lent:
-            self._lent = lent
-            self._loans_changed.set()
+        self.acknowledger.committed()
         orders = self.parts.performer.due(self.state, self.journal.seq, epoch, cycle.now)
         orders += self.unrecorded.orders(self.journal.seq, epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
@@ -430,9 +353,7 @@ class Dispatcher:
         stream = self.parts.stream
         if cycle.messages:
             await stream.acknowledge([message_id for message_id, _ in cycle.messages])
-        async with self._acknowledging:
-            for host, acknowledgement in self.inbox.acknowledgements(self.parts.lease.epoch).items():
-                await stream.set_acknowledged(host, acknowledgement)
+        await self.acknowledger.acknowledge(self.parts.lease.epoch)
         if cycle.actions or cycle.now >= self._next_view_at:
             self._next_view_at = cycle.now + _VIEW_EVERY_S
             await self._publish_queue()
@@ -500,16 +421,6 @@ class Dispatcher:
                     away_s = self.parts.clock() - away_since
                     log.info("record: it answers again after %.0f s", away_s, extra={"action": "retry"})
                 return result
-
-
-def _lent(state: State) -> dict[str, tuple[LentCores, ...]]:
-    """The cores that are lent, by host."""
-    found: dict[str, tuple[LentCores, ...]] = {}
-    for attempt in state.attempts.values():
-        if attempt.lent:
-            one = LentCores(attempt.id.job, attempt.id.number, attempt.lent)
-            found[attempt.host] = (*found.get(attempt.host, ()), one)
-    return found
 
 
 def _dated(event: Event, read_at: float, now: float, wall_offset: float) -> Event:

@@ -103,9 +103,9 @@ async def _run(settings: Settings, holder: str) -> None:
 async def _dispatch(dispatcher: Dispatcher, notify: WatchDog, stop: asyncio.Event) -> None:
     """Run the dispatcher's loop until `stop` is set. Raises what ended it before."""
     tasks = Tasks()
-    tasks.start("listen", dispatcher.listen())
+    tasks.start("listen", dispatcher.listener.listen())
     tasks.start("cycle", dispatcher.run())
-    tasks.start("pauses", dispatcher.renew_pauses())
+    tasks.start("pauses", dispatcher.acknowledger.renew_pauses())
     tasks.start("watchdog", _watch(dispatcher, notify))
     log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
     await tasks.run_until(stop)

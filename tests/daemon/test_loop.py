@@ -274,7 +274,7 @@ async def test_a_report_that_waited_in_the_inbox_is_as_old_as_its_id_says(harnes
     await harness.stream.add(report)
     harness.now += 8
 
-    working = [asyncio.create_task(harness.dispatcher.listen()), asyncio.create_task(harness.dispatcher.run())]
+    working = [asyncio.create_task(harness.dispatcher.listener.listen()), asyncio.create_task(harness.dispatcher.run())]
     async with asyncio.timeout(60):
         while not harness.dispatcher.state.hosts:
             await asyncio.sleep(0.01)
@@ -294,12 +294,12 @@ async def test_the_rest_of_a_large_batch_is_fetched_also_while_hosts_talk(
     harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
     (report,) = World(harness.store, a_device()).messages(0)
 
-    async def always_a_report() -> list[tuple[str, Message]]:
+    async def always_a_report(wait_s: float) -> list[tuple[str, Message]]:
         await asyncio.sleep(0)
         return [("1-1", report)]
 
     monkeypatch.setattr(loop, "_TICK_S", 3600.0)
-    monkeypatch.setattr(harness.dispatcher, "_next_messages", always_a_report)
+    monkeypatch.setattr(harness.dispatcher.listener, "next_messages", always_a_report)
     turning = asyncio.create_task(harness.dispatcher.run())
     async with asyncio.timeout(60):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:

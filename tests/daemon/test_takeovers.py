@@ -152,7 +152,7 @@ class Fleet:
         lease = Lease(store, host, epoch, now)
         dispatcher = (await run_blocking(LedBy, self, lease, run_blocking)).dispatcher
         tasks = Tasks()
-        tasks.start("listen", dispatcher.listen())
+        tasks.start("listen", dispatcher.listener.listen())
         tasks.start("cycle", dispatcher.run())
         try:
             await tasks.run_until(stop)
