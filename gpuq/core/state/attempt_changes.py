@@ -173,9 +173,17 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
             state.gang_ends[job.id] = step
             return True
     if step is not Step.REQUEUE:
-        job, is_early = state.jobs[job.id], now - attempt.launched_at <= _EARLY_S
-        put_job(state, replace(job, lost_early=job.lost_early + 1 if step is Step.LOSE and is_early else 0))
+        put_job(state, _as_it_may_wait_again(state.jobs[job.id], step, now - attempt.launched_at))
     return take_step(state, job.id, step, now)
+
+
+def _as_it_may_wait_again(job: Job, step: Step, took_s: float) -> Job:
+    """The job after an end `took_s` after its launch. If it is queued again, it has waited as long as it had at the launch."""
+    lost_early = job.lost_early + 1 if step is Step.LOSE and took_s <= _EARLY_S else 0
+    ended = next_state(job.state, step)
+    if ended is None or next_state(ended, Step.REQUEUE) is None:
+        return replace(job, lost_early=lost_early)
+    return replace(job, lost_early=lost_early, eligible_at=job.waits_since + took_s)
 
 
 def with_end(job: Job, attempt: Attempt, event: Exited, device: Device) -> Job:

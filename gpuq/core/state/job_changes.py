@@ -125,6 +125,9 @@ def take_step(state: State, job_id: JobId, step: Step, now: float) -> bool:
     next_ = None if job is None else next_state(job.state, step)
     if job is None or next_ is None:
         return False
+    if step is Step.RELEASE and job.eligible:
+        # It could not have started while it was held.
+        job = replace(job, eligible_at=now - max(0.0, job.since - job.waits_since))
     put_job(state, replace(job, state=next_, since=now))
     if step is not Step.STOP:
         state.verdicts.pop(job_id, None)

@@ -56,6 +56,15 @@ def test_an_attempt_that_never_started_puts_its_job_back() -> None:
     assert not apply(play.state, a_start(1, attempt=1), play.now), "the first attempt is history"
 
 
+def test_the_time_that_a_preempted_job_ran_does_not_count_as_waiting() -> None:
+    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, preemptible=True, submitted_at=60.0))).settle()
+
+    play.happen(a_start(1)).happen(an_exit(1, Ending.STOPPED, 143), after=7200.0).settle()
+
+    assert play.job_state(1) is JobState.PENDING
+    assert play.now - play.state.jobs[JobId(1)].waits_since == 40.0, "it had waited so long when it was started"
+
+
 @pytest.mark.parametrize("ending", [Ending.OUT_OF_MEMORY, Ending.HOST_OUT_OF_MEMORY])
 def test_out_of_memory_beside_a_partner_runs_again_alone(ending: Ending) -> None:
     play = Playbook().forecast("kind", a_forecast(30, 2))

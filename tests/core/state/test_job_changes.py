@@ -42,6 +42,14 @@ def test_a_held_job_waits_until_released() -> None:
     assert play.job_state(1) is JobState.STARTING
 
 
+def test_time_on_hold_does_not_count_as_waiting() -> None:
+    play = Playbook().happen(Submitted(a_job(1, submitted_at=60.0)), HoldRequested(JobId(1), "ada"))
+
+    play.happen(ReleaseRequested(JobId(1), "ada"), after=5000.0)
+
+    assert play.now - play.state.jobs[JobId(1)].waits_since == 40.0, "it had waited so long when it was held"
+
+
 def test_a_running_job_cannot_be_held() -> None:
     play = one_running()
 
