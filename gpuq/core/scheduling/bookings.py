@@ -43,7 +43,7 @@ class BookedDevices:
             return None
         known = index.snapshots[device].device
         # A job on several devices ends on all of them at once, so it lasts as long as on the slowest class that it may get.
-        classes = [known] if job.device_count == 1 else index.device_classes.values()
+        classes = [known] if job.device_count == 1 else self._cache.classes_for(job, known.host)
         lasts_s = [_longest_s(job, self._cache.forecast_alone(job, one)) for one in classes]
         return _refused_by_bookings(job, lasts_s, device, bookings, self._now) or _refused_by_end(
             job, lasts_s, known, self._now

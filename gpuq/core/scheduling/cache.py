@@ -11,7 +11,7 @@ without it the pass begins with the first job again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever, needed_memory, tolerated_memory
@@ -19,9 +19,9 @@ from gpuq.core.scheduling.device_index import DeviceIndex, DeviceModel
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.constraints import DeviceConstraints
-from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import Forecast, Question
-from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, scheduling_class
+from gpuq.core.state.index import DeviceClass, GroupKey, SchedulingClass, device_class, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
@@ -95,6 +95,7 @@ class PassCache:
             # A device is new, or has another type or another size: what fits somewhere may have changed for every class.
             self._never_fits.clear()
             self._allowed.clear()
+            self._classes.clear()
             self._forget_classes()
         if len(self.classes) > self._prune_at:
             self._prune(state)
@@ -189,6 +190,20 @@ class PassCache:
             self._allowed[constraints] = frozenset(one.id for one in devices if constraints.unmet(one) is None)
         return self._allowed[constraints]
 
+    def classes_for(self, job: Job, host: HostId | None = None) -> Collection[Device]:
+        """One device of each class of those that the job may have, of which one is on `host` if it runs on one host. Forecasts
+        depend on nothing else about a device."""
+        within = host if job.host_count == 1 else None
+        if job.constraints is None and within is None:
+            return self.device_index.device_classes.values()
+        key = job.constraints, within
+        if key not in self._classes:
+            devices = self._state.devices.values() if self._state else ()
+            allowed = None if job.constraints is None else self.allowed(job.constraints)
+            mine = [one for one in devices if (allowed is None or one.id in allowed) and within in (None, one.host)]
+            self._classes[key] = tuple({device_class(device): device for device in mine}.values())
+        return self._classes[key]
+
     # --- dropping --------------------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
@@ -196,6 +211,7 @@ class PassCache:
         self.tried: frozenset[SchedulingClass] | None = None
         self._never_fits: dict[tuple[int | None, int, int, DeviceConstraints | None], Verdict | None] = {}
         self._allowed: dict[DeviceConstraints, frozenset[DeviceId]] = {}
+        self._classes: dict[tuple[DeviceConstraints | None, HostId | None], tuple[Device, ...]] = {}
         self._forget_classes()
 
     def _forget_classes(self) -> None:

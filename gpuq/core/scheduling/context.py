@@ -176,6 +176,10 @@ class SchedulingContext:
         """One device of each class. Forecasts depend on nothing else about a device."""
         return self._device_index.device_classes.values()
 
+    def classes_for(self, job: Job) -> Iterable[Device]:
+        """One device of each class of those that the job may have."""
+        return self.cache.classes_for(job)
+
     def no_device_open(self, job: Job) -> Verdict:
         """The verdict for a job that no single device refused: none of those that it may have is open at all."""
         index, residents = self._device_index, self.state.residents

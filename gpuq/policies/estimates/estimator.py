@@ -94,7 +94,7 @@ class StartTimeEstimator:
 
         def rank(job: Job) -> tuple[float, ...]:
             delay_s = overtaking * sizes.remaining_or_median(job) if overtaking else 0.0
-            return (tiers.get(job.owner, 0), -job.priority, job.submitted_at + delay_s)
+            return (tiers.get(job.owner, 0), -job.priority, job.waits_since + delay_s)
 
         return sorted(jobs, key=rank)
 
@@ -182,8 +182,8 @@ def _holders(context: SchedulingContext) -> list[_Holder]:
 
 
 def _forecast(context: SchedulingContext, job: Job) -> Duration | None:
-    """On the first class of devices that there is a forecast for."""
-    forecasts = (context.forecast_alone(job, device) for device in context.device_classes)
+    """On the first class of the devices that it may have of which there is a forecast."""
+    forecasts = (context.forecast_alone(job, device) for device in context.classes_for(job))
     durations = (forecast_duration(found.duration_p50_s, found.duration_p90_s) for found in forecasts)
     return next((duration for duration in durations if duration is not None), None)
 

@@ -10,6 +10,7 @@ from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.state.actions import EndBooking, Stop
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.booking import Booking, BookingId
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import BookingCancelled, BookingMade, CancelRequested, Submitted
 from gpuq.core.state.job import JobId, JobState, Sharing
@@ -146,3 +147,18 @@ def test_a_job_on_several_devices_lasts_as_long_as_on_the_slowest_type(left_s: f
     play.happen(a_report(*given_back), Submitted(a_job(1, device_count=2))).settle()
     assert (1 in play.launched()) is starts
     assert starts or play.reason(1) is Rule.TIME_LEFT
+
+
+@pytest.mark.parametrize("constraints", [DeviceConstraints(types=("A",)), None], ids=["to one type", "to one host"])
+def test_a_type_that_a_job_on_several_devices_may_not_have_does_not_count(
+    constraints: DeviceConstraints | None,
+) -> None:
+    lasts = {"A": a_forecast(duration_p90_s=100.0), "B": a_forecast(duration_p90_s=500.0)}
+    play = Playbook()
+    play.known = ForecastTable(lambda questions: {question: lasts[question.device_type] for question in questions})
+    fast = (replace(a_device(name), until_at=play.now + 200.0) for name in "ab")
+    play.happen(a_report(*fast), a_report(a_device("c", type="B", host="other"), host="other"))
+
+    play.happen(Submitted(a_job(1, device_count=2, constraints=constraints))).settle()
+
+    assert 1 in play.launched()

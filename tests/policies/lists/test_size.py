@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.policy import propose_nothing
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.events import Submitted
 from gpuq.policies.lists.size import Sizes
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
@@ -51,6 +53,17 @@ def test_remaining_counts_devices_and_earlier_service(served: float, left: float
     sizes = recorded(a_job(1, device_count=2, served_s=served), kind=forecast(100, 200))
 
     assert sizes.remaining == {1: left}
+
+
+def test_a_job_lasts_as_long_as_on_the_devices_that_it_may_have() -> None:
+    seconds, policy = {"A": 10.0, "B": 400.0}, Recorder()
+    play = Playbook(policy=policy)
+    play.known = ForecastTable(lambda questions: {one: forecast(seconds[one.device_type]) for one in questions})
+    play.happen(a_report(a_device("a"), a_device("b", type="B")), Submitted(a_job(1)))
+
+    play.happen(Submitted(a_job(2, constraints=DeviceConstraints(types=("A",))))).decide()
+
+    assert policy.remaining == {1: 205.0, 2: 10.0}
 
 
 def test_unknown_job_counts_as_the_median() -> None:
