@@ -29,8 +29,8 @@ from gpuq.core.state.verdict import Rule, Verdict
 # Conclusions about classes without waiting jobs are dropped when there are this many, or twice as many as after the last time.
 _PRUNE_FROM = 1000
 
-# The part of a pending reason that is compared: a job is given a new one when its rule, its device or the job that the device is
-# reserved for changes, not its numbers.
+# The part of a pending reason that is compared: a job is given a new one when its rule, its device, the job that the device is
+# reserved for or the booking changes, not its numbers.
 ReasonKey = tuple[Rule, DeviceId | None, object]
 
 

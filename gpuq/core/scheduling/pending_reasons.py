@@ -175,9 +175,13 @@ def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
             yield of_class
 
 
+# What a reason of these rules names besides its device: without it the reason is another one.
+_NAMED = {Rule.RESERVED: "reserved_for", Rule.BOOKED: "booking"}
+
+
 def _key(verdict: Verdict) -> ReasonKey:
-    reserved_for = dict(verdict.numbers).get("reserved_for") if verdict.rule is Rule.RESERVED else None
-    return verdict.rule, verdict.device, reserved_for
+    named = _NAMED.get(verdict.rule)
+    return verdict.rule, verdict.device, None if named is None else dict(verdict.numbers).get(named)
 
 
 class _ClassReason:

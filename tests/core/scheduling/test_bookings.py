@@ -162,3 +162,13 @@ def test_a_type_that_a_job_on_several_devices_may_not_have_does_not_count(
     play.happen(Submitted(a_job(1, device_count=2, constraints=constraints))).settle()
 
     assert 1 in play.launched()
+
+
+def test_a_waiting_job_names_the_booking_that_keeps_it_waiting_now() -> None:
+    later = Booking(BookingId(2), "bob", "bob", (DeviceId("gpu0"),), 110.0, 9000.0)
+    play = played(booked(0.0, 105.0), BookingMade(later), Submitted(a_job(1)))
+    assert dict(play.state.verdicts[JobId(1)].numbers)["booking"] == BookingId(1)
+
+    play.happen(after=6.0).settle()
+
+    assert dict(play.state.verdicts[JobId(1)].numbers)["booking"] == BookingId(2)
