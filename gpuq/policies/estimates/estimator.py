@@ -3,26 +3,29 @@
 `replay.py` plays the queue forward in the order of the policy: once with the median of what every job has left and once with its
 90th percentile, both from `durations.py`. That all jobs are long at once is unlikely, so the second replay alone would say too
 much; `calibration.py` learns from earlier starts by which factor. Devices that are reserved for a job go to others only after it,
-and devices that take no job (their host is drained, or they are unwell) go to none. A job that the last pass refused
-although the replay has devices for it at once waits for something that the replay does not know, so it has no estimate.
+those that a user has booked are free once the booking is over, and devices that take no job (their host is drained, or they are
+unwell) go to none. A job waits for something that the replay does not know, so it has no estimate, if those before it use up its
+quota or the limit of its array, or if the last pass refused it although the replay has devices for it at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
 from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.device import HostId
+from gpuq.core.state.booking import Booking
+from gpuq.core.state.device import Device
 from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId
 from gpuq.core.state.verdict import Rule
 from gpuq.policies.estimates.calibration import CalibrationMemory, StartCalibration, StartEstimate, calibrated
 from gpuq.policies.estimates.durations import Duration, forecast_duration, typical_duration
-from gpuq.policies.estimates.replay import Queued, Release, replay
+from gpuq.policies.estimates.replay import Pool, Queued, Release, replay
 from gpuq.policies.lists.order import tiers_of_owners
 from gpuq.policies.lists.size import Sizes
 from gpuq.settings import Scheduling
@@ -40,13 +43,18 @@ class EstimatorMemory:
 
 
 class _Holder(NamedTuple):
-    """A running attempt that keeps devices of a host busy. After it, reserved ones are kept for another job."""
+    """A running attempt that keeps devices busy. After it, reserved ones are kept for another job."""
 
-    host: HostId
+    pool: Pool
     devices: int
     is_reserved: bool
+    booked: tuple[Booking, ...]
     duration: Duration | None
     age_s: float
+
+    def left_s(self, typical: Duration, share: float, now: float) -> float:
+        """Seconds until the devices are free, at this share of what such attempts have left; `typical` where nothing is known."""
+        return _free_s(self.booked, (self.duration or typical).left_s(self.age_s, share), now)
 
 
 class StartTimeEstimator:
@@ -100,35 +108,43 @@ class StartTimeEstimator:
 
     def estimate(self, context: SchedulingContext, jobs: Iterable[Job]) -> dict[JobId, StartEstimate]:
         """Estimates for these jobs, as if only they waited. The same context gives the same estimates."""
-        holders, reservation = _holders(context), context.overdue_reservation
+        reservation, now = context.overdue_reservation, context.now
         first = None if reservation is None else context.state.jobs[reservation.job]
         queue = [job for job in self.in_order(context, jobs) if first is None or job.id != first.id]
         # A job with a reservation goes before all others.
         ordered = queue if first is None else [first, *queue]
-        free: dict[HostId, int] = {}
-        for snapshot in context.snapshots:
-            device = snapshot.device
-            busy = snapshot.residents or snapshot.unusable is not None or snapshot.reserved_for is not None
-            free[device.host] = free.get(device.host, 0) + (not busy and not context.given(device.id))
+        constraints = dict.fromkeys(job.constraints for job in ordered if job.constraints)
+        numbers = {one: number for number, one in enumerate(constraints)}
+
+        def pool_of(device: Device) -> Pool:
+            met = (number for one, number in numbers.items() if device.id in context.cache.allowed(one))
+            return Pool(device.host, tuple(met))
+
+        holders, (free, booked) = _holders(context, pool_of), _free(context, pool_of)
         typical = typical_duration(self._ended_s, (holder.age_s for holder in holders))
         forecasts = [_forecast(context, job) for job in ordered]
+        over_quota = _over_quota(context, ordered)
         replays: list[dict[JobId, float]] = []
         for share in (0.5, 0.9):
-            durations = [(forecast or typical).left_s(0.0, share) for forecast in forecasts]
-            ends = [(holder, (holder.duration or typical).left_s(holder.age_s, share)) for holder in holders]
-            starts: list[float] = []
-            releases = [
-                Release(left_s, holder.host, holder.devices) for holder, left_s in ends if not holder.is_reserved
-            ]
+            lasts_s = {
+                job.id: (forecast or typical).left_s(0.0, share)
+                for job, forecast in zip(ordered, forecasts, strict=True)
+            }
+            ends = [(holder, holder.left_s(typical, share, now)) for holder in holders]
+            starts = dict.fromkeys(lasts_s, inf)
+            releases = [Release(left_s, one.pool, one.devices) for one, left_s in ends if not one.is_reserved]
             if first is not None and reservation is not None:
                 # Nothing else may have the reserved devices before that job has started and ended.
-                starts = [max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)]
-                hosts = Counter(context.state.devices[device].host for device in reservation.devices)
-                releases += [Release(starts[0] + durations[0], host, count) for host, count in hosts.items()]
-            lasts = durations[len(starts) :]
-            queued = [Queued(job.per_host, lasts_s, job.host_count) for job, lasts_s in zip(queue, lasts, strict=True)]
-            starts += replay(free, releases, queued, skips=self._skips)
-            replays.append({job.id: start for job, start in zip(ordered, starts, strict=True)})
+                starts[first.id] = max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)
+                pools = Counter(pool_of(context.state.devices[device]) for device in reservation.devices)
+                ends_s = starts[first.id] + lasts_s[first.id]
+                releases += [Release(ends_s, pool, count) for pool, count in pools.items()]
+            played = [job for job in queue if job.id not in over_quota]
+            numbered = (numbers[job.constraints] if job.constraints else None for job in played)
+            line = [Queued(j.per_host, lasts_s[j.id], j.host_count, n) for j, n in zip(played, numbered, strict=True)]
+            found = replay(free, [*releases, *booked], line, skips=self._skips)
+            starts |= {job.id: start for job, start in zip(played, found, strict=True)}
+            replays.append(starts)
         factor, known = self.calibration.factor(context.now), all(holder.duration for holder in holders)
         estimates = {}
         for job, forecast in zip(ordered, forecasts, strict=True):
@@ -157,7 +173,41 @@ def estimator_of(scheduling: Scheduling, learned: EstimatorMemory | None = None)
     return StartTimeEstimator(overtaking=overtaking, skips=not strict, floods_last=floods_last, learned=learned)
 
 
-def _holders(context: SchedulingContext) -> list[_Holder]:
+def _free(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> tuple[dict[Pool, int], list[Release]]:
+    """How many devices are free now, and those that will be when a booking is over."""
+    free, later = Counter[Pool](), Counter[tuple[float, Pool]]()
+    for snapshot in context.snapshots:
+        device = snapshot.device
+        busy = snapshot.residents or snapshot.unusable is not None or snapshot.reserved_for is not None
+        if not busy and not context.given(device.id):
+            free_s = _free_s(context.cache.device_index.booked.get(device.id, ()), 0.0, context.now)
+            later[free_s, pool_of(device)] += 1
+    free.update({pool: count for (free_s, pool), count in later.items() if free_s == 0.0})
+    return free, [Release(free_s, pool, count) for (free_s, pool), count in later.items() if free_s > 0.0]
+
+
+def _free_s(bookings: Iterable[Booking], left_s: float, now: float) -> float:
+    """Seconds until devices are free that their residents leave in `left_s`: bookings that begin by then keep them longer."""
+    for booking in bookings:
+        if booking.from_at <= now + left_s:
+            left_s = max(left_s, booking.until_at - now)
+    return left_s
+
+
+def _over_quota(context: SchedulingContext, ordered: Iterable[Job]) -> set[JobId]:
+    """The jobs that a quota or the limit of an array keeps waiting once those before them have started."""
+    quotas, found = QuotaPass(context.state, context.now), set[JobId]()
+    if quotas.unlimited:
+        return found
+    for job in ordered:
+        if quotas.refusal(job) is None:
+            quotas.give(job, job.device_count)
+        else:
+            found.add(job.id)
+    return found
+
+
+def _holders(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> list[_Holder]:
     """Of the residents of a shared device, the one that is expected to stay longest: until then the device is not idle.
 
     Those of devices that take no job are left out, since another gets nothing by their end. A silent host is expected back.
@@ -167,17 +217,20 @@ def _holders(context: SchedulingContext) -> list[_Holder]:
         p50_s = attempt.forecast.duration_p50_s
         return inf if p50_s is None else max(context.now, _began(attempt) + p50_s)
 
-    devices: Counter[tuple[Attempt, bool]] = Counter()
+    devices: Counter[tuple[Attempt, Pool, bool, tuple[Booking, ...]]] = Counter()
     for snapshot in context.snapshots:
         if snapshot.residents and snapshot.unusable in (None, Rule.STALE_READING):
-            devices[max(snapshot.residents, key=expected_end), snapshot.reserved_for is not None] += 1
+            last, booked = max(snapshot.residents, key=expected_end), context.cache.device_index.booked
+            bookings = tuple(booked.get(snapshot.device.id, ()))
+            devices[last, pool_of(snapshot.device), snapshot.reserved_for is not None, bookings] += 1
     found = []
-    context.ask_alone(context.state.jobs[attempt.id.job] for attempt, _ in devices)
-    for (attempt, is_reserved), count in devices.items():
+    context.ask_alone(context.state.jobs[attempt.id.job] for attempt, *_ in devices)
+    for (attempt, pool, is_reserved, bookings), count in devices.items():
         # What is forecast of its job now, else what was when it was launched.
         launch = forecast_duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s)
         duration = _forecast(context, context.state.jobs[attempt.id.job]) or launch
-        found.append(_Holder(attempt.host, count, is_reserved, duration, max(0.0, context.now - _began(attempt))))
+        age_s = max(0.0, context.now - _began(attempt))
+        found.append(_Holder(pool, count, is_reserved, bookings, duration, age_s))
     return found
 
 

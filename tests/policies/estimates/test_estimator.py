@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.booking import Booking, BookingId
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.events import BookingMade, QuotaSet, Submitted
 from gpuq.core.state.job import JobId
+from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.policies.estimates.calibration import StartEstimate
 from gpuq.policies.estimates.estimator import StartTimeEstimator
 from gpuq.policies.lists.packed import packed
@@ -18,6 +23,8 @@ from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
+from tests.support.nouns import a_device, a_forecast, a_job, a_report
+from tests.support.playbook import Playbook
 
 HOUR = 3600.0
 WORLD = World(
@@ -91,3 +98,43 @@ def test_forecasts_of_all_that_run_and_go_before_are_evidence() -> None:
 def test_the_same_contexts_give_the_same_estimates() -> None:
     arrivals = [arrival(n, 0.2 * n, 0.5 + 0.1 * n) for n in range(1, 15)]
     assert simulated(*arrivals)[0] == simulated(*arrivals)[0]
+
+
+def estimated(play: Playbook) -> dict[int, StartEstimate]:
+    context = SchedulingContext(play.state, play.known, PassCache(), play.limits, play.now)
+    return {int(job): one for job, one in StartTimeEstimator().estimate(context, context.waiting).items()}
+
+
+def one_running_for_an_hour(*devices: Device) -> Playbook:
+    """A job on the first device; it and all others take an hour."""
+    play = Playbook().forecast("kind", a_forecast(90, 8, duration_p50_s=HOUR, duration_p90_s=HOUR))
+    return play.happen(a_report(*devices), Submitted(a_job(1, constraints=only(devices[0])))).settle()
+
+
+def only(device: Device) -> DeviceConstraints:
+    return DeviceConstraints(devices=(device.id,))
+
+
+def test_a_job_that_may_have_one_device_waits_for_that_one() -> None:
+    busy, idle = a_device("a"), a_device("b")
+    play = one_running_for_an_hour(busy, idle).happen(Submitted(a_job(2, constraints=only(busy)))).settle()
+
+    assert estimated(play)[2].p50_s == pytest.approx(HOUR, rel=0.01)
+
+
+def test_a_booked_device_is_free_once_the_booking_is_over() -> None:
+    play = one_running_for_an_hour(a_device("a"))
+    booking = Booking(BookingId(1), "bob", "bob", (DeviceId("a"),), play.now + 600.0, play.now + 5 * HOUR)
+    play.happen(BookingMade(booking), Submitted(a_job(2))).settle()
+
+    assert estimated(play)[2].p50_s == pytest.approx(5 * HOUR, rel=0.01)
+
+
+def test_jobs_that_wait_for_those_before_them_in_a_quota_have_no_estimate() -> None:
+    play = one_running_for_an_hour(a_device("a"))
+    account = Account(QuotaScope.USER, "ada")
+    play.happen(QuotaSet(Quota(account, running_devices=2), "root"), *(Submitted(a_job(n)) for n in (2, 3))).settle()
+
+    found = estimated(play)
+    assert found[2].p50_s == pytest.approx(HOUR, rel=0.01)
+    assert found[3].p50_s == float("inf")
