@@ -177,6 +177,26 @@ FUSED = ADAM.replace("Adam(net.parameters())", "AdamW(net.parameters(), fused=Tr
 SCRIPTS["fused"] = FUSED + f"for _ in range(9): {STEP}"
 SCRIPTS["read, with ones"] = SCRIPTS["read"]
 
+# The scores of a layer of attention are 8 heads x 2048 x 2048: 128 MiB. Its queries are 8 x 2048 x 64: 4 MiB.
+ATTENDS = """
+import torch; from torch import nn; from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+w = nn.Parameter(torch.zeros(1, 8, 2048, 64).cuda()); sgd = torch.optim.SGD([w])
+for _ in range(4):
+    with sdpa_kernel(SDPBackend.{kernel}):
+        x = w
+        for _ in range(4): x = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+    x.sum().backward(); sgd.step(); sgd.zero_grad()
+"""
+SCRIPTS["fused attention"] = ATTENDS.format(kernel="EFFICIENT_ATTENTION")
+SCRIPTS["attention by products"] = ATTENDS.format(kernel="MATH")
+SCRIPTS["encoder"] = """
+import torch; from torch import nn
+net = nn.TransformerEncoderLayer(512, 8, 512, batch_first=True).cuda(); sgd = torch.optim.SGD(net.parameters())
+for _ in range(4): net(torch.randn(1, 2048, 512).cuda()).sum().backward(); sgd.step(); sgd.zero_grad()
+"""
+SCRIPTS["default device"] = "import torch; torch.set_default_device('cuda')\n" + SCRIPTS["plain"]
+
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Any]:
@@ -220,3 +240,13 @@ def test_a_fused_optimizer_is_counted_as_one_that_handles_one_parameter_after_th
     answers: dict[str, Any],
 ) -> None:
     assert 4 * 16 * MIB <= answers["fused"]["reserved_bytes"] <= 7 * 16 * MIB
+
+
+def test_attention_by_a_fused_kernel_holds_no_scores(answers: dict[str, Any]) -> None:
+    assert answers["fused attention"]["reserved_bytes"] < 32 * 4 * MIB
+    assert answers["attention by products"]["reserved_bytes"] > 4 * 128 * MIB
+    assert answers["encoder"]["reserved_bytes"] < 128 * MIB, "a layer of PyTorch's own, with dropout"
+
+
+def test_a_gpu_may_be_the_default_device(answers: dict[str, Any]) -> None:
+    assert answers["default device"]["reserved_bytes"] == answers["plain"]["reserved_bytes"]

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
+from attention import attended
 from rounds import Rounds
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
@@ -260,11 +261,15 @@ def _answer_as_a_gpu() -> None:
 
 def _do_without_one() -> None:
     """Leave out what needs a real GPU."""
+    set_default_device = torch.set_default_device
     torch.Generator = Generator
     # Their checks read values.
     torch.distributions.Distribution.set_default_validate_args(False)
     # As on a GPU: an optimizer handles all parameters at once, and holds what that needs.
     vars(sys.modules["torch.optim.optimizer"])["_get_foreach_kernels_supported_devices"] = lambda: ["cuda", "meta"]
+    # In its module, since what calls it from there is no matter of a mode.
+    torch.nn.functional.scaled_dot_product_attention = attended
+    torch.set_default_device = lambda device: set_default_device(_moved(device))
     torch.compile = lambda model=None, **_: model if model is not None else (lambda one: one)
     torch.__future__.set_swap_module_params_on_conversion(True)
     loader = torch.utils.data.DataLoader
