@@ -32,7 +32,6 @@ Priority: optional
 Depends: {depends}
 Conflicts: {conflicts}
 Installed-Size: {size}
-Homepage: https://pypi.org/project/gpuq-daemon/
 Description: {summary}
 """
 _CONFIGURE = """\

@@ -39,7 +39,7 @@ _USUAL = b"\x1b[?1047l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[
 
 
 class DetachKeys:
-    """Finds Enter, ~, d in what is typed. `~~` after Enter is one `~`; what follows else comes with it."""
+    """Finds Enter, ~, d in what is typed. `~~` after Enter is sent as one `~`; before another character the `~` is sent too."""
 
     def __init__(self) -> None:
         self._after_enter, self._held = True, False

@@ -119,7 +119,7 @@ async def stand_by(
                 return epoch
             if not announced:
                 leader = await run_blocking(store.leader)
-                log.info("stands by while %s leads in epoch %d", leader.holder, leader.epoch)
+                log.info("standby: %s leads, epoch %d", leader.holder, leader.epoch)
                 announced = True
         except Unreachable as error:
             log.warning("record: %s", error.message, extra={"action": "retry"})

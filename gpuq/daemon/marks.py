@@ -98,7 +98,7 @@ class DeviceMarks:
 
 
 def _new(seen: _Seen, before: _Seen | None, state: State) -> Iterator[tuple[_What, int]]:
-    """What a report shows that is to be marked, with how often it began since the report before; 0 for what goes on."""
+    """What a report shows that is to be marked, with how often it occurred since the report before; 0 if it only continues."""
     for device, reason in sorted(seen.lowered):
         began = before is None or (device, reason) not in before.lowered
         yield (device, MarkKind.LOWERED_CLOCKS, reason), int(began)

@@ -76,7 +76,7 @@ class Outbox:
                 continue
             del self._sending[target]
             if future.exception() is None and future.result():
-                log.info("target %s took %d messages", target, len(sent))
+                log.info("sent %d messages to %s", len(sent), target)
                 self._remove(sent)
                 self._pauses.pop(target, None)
                 changed = True

@@ -1,1 +1,1 @@
-"""Policies propose an order of preference over (job, device); the core's admission disposes."""
+"""Policies propose an order of preference over (job, device); the core's admission decides."""

@@ -70,8 +70,8 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """Work that the devices there can do within so many seconds requests no more of them. `beside` others that run there, too: by
-    their predicted use. Else a device has room only after its last job, since a job that waits was refused beside them."""
+    """Work that the present devices can do within so many seconds requests no more of them. With `beside` jobs count as sharing
+    a device, by their predicted use; else a device has room only after its last job: one that waits was refused beside it."""
 
     seconds: float
     beside: bool = False

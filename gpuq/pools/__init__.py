@@ -1,1 +1,1 @@
-"""Pools: hosts that gpuq requests from Slurm when jobs wait, and gives back when they are idle. A client of the API and Slurm."""
+"""Pools: hosts that gpuq requests from Slurm or Kubernetes when jobs wait, and gives back when idle. A client of the API."""

@@ -465,7 +465,7 @@ def main() -> int:
                 try:
                     pools.turn()
                 except GpuqError as error:
-                    log.warning("%s %s", error.message, error.fix)
+                    log.warning("pools: %s %s", error.message, error.fix)
     except GpuqError as error:
         return report(error)
     return 0

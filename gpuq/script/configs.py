@@ -249,7 +249,7 @@ class _Yaml:
             self.rest.append(line)
 
     def _leave(self, column: int, *, is_item: bool) -> None:
-        """Leave what a key or an item at this column is not beneath; items may stand at the column of their key."""
+        """Close the blocks that a key or an item at this column is not part of; items may stand at the column of their key."""
         while self._above and (
             self._above[-1][0] > column or (self._above[-1][0] == column and (self._above[-1][2] or not is_item))
         ):

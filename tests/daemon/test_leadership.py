@@ -127,7 +127,7 @@ async def test_a_standby_leads_when_the_lease_has_expired(caplog: pytest.LogCapt
 
     assert clock.now == 1000 + LEASE_S + 1
     assert [record.getMessage() for record in caplog.records] == [
-        "stands by while one leads in epoch 1",
+        "standby: one leads, epoch 1",
         "leads in epoch 2",
     ]
 

@@ -71,7 +71,7 @@ class Gpuqd:
         return (store.leader().holder or "").startswith(f"{self.host} ")
 
     def stands_by(self) -> bool:
-        return "stands by while" in self.output.read_text()
+        return "standby: " in self.output.read_text()
 
 
 @pytest.fixture

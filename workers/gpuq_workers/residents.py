@@ -170,7 +170,7 @@ class Residents:
         ]
 
     def watched(self) -> list[WatchedResident]:
-        """The same with their pauses, for the sampler."""
+        """Running attempts with their pauses, for the sampler."""
         return [replace(one, pauses=self._live[one.attempt].pauses()) for one in self.running()]
 
     def present(self) -> dict[AttemptId, float | None]:

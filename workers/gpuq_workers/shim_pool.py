@@ -100,7 +100,7 @@ class ShimPool:
             return shim
 
     def close(self) -> None:
-        """Dismiss the waiting shim; those at work stay."""
+        """End the idle shim; those that supervise a job go on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer.join()

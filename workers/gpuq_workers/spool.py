@@ -139,7 +139,7 @@ class Spool:
         # They may be removed while this process runs: without them no end of an attempt could be written down.
         if self._committed_folder.is_dir():
             return
-        log.error("%s was removed and is made again", self._folder, extra={"action": "make_spool"})
+        log.error("%s was removed; it is created again", self._folder, extra={"action": "make_spool"})
         # One by one: with `parents`, only the last one would get the mode.
         for folder in (self._folder, self._committed_folder):
             folder.mkdir(mode=0o700, exist_ok=True)

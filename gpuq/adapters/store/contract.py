@@ -312,8 +312,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     verb: str
-    """`submit`, `submit_array` (of which `job` is the first), `cancel`, `hold`, `release` (job set), `edit` (job set, and the
-    `JobEdit` as `edit` in `body`), `model` (version in `body`) or `pause` (until the dispatcher restarts)."""
+    """Of a job: `submit`, `submit_array` (`job` is the first of them), `cancel`, `hold`, `release` or `edit`. Of a host: `drain`,
+    `resume`, `lost` or `forget`. Else `quota`, `remove_quota`, `book`, `cancel_booking`, `model` (a new one serves) or `pause`
+    (nothing starts until the dispatcher restarts). `daemon/inbox.py` says what is in `body`."""
     job: JobId | None
     by: str
     at: float

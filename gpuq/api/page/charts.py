@@ -80,7 +80,7 @@ def charts(
         left, right = max(start, since), min(end, until)
         if left < right:
             periods.append((round(100 * (left - start) / span, 2), round(100 * (right - left) / span, 2)))
-    believed, actual = last.forecast or ForecastView(), last.actual
+    forecast, actual = last.forecast or ForecastView(), last.actual
     promised = last.promised_memory_bytes[0] if last.promised_memory_bytes else None
     drawing = _Drawing(thinned(points, POINTS), numbers, within, periods)
     present, slow = (numbers.rate, numbers.slowdown) if numbers else (None, None)
@@ -98,7 +98,7 @@ def charts(
                 "promise": (promised, "limit: the memory it was promised"),
                 "measured": (actual.peak_memory_bytes, "peak"),
             },
-            (believed.peak_memory_bytes, believed.upper_memory_bytes),
+            (forecast.peak_memory_bytes, forecast.upper_memory_bytes),
             others,
         ),
         drawing.chart(
@@ -106,7 +106,7 @@ def charts(
             "utilization_pct",
             percent,
             {
-                "promise": (believed.peak_utilization_pct, "predicted peak"),
+                "promise": (forecast.peak_utilization_pct, "predicted peak"),
                 "measured": (actual.peak_utilization_pct, "peak"),
             },
         ),

@@ -183,7 +183,7 @@ def _usual(forecast: ForecastView | None) -> float | None:
 
 def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
     """Forecast against actual; while it runs, against what it uses now."""
-    believed = view.forecast or ForecastView()
+    forecast = view.forecast or ForecastView()
     actual = last.actual if last else AttemptOutcome()
     lasted = None
     if view.started_at_unix is not None and view.ended_at_unix is not None:
@@ -192,9 +192,9 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
     if actual.slowdown_low is not None and actual.slowdown_high is not None:
         between = f" ({slowdown(actual.slowdown_low)} to {slowdown(actual.slowdown_high)})"
     energy = None if actual.energy_joules is None else f"{actual.energy_joules / 3600:.3g} Wh"
-    at_most = f", at most {gib(believed.upper_memory_bytes)}" if believed.upper_memory_bytes is not None else ""
-    worst = f", at most {slowdown(believed.upper_slowdown)}" if believed.upper_slowdown is not None else ""
-    late = f", nine in ten within {duration(believed.duration_p90_s)}" if believed.duration_p90_s is not None else ""
+    at_most = f", at most {gib(forecast.upper_memory_bytes)}" if forecast.upper_memory_bytes is not None else ""
+    worst = f", at most {slowdown(forecast.upper_slowdown)}" if forecast.upper_slowdown is not None else ""
+    late = f", nine in ten within {duration(forecast.duration_p90_s)}" if forecast.duration_p90_s is not None else ""
     memory, load, slow = (
         ("≤ " if actual.peak_memory_is_bound else "") + gib(actual.peak_memory_bytes),
         ("≤ " if actual.utilization_is_bound else "") + percent(actual.peak_utilization_pct),
@@ -204,11 +204,11 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
         memory, load = f"{gib(view.live.memory_bytes)} now", f"{percent(view.live.utilization_pct)} now"
         slow = f"{slowdown(view.live.slowdown)} so far" if view.live.slowdown is not None else slow
     rows = [
-        Compared("Peak memory", gib(believed.peak_memory_bytes) + at_most, memory),
-        Compared("Peak load", percent(believed.peak_utilization_pct), load),
-        Compared("Slowdown", slowdown(believed.expected_slowdown) + worst, slow),
+        Compared("Peak memory", gib(forecast.peak_memory_bytes) + at_most, memory),
+        Compared("Peak load", percent(forecast.peak_utilization_pct), load),
+        Compared("Slowdown", slowdown(forecast.expected_slowdown) + worst, slow),
         Compared("May lose to others", *_account(view.live)),
-        Compared("Time", duration(believed.duration_p50_s) + late, duration(lasted)),
+        Compared("Time", duration(forecast.duration_p50_s) + late, duration(lasted)),
         Compared("Energy", "-", energy or "-"),
     ]
     return [row for row in rows if (row.forecast, row.actual) != ("-", "-")]

@@ -75,7 +75,11 @@ def _held(context: ApiContext) -> Held:
     whole = [run for run in runs if run.ending == "exited" and run.exit_code == 0 and run.duration_p90_s is not None]
     first = min((run.ended_at or end for run in runs), default=start)
     within = (max(start, first - 1), end)
-    half = [(run.ended_at or 0.0, float(_lasted(run) <= (run.duration_p50_s or 0.0))) for run in whole]
+    half = [
+        (run.ended_at or 0.0, float(_lasted(run) <= run.duration_p50_s))
+        for run in whole
+        if run.duration_p50_s is not None
+    ]
     most = [(run.ended_at or 0.0, float(_lasted(run) <= (run.duration_p90_s or 0.0))) for run in whole]
     charts = [
         _chart(

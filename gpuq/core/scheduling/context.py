@@ -291,7 +291,7 @@ class SchedulingContext:
         return None if refused is not None and refused.rule is Rule.PREDICTED_LOAD and pair_may_allow else refused
 
     def _admits(self, job: Job, device: DeviceId) -> bool:
-        """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""
+        """Whether a device that is open to the job admits it: the answer of `judge` without its numbers, which cost time."""
         snapshot = self._device_index.snapshots[device]
         self._judgements += bool(snapshot.residents)
         return refusal(job, self.forecast(job, snapshot), snapshot, self.limits) is None

@@ -25,7 +25,7 @@ class Range:
         return isfinite(value) and self.at_least <= value <= self.at_most and self.above < value < self.below
 
     def __str__(self) -> str:
-        """Goes behind "a number", as in "from 0 to 100", "above 0 and at most 1", "of at least 1"."""
+        """The range as words that follow "a number": "from 0 to 100", "above 0 and at most 1", "of at least 1"."""
         if isfinite(self.at_least) and isfinite(self.at_most):
             return f"from {self.at_least} to {self.at_most}"
         limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most), ("below", self.below))
@@ -49,7 +49,7 @@ class Limits:
     risk: Annotated[float, Range(above=0, at_most=1)] = 0.1
     """The share of admitted pairs that may exceed a slowdown budget; 1 admits by what is expected alone."""
     trials: bool = False
-    """Try pairs that want of evidence keeps apart, where that can be undone within the slowdown budgets of all."""
+    """Try pairs that are refused only because too little was measured, where that can be undone within the budgets of all."""
     objective: Literal["slowdown", "saving"] = "slowdown"
     """What pairs are judged by: `slowdown` keeps each job under its budget, `saving` requires that packing pays."""
     least_saving: Annotated[float, Range(at_least=0, at_most=0.5)] = 0.1

@@ -20,7 +20,7 @@ from gpuq.core.state.job import Job
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """This job on these devices of one host, all or nothing. `pausing`: the residents of the devices stand still meanwhile;
-    `trial`: to try pairs that only want of evidence keeps apart."""
+    `trial`: to try pairs that are refused only because too little was measured."""
 
     job: Job
     devices: tuple[Device, ...]

@@ -31,7 +31,7 @@ MOST_RISK = 0.5
 _LEAST_S = 1800.0
 """A newcomer that may be stopped is expected to run so long: a trial and another start cost some three minutes, 10% of it."""
 MAY_BE_TRIED = (Rule.SLOWDOWN_RISK, Rule.PREDICTED_LOAD)
-"""The rules whose refusal may be for want of evidence only."""
+"""The rules that may refuse only because too little was measured."""
 
 _Pair = tuple[DeviceClass, frozenset[KindId]]
 

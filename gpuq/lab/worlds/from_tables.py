@@ -78,7 +78,7 @@ def _directed(
 
 
 def _closed(slowdowns: Directed) -> list[str]:
-    """The largest set found of jobs that know each other: the job with most gaps goes until there are none."""
+    """The largest set found of jobs of which every pair was measured: the job with most gaps goes until there are none."""
     jobs = sorted({job for pair in slowdowns for job in pair})
     while jobs:
         gaps = {

@@ -29,13 +29,13 @@ _MEMORY_SLACK = 1.05
 # The same work needs the same memory within a few percent (see `statistics`): an eighth of it was not the whole job.
 _FAR_BELOW = 1 / 8
 _LEAST_TO_COMPARE = 5
-# A low reading in more than this share of the runs is how the work behaves, and no slip.
-_MOST_SLIPS = 0.2
+# A low reading in more than this share of the runs is how the work behaves, and no error.
+_MOST_OUTLIERS = 0.2
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Outcomes that may teach, oldest end first; how many rows were left out, by reason; how many were placed by number."""
+    """Outcomes to train with, oldest end first; how many rows were left out, by reason; how many were placed by number."""
 
     outcomes: tuple[Outcome, ...]
     left_out: Mapping[str, int]
@@ -93,7 +93,7 @@ def select_training_set(
             continue
         read[number] = _Read(job.record.submitted_at, attempt.started_at, outcome)
     ordered, misdated = _in_order(sorted(read.values(), key=lambda one: one.number), now)
-    kept = _without_slips(ordered)
+    kept = _without_low_outliers(ordered)
     left_out[FAR_BELOW] += len(ordered) - len(kept)
     return TrainingSet(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
 
@@ -167,7 +167,7 @@ def _not_falling(times: Sequence[float]) -> set[int]:
     return chosen
 
 
-def _without_slips(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _without_low_outliers(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """All but the few finished runs whose memory lies far below that of other runs of the same work.
 
     Only low values are dropped: a run that needed more than the others is what bounds must cover.
@@ -177,12 +177,12 @@ def _without_slips(outcomes: Sequence[Outcome]) -> list[Outcome]:
         if outcome.whole and outcome.peak_memory_bytes is not None:
             work = (outcome.kind, outcome.device_type, outcome.script_sha256, outcome.features.get("batch_log2"))
             groups[work].append(outcome)
-    slips: set[int] = set()
+    outliers: set[int] = set()
     for runs in groups.values():
         if len(runs) < _LEAST_TO_COMPARE:
             continue
         limit = _FAR_BELOW * median(run.peak_memory_bytes or 0 for run in runs)
         low = [id(run) for run in runs if (run.peak_memory_bytes or 0) < limit]
-        if len(low) <= _MOST_SLIPS * len(runs):
-            slips.update(low)
-    return [outcome for outcome in outcomes if id(outcome) not in slips]
+        if len(low) <= _MOST_OUTLIERS * len(runs):
+            outliers.update(low)
+    return [outcome for outcome in outcomes if id(outcome) not in outliers]

@@ -50,7 +50,7 @@ def forecast_duration(p50_s: float | None, p90_s: float | None) -> Duration | No
 
 
 def typical_duration(ended_s: Iterable[float], ages_s: Iterable[float]) -> Duration:
-    """How long a job lasts of which nothing is forecast: percentiles of durations of ended jobs and ages of running ones.
+    """The duration of a job without a forecast: percentiles of durations of ended jobs and ages of running ones.
 
     Running jobs are censored observations. Short jobs end first, so ended jobs alone would be too short; the estimator of Kaplan
     and Meier (1958) takes a running job as one that lasts longer than its age.

@@ -1,8 +1,8 @@
 """List scheduling (Graham 1966): try the waiting jobs in an order and start each on the first devices that admit it.
 
 A list scheduler has four exchangeable parts: a queue order, a backfill rule, a placement and a preemption rule. A job that no
-device admits may be tried beside residents that only want of evidence keeps it from, or run while the residents of some stand
-still, where the limits allow that.
+device admits may be started as a trial where only missing evidence prevents sharing, or run while the residents of a device are
+paused, where the limits allow that.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
 
 
 def floods_last(then: QueueOrder) -> QueueOrder:
-    """Owners come after the others whose jobs together need less than half the device-time of theirs; else the order `then`.
+    """Owners whose jobs need more than twice the device-time of those of all others come last; else the order `then`.
 
     So a user who submits thousands of jobs delays the others little, whatever the priorities. The jobs of one owner keep their
     order. Of thousands of jobs there is always one that has waited too long; so while one who comes before waits, devices are

@@ -1,4 +1,4 @@
-"""Which devices does a job get beside residents that only want of evidence keeps it from? See `scheduling.trials`.
+"""Which devices does a job get beside residents as a trial, since too little was measured? See `scheduling.trials`.
 
 Those where the least may go wrong come first. Only the first jobs of a pass that found no device are looked at: trials are few,
 and looking at thousands of jobs would take longer than the rest of the pass."""
