@@ -7,6 +7,7 @@ import getpass
 import io
 import json
 import threading
+import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from gpuq.api import connections
 from gpuq.api.contract import bodies, limits
 from gpuq.errors import Unreachable
 from gpuq.messages.submission import Submission
@@ -335,11 +337,44 @@ async def test_what_is_empty_between_commas_is_passed_over_and_counts(endpoint: 
     assert (status, problem["detail"].startswith("`ids` has 1,001 values; it must be at most 1000")) == (422, True)
 
 
-async def test_a_body_that_cannot_be_decoded_is_refused(endpoint: Endpoint) -> None:
-    for path in ("/login", "/api/v1/jobs", "/api/v1/predict", "/api/v1/tokens"):
-        for body in (b"x", b"token=secret" * 9):
-            status, _ = await problem(endpoint, "POST", path, data=body, headers={"Content-Encoding": "gzip"})
-            assert status == 400, (path, body)
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip"])
+async def test_a_compressed_body_is_refused_unread_also_from_a_caller_without_a_token(
+    endpoint: Endpoint, encoding: str
+) -> None:
+    """Two megabytes of it would become two gigabytes."""
+    bomb = b"".join(zlib.compress(b" " * 2**20) for _ in range(3))
+    for path in ("/login", "/livez", "/api/v1/jobs", "/api/v1/predict", "/api/v1/trees/files"):
+        for session in (endpoint.tcp, endpoint.socket):
+            async with session.post(path, data=bomb, headers={"Content-Encoding": encoding}) as answer:
+                refused = await answer.json(content_type=None)
+            assert (answer.status, refused["hint"]) == (415, "Send it uncompressed, without `Content-Encoding`."), path
+    headers = {"Content-Encoding": "Identity"}
+    assert (await endpoint.post("/api/v1/jobs", submission(), headers=headers))[0] == 201
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither without a token, at the login form, nor from a user who sends a byte now and then."""
+    monkeypatch.setattr(connections, "BODY_BEGINS_WITHIN_S", 0.05)
+    token = f"Authorization: {endpoint.bearer['Authorization']}\r\n"
+    asked = [("/login", ""), ("/api/v1/jobs", token), ("/api/v1/trees/files", token)]
+    for answer in await asyncio.gather(*(begun(endpoint, path, header) for path, header in asked)):
+        assert b" 408 " in answer.split(b"\r\n")[0]
+        assert b"over a faster connection" in answer
+
+
+async def test_a_body_that_no_handler_reads_ends_its_connection(endpoint: Endpoint) -> None:
+    assert b" 401 " in await begun(endpoint, "/api/v1/jobs", "")
+
+
+async def begun(endpoint: Endpoint, path: str, header: str) -> bytes:
+    """All that comes back for a body that is announced and never comes, until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost:{endpoint.port}\r\nContent-Length: 1000\r\n{header}\r\n"
+    writer.write(f"{head}token=".encode())
+    async with asyncio.timeout(8):
+        answer = await reader.read()
+    writer.close()
+    return answer
 
 
 async def test_an_expectation_that_is_not_met_is_a_problem_too(endpoint: Endpoint) -> None:

@@ -16,6 +16,7 @@ from aiohttp import web
 from gpuq.adapters.relay import PIECE
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.synced import SyncedTrees
+from gpuq.api import connections
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.problem import BadRequest, break_off
@@ -30,7 +31,6 @@ from gpuq.messages.job_record import JobRecord
 from gpuq.messages.submission import Submission
 
 _tree = msgspec.json.Decoder(params.TreeBody)
-_TAKEN_AT_ONCE = 2**20
 _MOST_NAMED = 3
 
 
@@ -63,7 +63,7 @@ async def take_files(request: web.Request) -> web.Response:
     check_taken(context)
     receiver = await context.for_user(caller.user, trees_of(context, caller).receiver)
     try:
-        async for piece in request.content.iter_chunked(_TAKEN_AT_ONCE):
+        async for piece in connections.pieces(request):
             await context.for_user(caller.user, receiver.feed, piece)
         if request.body_exists:  # none at all is no file
             await context.for_user(caller.user, receiver.close)
