@@ -71,7 +71,7 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     await asyncio.wait((committing,))
     await end((copying, waking))
     for threads in (context.readers, context.analysts, context.user_threads):
-        threads.shutdown(wait=False, cancel_futures=True)
+        threads.stop()
     context.kept.stop()
     for ended in (committing, copying, waking):
         if not ended.cancelled():

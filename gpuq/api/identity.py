@@ -21,7 +21,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from aiohttp import web
@@ -30,6 +30,7 @@ from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
+from gpuq.api.threads import ASKING, Asking
 from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 
@@ -91,6 +92,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
     if connection is None:
         raise Unauthenticated("The connection is gone.")
     context = context_of(request)
+    ASKING.set(Asking("", partial(_has_hung_up, request)))
     if connection.family == socket.AF_UNIX:
         request[CALLER] = caller_at(connection, context.settings.api)
     else:
@@ -98,7 +100,13 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
         path = request.rel_url.raw_path
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = await _caller_over_tcp(request, context)
+    if CALLER in request:
+        ASKING.set(Asking(request[CALLER].user, partial(_has_hung_up, request)))
     return await handler(request)
+
+
+def _has_hung_up(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def caller_of(request: web.Request) -> Caller:

@@ -16,7 +16,6 @@ from gpuq.api.context import context_of
 from gpuq.api.contract import limits
 from gpuq.api.contract.params import MAX_BATCH
 from gpuq.api.contract.problem import BadRequest, TooLarge
-from gpuq.api.identity import caller_of
 from gpuq.errors import BadInput
 from gpuq.messages.launch import NOT_JSON
 from gpuq.messages.submission import FORMS, Submission
@@ -62,7 +61,7 @@ async def _in_thread_if_long(
 ) -> T:
     if len(raw) <= INLINE_BYTES:
         return call(*args, **kwargs)
-    return await context_of(request).for_user(caller_of(request).user, call, *args, **kwargs)
+    return await context_of(request).for_user(call, *args, **kwargs)
 
 
 def is_list(raw: bytes) -> bool:

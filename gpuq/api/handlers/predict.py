@@ -58,7 +58,7 @@ async def predict(request: web.Request) -> web.Response:
             "A prediction is about one job, not about an array.", fix="Send the submission of one of its tasks."
         )
     caller = caller_of(request)
-    [record] = await context.for_user(caller.user, records, context, caller, [wanted])
+    [record] = await context.for_user(records, context, caller, [wanted])
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
     return reply(await prediction(request, record, live, params.given(query.beside), params.given(query.device_type)))
