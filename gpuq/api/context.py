@@ -23,7 +23,7 @@ from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.supervise import python_module
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
 from gpuq.api.journal_reader import JournalReader, Place
-from gpuq.api.kept import KeptResults
+from gpuq.api.kept import KeptResults, SharedResults
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.recent import RecentRuns
@@ -127,6 +127,7 @@ class ApiContext:
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
         self.runs = RecentRuns(self.store, self.clock)
         self.kept = KeptResults(self.clock)
+        self.once = SharedResults(self.clock)
         self.journal = JournalReader(self._journal)
         self._devices: list[Device] = []
         self._devices_read_at = float("-inf")
