@@ -10,6 +10,7 @@ gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -18,10 +19,11 @@ import pwd
 import re
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -181,16 +183,23 @@ def role_of(user: str, uid: int, settings: Api) -> Role:
 
 
 def user_name(uid: int) -> str:
-    """The name of a user; its number as text if it has none."""
-    try:
-        return _known_name(uid)
-    except KeyError:  # not kept: a directory of users that does not answer looks the same
-        return str(uid)
+    """The name of a user; its number as text if it has none.
+
+    The name is looked up again after some seconds: a new account may have the number of a removed one. While no account is found,
+    the last name stays, because a directory of users that does not answer looks the same.
+    """
+    now = time.monotonic()
+    name, looked_up_at = _names.get(uid, (str(uid), -_NAME_KEPT_S))
+    if now - looked_up_at >= _NAME_KEPT_S:
+        with contextlib.suppress(KeyError):
+            name = pwd.getpwuid(uid).pw_name
+            _names[uid] = (name, now)
+    return name
 
 
-@cache
-def _known_name(uid: int) -> str:
-    return pwd.getpwuid(uid).pw_name
+_NAME_KEPT_S: Final = 5.0
+_names: dict[int, tuple[str, float]] = {}
+"""uid -> (its name, when it was looked up)."""
 
 
 # --- TCP -----------------------------------------------------------------------------------------------------------
@@ -284,4 +293,9 @@ def _caller_of_token(token: Token, way: str, settings: Api) -> Caller:
         uid = pwd.getpwnam(token.user).pw_uid
     except KeyError:
         raise Unauthenticated(f"There is no user {token.user} on this machine any more.") from None
+    if token.uid not in (None, uid):
+        raise Unauthenticated(
+            f"This token is of an earlier account {token.user}, which had another number.",
+            fix="`gpuq token create` makes one for the present account.",
+        )
     return Caller(token.user, uid, way, min(Role[token.role.upper()], role_of(token.user, uid, settings)))
