@@ -167,11 +167,28 @@ async def test_a_body_that_is_too_large(endpoint: Endpoint, path: str, monkeypat
 async def test_a_job_with_an_endless_environment_is_refused_before_lists_have_to_read_it(
     endpoint: Endpoint, path: str
 ) -> None:
-    job = submission(env={f"V{number}": "x" * 131_000 for number in range(40)})
-    status, reply = await problem(endpoint, "POST", path, data=io.BytesIO(json.dumps(job).encode()))
-    assert (status, reply["detail"]) == (413, "The submission takes 5.0 MiB, and 4 MiB is the limit.")
-    assert "variables" in str(reply["hint"])
+    """An array's tasks are read with a copy each."""
+    long = {f"V{number}": "x" * 131_000 for number in range(40)}
+    fewer = {f"V{number}": "x" * 131_000 for number in range(9)}
+    sizes = "The submission takes {} MiB, and 1.25 MiB is the limit. Of it, {} {} MiB."
+    for job, said in (
+        (submission(env=long), sizes.format("5", "40 variables take", "5")),
+        (submission(env=long, array={"tasks": "0-3"}), sizes.format("5", "40 variables take", "5")),
+        (submission(command=["x" * 131_000] * 11), sizes.format("1.37", "the command takes", "1.37")),
+        (submission(env=fewer, stdin="y" * 2**18), sizes.format("1.37", "9 variables take", "1.12")),
+    ):
+        wanted = "/api/v1/jobs" if "array" in job else path
+        status, reply = await problem(endpoint, "POST", wanted, data=io.BytesIO(json.dumps(job).encode()))
+        assert (status, reply["detail"]) == (413, said)
+        assert "`--pass-env`" in str(reply["hint"])
     assert not endpoint.store.job_rows
+
+
+async def test_a_script_of_a_mebibyte_on_standard_input_is_taken(endpoint: Endpoint) -> None:
+    script = "print('a line as others are')\n" * 40_000
+    job = submission(stdin=script[: 2**20], array={"tasks": "0-1", "params": {"A": ["x" * 100_000, "y" * 100_000]}})
+    async with endpoint.socket.post("/api/v1/jobs", data=io.BytesIO(json.dumps(job).encode())) as answer:
+        assert answer.status == 201
 
 
 async def test_bodies_of_one_user_take_no_more_memory_than_theirs(
