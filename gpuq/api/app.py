@@ -11,6 +11,7 @@ from aiohttp import web
 
 from gpuq.adapters.tasks import end
 from gpuq.api import series
+from gpuq.api.connections import refuse_encoded
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
@@ -34,7 +35,7 @@ _HEADERS = {
 
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
-    app = web.Application(middlewares=[problem_pages, problems, identify, counted])
+    app = web.Application(middlewares=[problem_pages, problems, refuse_encoded, identify, counted])
     app[CONTEXT] = context
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
@@ -70,7 +71,7 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     await asyncio.wait((committing,))
     await end((copying, waking))
     for threads in (context.readers, context.analysts, context.user_threads):
-        threads.shutdown(wait=False, cancel_futures=True)
+        threads.stop()
     context.kept.stop()
     for ended in (committing, copying, waking):
         if not ended.cancelled():

@@ -10,11 +10,9 @@ import asyncio
 import os
 import socket
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -25,11 +23,12 @@ from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.supervise import python_module
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
 from gpuq.api.journal_reader import JournalReader, Place
-from gpuq.api.kept import KeptResults
+from gpuq.api.kept import KeptResults, SharedResults
 from gpuq.api.live import DispatcherLink, LiveReader
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.recent import RecentRuns
 from gpuq.api.submit import Committer, WakeUpSender
+from gpuq.api.threads import ASKING, SharedThreads
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import JobId
@@ -44,6 +43,10 @@ T = TypeVar("T")
 
 READ_THREADS = 4
 """For short reads of the database and of logs."""
+READS_OF_USER = 2
+"""Of these, for one user."""
+ANALYSES_WAITING = 8
+"""Of one user, besides the one that runs."""
 USER_THREADS = 4
 """For what users send: long bodies, and the files of `gpuq submit --sync`."""
 JOURNAL_AT_ONCE = 500
@@ -113,10 +116,9 @@ class ApiContext:
         self.stopping = asyncio.Event()
         """Set once no request is taken any more."""
         self.training = asyncio.Lock()
-        self.readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="record")
-        self.analysts = ThreadPoolExecutor(1, thread_name_prefix="analysis")
-        self.user_threads = ThreadPoolExecutor(USER_THREADS, thread_name_prefix="users")
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.readers = SharedThreads(READ_THREADS, READS_OF_USER, "record")
+        self.analysts = SharedThreads(1, 1, "analysis", ANALYSES_WAITING)
+        self.user_threads = SharedThreads(USER_THREADS, 1, "users")
         self.body_bytes: Counter[str] = Counter()
         self.open_requests: Counter[tuple[str, str]] = Counter()
         """Of each kind and user."""
@@ -125,6 +127,7 @@ class ApiContext:
         self.live = LiveReader(self.stream, self.clock, self.settings.admission.stale_after_s)
         self.runs = RecentRuns(self.store, self.clock)
         self.kept = KeptResults(self.clock)
+        self.once = SharedResults(self.clock)
         self.journal = JournalReader(self._journal)
         self._devices: list[Device] = []
         self._devices_read_at = float("-inf")
@@ -167,17 +170,23 @@ class ApiContext:
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run any other blocking call in one of READ_THREADS threads."""
-        return await asyncio.get_running_loop().run_in_executor(self.readers, partial(call, *args, **kwargs))
+        return await self.readers.run(call, *args, **kwargs)
 
     async def analyse(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call that may read much of the record, one at a time. Raises Unreachable after ANALYSIS_WITHIN_S."""
-        work = asyncio.get_running_loop().run_in_executor(self.analysts, partial(call, *args, **kwargs))
-        return await within(ANALYSIS_WITHIN_S, work)
+        """Run a call that may read much of the record, one at a time, unless the client has hung up by then. Raises Unreachable
+        after ANALYSIS_WITHIN_S, and TooManyAtOnce for a user who has ANALYSES_WAITING more waiting."""
+        asking = ASKING.get()
 
-    async def for_user(self, user: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def unless_gone() -> T:
+            if asking is not None and asking.gone():
+                raise ConnectionResetError("The client has hung up.")
+            return call(*args, **kwargs)
+
+        return await within(ANALYSIS_WITHIN_S, self.analysts.run(unless_gone))
+
+    async def for_user(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call that may take long in one of USER_THREADS threads, for each user one at a time."""
-        async with self._turns[user]:
-            return await asyncio.get_running_loop().run_in_executor(self.user_threads, partial(call, *args, **kwargs))
+        return await self.user_threads.run(call, *args, **kwargs)
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
         """Commit a request for each of these jobs, then wake the dispatcher."""

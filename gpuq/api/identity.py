@@ -10,6 +10,7 @@ gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -18,10 +19,11 @@ import pwd
 import re
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -30,6 +32,7 @@ from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
+from gpuq.api.threads import ASKING, Asking
 from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 
@@ -91,6 +94,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
     if connection is None:
         raise Unauthenticated("The connection is gone.")
     context = context_of(request)
+    ASKING.set(Asking("", partial(_has_hung_up, request)))
     if connection.family == socket.AF_UNIX:
         request[CALLER] = caller_at(connection, context.settings.api)
     else:
@@ -98,7 +102,13 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
         path = request.rel_url.raw_path
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = await _caller_over_tcp(request, context)
+    if CALLER in request:
+        ASKING.set(Asking(request[CALLER].user, partial(_has_hung_up, request)))
     return await handler(request)
+
+
+def _has_hung_up(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def caller_of(request: web.Request) -> Caller:
@@ -173,16 +183,23 @@ def role_of(user: str, uid: int, settings: Api) -> Role:
 
 
 def user_name(uid: int) -> str:
-    """The name of a user; its number as text if it has none."""
-    try:
-        return _known_name(uid)
-    except KeyError:  # not kept: a directory of users that does not answer looks the same
-        return str(uid)
+    """The name of a user; its number as text if it has none.
+
+    The name is looked up again after some seconds: a new account may have the number of a removed one. While no account is found,
+    the last name stays, because a directory of users that does not answer looks the same.
+    """
+    now = time.monotonic()
+    name, looked_up_at = _names.get(uid, (str(uid), -_NAME_KEPT_S))
+    if now - looked_up_at >= _NAME_KEPT_S:
+        with contextlib.suppress(KeyError):
+            name = pwd.getpwuid(uid).pw_name
+            _names[uid] = (name, now)
+    return name
 
 
-@cache
-def _known_name(uid: int) -> str:
-    return pwd.getpwuid(uid).pw_name
+_NAME_KEPT_S: Final = 5.0
+_names: dict[int, tuple[str, float]] = {}
+"""uid -> (its name, when it was looked up)."""
 
 
 # --- TCP -----------------------------------------------------------------------------------------------------------
@@ -276,4 +293,9 @@ def _caller_of_token(token: Token, way: str, settings: Api) -> Caller:
         uid = pwd.getpwnam(token.user).pw_uid
     except KeyError:
         raise Unauthenticated(f"There is no user {token.user} on this machine any more.") from None
+    if token.uid not in (None, uid):
+        raise Unauthenticated(
+            f"This token is of an earlier account {token.user}, which had another number.",
+            fix="`gpuq token create` makes one for the present account.",
+        )
     return Caller(token.user, uid, way, min(Role[token.role.upper()], role_of(token.user, uid, settings)))

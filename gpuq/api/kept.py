@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,27 @@ class Kept(Generic[T]):
     value: T
     at: float
     took_s: float = 0.0
+
+
+class SharedResults:
+    """Results that are waited for: each is made once for all who ask for it, and kept for a while. Failures are not kept."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._made: dict[str, tuple[Hashable, float, asyncio.Task[Any]]] = {}
+
+    async def get(self, name: str, of: Hashable, make: Callable[[], Coroutine[Any, Any, T]], for_s: float) -> T:
+        """The result under this name, made again once it is older than `for_s`, or no longer `of` the same. Raises what `make`
+        raises, to all who wait."""
+        now = self._clock()
+        kept_of, at, task = self._made.get(name, (None, now, None))
+        is_good = task is not None and task.done() and not task.cancelled() and task.exception() is None
+        is_new = kept_of == of and 0 <= now - at <= for_s
+        if task is None or (task.done() and not (is_good and is_new)):
+            task = asyncio.create_task(make(), name=name)
+            self._made[name] = (of, now, task)
+        result: T = await asyncio.shield(task)
+        return result
 
 
 class KeptResults:

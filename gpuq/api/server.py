@@ -20,6 +20,7 @@ from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import take_lock
 from gpuq.adapters.tasks import wait_for_event
+from gpuq.api.connections import make_runner
 from gpuq.api.sockets import BACKLOG, open_tcp, open_unix
 from gpuq.home import Home, write_private
 from gpuq.settings import Api
@@ -96,13 +97,7 @@ async def serve(
     """
     tcp = tcp or open_tcp(settings)
     port = tcp.getsockname()[1]
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        shutdown_timeout=_STREAMS_END_WITHIN_S,
-        keepalive_timeout=75,
-        max_line_size=_MAX_ADDRESS,
-    )
+    runner = make_runner(app, shutdown_timeout=_STREAMS_END_WITHIN_S, max_line_size=_MAX_ADDRESS)
     await runner.setup()
     front = SocketOwner(home, runner, settings, port)
     waiting = None

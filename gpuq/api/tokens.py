@@ -17,11 +17,15 @@ _TEXT = re.compile(r"gpuq_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _COOKIE = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{64})")
 
 
-def new_token(user: str, role: str, note: str | None, now: float, expires_at: float | None) -> tuple[Token, str]:
+def new_token(
+    user: str, uid: int, role: str, note: str | None, now: float, expires_at: float | None
+) -> tuple[Token, str]:
     """(a new token for the record, its text for the user). Times are Unix seconds."""
     token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    token = Token(id=token_id, user=user, role=role, digest=digest, note=note, made_at=now, expires_at=expires_at)
+    token = Token(
+        id=token_id, user=user, uid=uid, role=role, digest=digest, note=note, made_at=now, expires_at=expires_at
+    )
     return token, f"gpuq_{token_id}_{secret}"
 
 

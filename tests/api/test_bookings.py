@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.quota import EVERYONE, Account, Quota, QuotaScope
 from tests.api.support import GIB, attempt, forecast, record, row
 from tests.api.test_visibility import ANN, BOB, OLA, Shared, shared  # noqa: F401 - a fixture
 
@@ -41,15 +42,18 @@ async def test_a_user_reserves_and_all_see_it(shared: Shared) -> None:  # noqa: 
 
 async def test_only_operators_reserve_for_others_and_beyond_the_limits(shared: Shared) -> None:  # noqa: F811
     give(shared)
+    everyone = Account(QuotaScope.USER, EVERYONE)
+    shared.endpoint.store.quota_rows[everyone] = Quota(everyone, running_devices=1)
     for body, words in (
         (span(user="bob"), "may not reserve devices for bob; it takes the role `operator`"),
         (span(hours=60), "would have 60 device-hours reserved; 48 are the limit"),
         (span(15 * DAY_S), "at most 14 days ahead"),
+        (span(100 * 3600.0, gpus=2), "would have 2 devices reserved at a time; 1 are the quota"),
     ):
         status, said = await shared.post(ANN, BOOKINGS, body)
         assert (status, said["exit_code"], words in said["detail"]) == (403, 5, True), said
         assert (await shared.post(OLA, BOOKINGS, body))[0] == 201
-    assert [one["user"] for one in (await shared.get(ANN, BOOKINGS))[1]] == ["bob", str(OLA), str(OLA)]
+    assert [one["user"] for one in (await shared.get(ANN, BOOKINGS))[1]] == ["bob", *[str(OLA)] * 3]
 
 
 async def test_one_without_time_or_devices_is_refused(shared: Shared) -> None:  # noqa: F811

@@ -354,8 +354,32 @@ def test_a_user_whose_name_could_not_be_found_is_looked_up_again(monkeypatch: py
     def missing(_: int) -> pwd.struct_passwd:
         raise KeyError
 
+    monkeypatch.setattr(identity, "_names", {})
     monkeypatch.setattr(pwd, "getpwuid", missing)
     assert identity.user_name(54_321) == "54321"
     monkeypatch.setattr(pwd, "getpwuid", lambda _: found)
     assert identity.user_name(54_321) == found.pw_name
-    identity._known_name.cache_clear()
+
+
+def test_a_new_account_with_the_number_of_a_removed_one_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had the other's jobs and role until the endpoint was restarted."""
+    account, now, looked_up = pwd.getpwuid(os.getuid()), [1000.0], []
+
+    def found(uid: int) -> pwd.struct_passwd:
+        looked_up.append(uid)
+        if not names:
+            raise KeyError
+        return pwd.struct_passwd((names[0], *account[1:]))
+
+    names = ["ann"]
+    monkeypatch.setattr(identity, "_names", {})
+    monkeypatch.setattr(pwd, "getpwuid", found)
+    monkeypatch.setattr(identity.time, "monotonic", lambda: now[0])
+    assert [identity.user_name(1005) for _ in range(100)] == ["ann"] * 100
+    assert looked_up == [1005]
+    names = ["bob"]
+    now[0] += 6
+    assert identity.user_name(1005) == "bob"
+    names = []  # the directory of users does not answer
+    now[0] += 6
+    assert identity.user_name(1005) == "bob"

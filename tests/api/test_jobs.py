@@ -440,3 +440,9 @@ async def test_an_array_stands_in_a_list_in_place_of_its_tasks(endpoint: Endpoin
     assert [(one["array"], one["task"], one["params"]) for one in tasks["jobs"]][1] == (2, 6, {"lr": "2"})
     _, arrays = await endpoint.get("/api/v1/arrays?ids=1,2,3")
     assert [one["id"] for one in arrays["arrays"]] == [2]
+
+    endpoint.stream.picture = picture(time.time())
+    for task in (2, 4):
+        endpoint.store.set_state(task, JobState.RUNNING)
+    _, arrays = await endpoint.get("/api/v1/arrays?ids=2")
+    assert arrays["arrays"][0]["expected_start"] is None, "none of its tasks waits"

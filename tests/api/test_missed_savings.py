@@ -60,6 +60,12 @@ def test_a_gang_is_slowed_on_all_its_devices() -> None:
     assert found.saved_s == pytest.approx(HOUR - 4 * 0.2 * HOUR)
 
 
+def test_beside_a_resident_that_had_ended_nothing_is_saved_and_no_wait_avoided() -> None:
+    found = effect(a_chance(at=2 * HOUR), LoneRun("b", HOUR, 4 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1))
+    assert found is not None
+    assert (found.together_s, found.saved_s, found.wait_s) == (0.0, 0.0, 0.0)
+
+
 def test_a_resident_has_one_partner_at_a_time() -> None:
     """The second joins when the first would have been gone: what the first still had to do then is not counted as shared."""
     first = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1), until=0.6 * HOUR)

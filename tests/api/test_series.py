@@ -98,6 +98,7 @@ async def test_show_draws_what_the_endpoint_copied(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     series = endpoint.settings.home.series
     assert series.is_dir(), "the endpoint has begun to copy"
+    assert stat.S_IMODE(series.stat().st_mode) == 0o700
     writer = SeriesWriter(series)
     for number in range(8):
         partners = (43,) if number > 3 else ()

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES, methods
-from gpuq.api.handlers import models
+from gpuq.api.handlers import models, policies
 from gpuq.api.live import LiveReader
 from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.forecast import Forecast
@@ -265,6 +265,28 @@ async def test_policies_lists_the_chosen_and_the_serving_policy(endpoint: Endpoi
     status, reply = await endpoint.get("/api/v1/policies")
     assert (status, reply["chosen"], reply["serving"], reply["fault"]) == (200, "packed", None, None)
     assert "packed" in {policy["name"] for policy in reply["policies"]}
+
+
+async def test_all_who_ask_for_the_policies_share_one_process(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a second of a core: a loop of requests took all of them."""
+    started: list[str] = []
+    start, now, changed_at = endpoint.context.start, [1000.0], [1]
+
+    async def counted(module: str) -> Any:
+        started.append(module)
+        return await start(module)
+
+    monkeypatch.setattr(endpoint.context, "start", counted)
+    monkeypatch.setattr(endpoint.context.once, "_clock", lambda: now[0])
+    monkeypatch.setattr(policies, "_changed_at", lambda folder: changed_at[0])
+    replies = await asyncio.gather(*(endpoint.get("/api/v1/policies") for _ in range(20)))
+    assert ([status for status, _ in replies], len(started)) == ([200] * 20, 1)
+    now[0] += 50
+    assert (await endpoint.get("/api/v1/policies"), len(started)) == (replies[0], 1)
+    changed_at[0] += 1  # a policy was installed
+    assert (await endpoint.get("/api/v1/policies"), len(started)) == (replies[0], 2)
 
 
 async def test_a_replaced_policy_is_in_policies_metrics_and_page(endpoint: Endpoint) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from gpuq.api import identity, tokens
@@ -55,7 +56,7 @@ async def status(
 
 
 def test_a_text_is_its_own_tokens_only() -> None:
-    (one, text), (other, other_text) = (tokens.new_token("ann", "user", None, NOW, None) for _ in range(2))
+    (one, text), (other, other_text) = (tokens.new_token("ann", 7, "user", None, NOW, None) for _ in range(2))
     assert tokens.id_in(text) == one.id == tokens.id_in(tokens.cookie_of(one))
     assert tokens.is_text_of(text, one)
     assert not tokens.is_text_of(text, other)
@@ -91,6 +92,24 @@ async def test_a_user_who_is_no_operator_any_more_has_no_such_token(endpoint: En
     assert await status(endpoint, token, path="/metrics") == 200
     endpoint.context.settings = settings
     assert await status(endpoint, token, path="/metrics") == 403
+
+
+async def test_a_token_of_a_removed_account_is_none_of_a_later_one_of_its_name(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = pwd.getpwnam(OTHER)
+    made = await make(endpoint, user=OTHER)
+    assert await status(endpoint, made["token"]) == 200
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: pwd.struct_passwd((*account[:2], account.pw_uid + 1, *account[3:])))
+    assert await status(endpoint, made["token"]) == 401
+    [token] = endpoint.store.token_rows.values()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}") as browser:
+        cookie = {identity.cookie_name(TOKEN): tokens.cookie_of(token)}
+        async with browser.get("/api/v1/queue", cookies=cookie) as answer:
+            assert answer.status == 401
+    # Of a token of an earlier release the account is not known.
+    endpoint.store.token_rows[token.id] = msgspec.structs.replace(token, uid=None)
+    assert await status(endpoint, made["token"]) == 200
 
 
 async def test_an_expired_or_revoked_token_is_refused(endpoint: Endpoint) -> None:

@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Run
 from gpuq.api.contract.schema_predict import UsageGroup
 from gpuq.api.usage import end_state, usage
+from gpuq.cli.verbs import report
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.messages.outcome import AttemptOutcome
@@ -110,6 +111,10 @@ def test_what_was_saved_is_unknown_where_the_slowdown_is() -> None:
     beside = ran(2, "bob", (2, 5), ("gpu0",), JobState.COMPLETED)
     _, (ann, bob) = usage(runs([*rows, beside]), 0.0, ["user"], 0.5)
     assert (round(ann.saved_hours or 0, 9), bob.saved_hours, bob.unknown["saved"]) == (0.6, None, 1)
+    for impossible in (0.0, -1.0):
+        beside = ran(2, "bob", (2, 5), ("gpu0",), JobState.COMPLETED, actual={"slowdown": impossible})
+        _, (_, bob) = usage(runs([*rows, beside]), 0.0, ["user"], 0.5)
+        assert (bob.saved_hours, bob.unknown["saved"]) == (None, 1)
 
 
 def test_partners_that_still_run_or_are_not_in_the_figures_count_as_partners() -> None:
@@ -208,6 +213,8 @@ async def test_the_same_as_csv_json_and_a_page(recorded: Endpoint) -> None:
         ("ann", "2025-W47", "6.0"), ("'=cmd()", "2025-W47", "3.0"), ("ann", "2025-W48", "1.0"),
     ]  # fmt: skip
     assert table[1]["requested_hours"] == "", "unknown, and not 0"
+    assert [report._cell(f"{sign}cmd()") for sign in "=+-@"] == ["'=cmd()", "'+cmd()", "'-cmd()", "'@cmd()"]
+    assert (report._cell("ann-b"), report._cell(None)) == ("ann-b", "")
     plain = json.loads((await gpuq(recorded, *words, "--json")).stdout)
     assert plain["groups"][0]["saved_hours"] == pytest.approx(0.6)
     recorded.store.job_rows[JobId(2)] = ran(2, "<script>", (2, 5), ("gpu0",), JobState.COMPLETED)[0]

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, insert, select, update
 
-from gpuq.adapters.store import submit
+from gpuq.adapters.store import quotas, submit
 from gpuq.adapters.store.rows import clean, device_row, to_json
 from gpuq.adapters.store.schema import attempts, bookings, devices
-from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_hours, choose_devices
+from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_at_once, booked_hours, choose_devices
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
+from gpuq.core.state.quota import Account, Quotas, QuotaScope, quota_of
 from gpuq.errors import Conflict, NeverFits, NotFound, OverQuota
 from gpuq.format import rfc3339
 from gpuq.messages.codec import plain
@@ -25,7 +26,7 @@ from gpuq.messages.verdicts import constraint
 
 
 def add(connection: Connection, wanted: BookingRequest, at: float) -> Booking:
-    """Choose the devices, and add the booking and a `book` request. Raises what `made` does."""
+    """Choose the devices, and add the booking and a `book` request. Raises what `made` and `check_quota` do."""
     submit.lock(connection)
     known = [
         device_row(row._asdict()) for row in connection.execute(select(devices).where(devices.c.forgotten.is_(None)))
@@ -33,7 +34,10 @@ def add(connection: Connection, wanted: BookingRequest, at: float) -> Booking:
     live = connection.execute(select(attempts.c.devices).where(attempts.c.ended_at.is_(None))).scalars()
     busy = {DeviceId(device) for found in live for device in msgspec.json.decode(found)}
     number = connection.execute(select(func.coalesce(func.max(bookings.c.id), 0) + 1)).scalar_one()
-    booking = made(BookingId(number), wanted, known, read(connection, at), busy, at)
+    others = read(connection, at)
+    if wanted.within_quota:
+        check_quota(wanted, others, {quota.account: quota for quota in quotas.read(connection)})
+    booking = made(BookingId(number), wanted, known, others, busy, at)
     values = {**plain(booking), "user": clean(booking.user), "devices": to_json(booking.devices)}
     connection.execute(insert(bookings), [values])
     _request(connection, "book", wanted.by, at, {"booking": plain(booking)})
@@ -97,6 +101,17 @@ def made(
             fix="Choose another time or fewer devices; `gpuq reservations` lists what is taken.",
         )
     return Booking(number, wanted.user, wanted.by, chosen, wanted.from_at, wanted.until_at)
+
+
+def check_quota(wanted: BookingRequest, others: Iterable[Booking], limits: Quotas) -> None:
+    """Raises OverQuota where the user would have more devices booked at a time than the quota of jobs allows."""
+    quota = quota_of(Account(QuotaScope.USER, wanted.user), limits)
+    devices, most = booked_at_once(wanted, others), None if quota is None else quota.running_devices
+    if most is not None and devices > most:
+        raise OverQuota(
+            f"User {wanted.user} would have {devices} devices reserved at a time; {most} are the quota.",
+            fix="Ask for fewer or for another time, or ask an admin for a larger quota: `gpuq quota` shows it.",
+        )
 
 
 def not_found(booking: int) -> NotFound:

@@ -345,6 +345,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None
     """None: it does not expire."""
     revoked_at: float | None = None
+    uid: int | None = None
+    """Of the user's account when it was made, since a name may be given again. None in those of earlier releases."""
 
 
 class JobChange(msgspec.Struct, frozen=True):

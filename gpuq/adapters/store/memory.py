@@ -150,6 +150,8 @@ class MemoryStore(Store):
             self._last_booking += 1
             number, others = BookingId(self._last_booking), self.bookings(since=at)
             busy = {DeviceId(device) for row in self.live_attempts() for device in row.devices}
+            if wanted.within_quota:
+                bookings.check_quota(wanted, others, self.quota_rows)
             booking = bookings.made(number, wanted, self.devices(forgotten=False), others, busy, at)
             self.booking_rows[number] = booking
             self.add_request("book", None, wanted.by, at, {"booking": msgspec.to_builtins(booking)})

@@ -11,12 +11,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from gpuq.api.context import context_of
 from gpuq.api.contract import limits
 from gpuq.api.contract.params import MAX_BATCH
 from gpuq.api.contract.problem import BadRequest, TooLarge
-from gpuq.api.identity import caller_of
 from gpuq.errors import BadInput
 from gpuq.messages.launch import NOT_JSON
 from gpuq.messages.submission import FORMS, Submission
@@ -27,8 +27,9 @@ MOST_SUBMISSIONS = 64 * 2**20
 """Bytes of a list: 10,000 submissions of a few KiB each."""
 MOST_SUBMISSION = 20 * 2**20
 """Bytes of an array: 10,000 tasks with values of 2 KB each. Of a body with one submission, too."""
-MOST_JOB = 4 * 2**20
-"""Bytes of one job as JSON. Linux starts no program with more than 2 MiB of arguments and environment, and stdin has 1 MiB."""
+MOST_JOB = 5 * 2**18
+"""Bytes of one job as JSON, without the parameters of an array: a script on standard input of 1 MiB, and what JSON adds to it.
+Linux starts no program with more than 2 MiB of arguments and variables."""
 MOST_TREE = 32 * 2**20
 """Bytes of the list of a tree's files: 20,000 with 1,400 each."""
 INLINE_BYTES = 2**16
@@ -62,7 +63,7 @@ async def _in_thread_if_long(
 ) -> T:
     if len(raw) <= INLINE_BYTES:
         return call(*args, **kwargs)
-    return await context_of(request).for_user(caller_of(request).user, call, *args, **kwargs)
+    return await context_of(request).for_user(call, *args, **kwargs)
 
 
 def is_list(raw: bytes) -> bool:
@@ -90,12 +91,34 @@ def _submission(raw: bytes) -> Submission:
 def _check_size(submission: Submission, what: str) -> None:
     """Raises TooLarge for a submission that would make lists of jobs slow for all users. The record's own have no limit: those of
     an earlier release can be read."""
-    size, most = len(_encoder.encode(submission)), MOST_JOB if submission.array is None else MOST_SUBMISSION
-    if size > most:
-        raise TooLarge(
-            f"{what} takes {size / 2**20:.1f} MiB, and {most // 2**20} MiB is the limit.",
-            fix="Leave out variables, or have the job read from a file what is long.",
-        )
+    limited = [(submission, MOST_JOB)]
+    if submission.array is not None:  # each task is read with all but the parameters
+        limited = [(replace(submission, array=None), MOST_JOB), (submission, MOST_SUBMISSION)]
+    for one, most in limited:
+        size = len(_encoder.encode(one))
+        if size > most:
+            raise TooLarge(f"{what} takes {_mib(size)}, and {_mib(most)} is the limit.{_longest(one)}", fix=_LEAVE_OUT)
+
+
+_LEAVE_OUT = "Take fewer variables along (`-e`, `--pass-env`), and have the job read from a file what is long."
+
+
+def _longest(submission: Submission) -> str:
+    """What takes the most of it."""
+    parts = {
+        "variables": submission.env,
+        "the command": submission.command,
+        "standard input": submission.stdin,
+        "the parameters": submission.array,
+    }
+    sizes = {part: len(_encoder.encode(value)) for part, value in parts.items() if value}
+    part = max(sizes, key=lambda name: sizes[name])
+    which = f"{len(submission.env)} variables" if part == "variables" else part
+    return f" Of it, {which} take{'s' * (not which.endswith('s'))} {_mib(sizes[part])}."
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.3g} MiB"
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:

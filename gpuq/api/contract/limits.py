@@ -8,6 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gpuq.api import connections
 from gpuq.api.context import context_of
 from gpuq.api.contract.problem import Handler, TooLarge, TooManyAtOnce
 from gpuq.api.identity import caller_of
@@ -48,7 +49,7 @@ async def read(request: web.Request, most: int = MOST) -> bytes:
     body, taken, user = bytearray(), context_of(request).body_bytes, caller_of(request).user
     announced = request.content_length or 0
     if announced <= most:
-        async for piece in request.content.iter_any():
+        async for piece in connections.pieces(request):
             body += piece
             request[_READ] = len(body)
             taken[user] += len(piece)
@@ -59,5 +60,5 @@ async def read(request: web.Request, most: int = MOST) -> bytes:
                     f"Your open requests have more than {MOST_OF_USER // 2**20} MiB together, which is the limit."
                 )
     if max(len(body), announced) > most:
-        raise TooLarge(f"The body is larger than {most // 2**20} MiB, which is the limit at this address.")
+        raise TooLarge(f"The body is larger than {connections.size(most)}, which is the limit at this address.")
     return bytes(body)

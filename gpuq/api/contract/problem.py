@@ -58,6 +58,20 @@ class TooLarge(BadInput):
     fix = "Send less in one request, and the rest in others."
 
 
+class BadEncoding(BadInput):
+    """The body is compressed."""
+
+    http_status = 415
+    fix = "Send it uncompressed, without `Content-Encoding`."
+
+
+class TooSlow(BadInput):
+    """The body did not come in time."""
+
+    http_status = 408
+    fix = "Send it again, over a faster connection."
+
+
 class TooManyAtOnce(Unreachable):
     """The caller has too many requests open."""
 
@@ -66,8 +80,7 @@ class TooManyAtOnce(Unreachable):
 
 
 _UNREADABLE_BODY: Final = BadRequest(
-    "The body cannot be read: it is cut off, or not in the encoding that its headers name.",
-    fix="Send the whole body, in the encoding that `Content-Encoding` names; without this header, as it is.",
+    "The body cannot be read: it is cut off, or its chunks are damaged.", fix="Send the whole body."
 )
 
 

@@ -64,6 +64,7 @@ async def make(request: web.Request) -> web.Response:
             until_at=wanted.until_at,
             constraints=constraints_by_id(asked, names),
             most_device_hours=limits.user_device_hours if is_user else None,
+            within_quota=is_user,
         ),
         now,
     )

@@ -16,6 +16,7 @@ from aiohttp import web
 from gpuq.adapters.relay import PIECE
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.synced import SyncedTrees
+from gpuq.api import connections
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.problem import BadRequest, break_off
@@ -30,7 +31,6 @@ from gpuq.messages.job_record import JobRecord
 from gpuq.messages.submission import Submission
 
 _tree = msgspec.json.Decoder(params.TreeBody)
-_TAKEN_AT_ONCE = 2**20
 _MOST_NAMED = 3
 
 
@@ -43,17 +43,13 @@ async def keep_tree(request: web.Request) -> web.Response:
     _check(files, context.settings.api.sync_tree_bytes)
     trees = trees_of(context, caller)
     now = context.now()
-    if await context.for_user(caller.user, trees.has_old, now):
-        await context.for_user(
-            caller.user, trees.remove_unused, await context.read(_in_use, context.store, caller.user), now
-        )
+    if await context.for_user(trees.has_old, now):
+        await context.for_user(trees.remove_unused, await context.read(_in_use, context.store, caller.user), now)
     try:
-        id_, missing = await context.for_user(caller.user, trees.keep, files)
+        id_, missing = await context.for_user(trees.keep, files)
     except NotPermitted:
-        await context.for_user(
-            caller.user, trees.remove_unused, await context.read(_in_use, context.store, caller.user), now, 0.0
-        )
-        id_, missing = await context.for_user(caller.user, trees.keep, files)
+        await context.for_user(trees.remove_unused, await context.read(_in_use, context.store, caller.user), now, 0.0)
+        id_, missing = await context.for_user(trees.keep, files)
     return reply(TreeTaken(tree=id_, missing=missing))
 
 
@@ -61,16 +57,16 @@ async def take_files(request: web.Request) -> web.Response:
     """Take contents, as a stream of files (`gpuq.files`)."""
     context, caller = context_of(request), caller_of(request)
     check_taken(context)
-    receiver = await context.for_user(caller.user, trees_of(context, caller).receiver)
+    receiver = await context.for_user(trees_of(context, caller).receiver)
     try:
-        async for piece in request.content.iter_chunked(_TAKEN_AT_ONCE):
-            await context.for_user(caller.user, receiver.feed, piece)
+        async for piece in connections.pieces(request):
+            await context.for_user(receiver.feed, piece)
         if request.body_exists:  # none at all is no file
-            await context.for_user(caller.user, receiver.close)
+            await context.for_user(receiver.close)
     except BadStream as error:
         raise BadRequest(f"The body is no stream of files: {error}.", fix="Send it as docs/api.md says.") from error
     finally:
-        await context.for_user(caller.user, receiver.abort)
+        await context.for_user(receiver.abort)
     return reply(FilesTaken(count=receiver.count))
 
 

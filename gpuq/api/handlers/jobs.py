@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from gpuq.adapters.store.contract import ArrayRow, AttemptRow, JobRow, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
+from gpuq.api.contract.problem import TooManyAtOnce
 from gpuq.api.contract.schema import ArrayLine, ArrayList, Explanation, JobList, JobView, VerdictView
+from gpuq.api.deadline import ANSWER_WITHIN_S
 from gpuq.api.identity import caller_of
 from gpuq.api.live import Live
 from gpuq.core.state.device_names import DeviceNames
@@ -20,6 +23,8 @@ from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
 from gpuq.messages.job_record import constraints_of
 from gpuq.messages.live import LiveView
+
+_FORECASTS_WITHIN_S = 1.0
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -48,7 +53,7 @@ async def jobs(request: web.Request) -> web.Response:
     on_page = set(ids[: query.limit])
     rows = [row for row in found if row.id in on_page]
     live = await context.live.read()
-    forecasts = await _forecasts(context, rows)
+    forecasts = await _forecasts(context, rows, _FORECASTS_WITHIN_S)
     names = await device_names(context, live.view)
     places = await _places(context, [*rows, *(waiting for _, waiting in arrays if waiting)])
     lines = []
@@ -135,13 +140,23 @@ async def explain(request: web.Request) -> web.Response:
     )
 
 
-async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
-    """Signature -> the current forecast, of the waiting jobs among `rows`."""
+async def _forecasts(context: ApiContext, rows: Sequence[JobRow], within_s: float) -> dict[str, dict[str, Any]]:
+    """Signature -> the current forecast, of the waiting jobs among `rows`. None of them where that takes longer, as while others
+    analyse: the jobs are known without."""
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.models is None or not waiting:
         return {}
-    await context.analyse(context.models.watch, (await context.live.read()).view)
-    return await context.analyse(context.models.forecasts, waiting)
+    models, view = context.models, (await context.live.read()).view
+
+    def forecasts() -> dict[str, dict[str, Any]]:
+        models.watch(view)
+        return models.forecasts(waiting)
+
+    try:
+        async with asyncio.timeout(within_s):
+            return await context.analyse(forecasts)
+    except (TimeoutError, TooManyAtOnce):
+        return {}
 
 
 # --- shared with other handlers and the page -------------------------------------------------------------------------
@@ -206,7 +221,7 @@ async def view_of(request: web.Request) -> tuple[JobView, int | None]:
     order = await waiting_order(context) if pending else []
     live = await context.live.read()
     names = await device_names(context, live.view)
-    forecast = (await _forecasts(context, [row])).get(row.record.signature)
+    forecast = (await _forecasts(context, [row], ANSWER_WITHIN_S)).get(row.record.signature)
     position = order.index(row.id) + 1 if row.id in order else None
     view = views.job_view(row, attempts, live.view, names, position, forecast)
     return visibility.job(request, replace(view, dispatcher=live.dispatcher)), len(order) if pending else None

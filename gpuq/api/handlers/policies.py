@@ -1,11 +1,15 @@
 """The scheduling policies: those that can be chosen, the chosen one, and the one that decides now.
 
-The list is what `python -m gpuq.policies` prints, a process of its own because any site may add a policy.
+The list is what `python -m gpuq.policies` prints, a process of its own because any site may add a policy. It takes a second of a
+core, so one is started for all who ask, and its list kept for a minute, or until something was installed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,6 +22,7 @@ from gpuq.format import rfc3339_or_none
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
+_KEPT_S = 60.0
 
 
 class _Catalogue(msgspec.Struct, frozen=True):
@@ -30,7 +35,7 @@ async def policies(request: web.Request) -> web.Response:
     context = context_of(request)
     # Read first: by the time the list is there, the view may have expired.
     view = (await context.live.read()).view
-    found = await _catalogue(context)
+    found = await context.once.get(MODULE, await context.run(_installed), partial(_catalogue, context), _KEPT_S)
     live = None if view is None else view.dispatcher.policy
     fault = None
     if live is not None and live.fault is not None:
@@ -45,17 +50,31 @@ async def policies(request: web.Request) -> web.Response:
     )
 
 
+def _installed() -> tuple[int | None, ...]:
+    """What changes when a distribution is installed or removed: when the folders of modules were changed. Blocks."""
+    return tuple(_changed_at(folder) for folder in sys.path)
+
+
+def _changed_at(folder: str) -> int | None:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 async def _catalogue(context: ApiContext) -> _Catalogue:
     child = await context.start(MODULE)
     try:
         out, err = await asyncio.wait_for(child.communicate(), _WITHIN_S)
     except TimeoutError:
-        child.kill()
-        await child.wait()
         raise Failure(
             f"The policies could not be listed within {_WITHIN_S:g} s.",
             fix="Run `gpuq policy list` where gpuq runs; uninstall the policy that it waits for.",
         ) from None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
     try:
         return msgspec.json.decode(out.splitlines()[-1], type=_Catalogue)
     except (msgspec.MsgspecError, IndexError) as error:

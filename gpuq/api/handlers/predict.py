@@ -31,6 +31,7 @@ from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import Job, JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import Conflict, NeverFits, NotFound
+from gpuq.learn.features.kind import of_owner
 from gpuq.messages.codec import decoded, plain
 from gpuq.messages.job_record import JobRecord, constraints_of, to_core
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
@@ -57,7 +58,7 @@ async def predict(request: web.Request) -> web.Response:
             "A prediction is about one job, not about an array.", fix="Send the submission of one of its tasks."
         )
     caller = caller_of(request)
-    [record] = await context.for_user(caller.user, records, context, caller, [wanted])
+    [record] = await context.for_user(records, context, caller, [wanted])
     live = (await context.live.read()).view
     query = params.query(request, params.PredictQuery)
     return reply(await prediction(request, record, live, params.given(query.beside), params.given(query.device_type)))
@@ -135,8 +136,7 @@ async def _without_others(request: web.Request, answer: Prediction) -> Predictio
         )
         for view in answer.beside
     ]
-    # A kind begins with the project or the owner of its jobs.
-    own = f"{caller_of(request).user}:"
+    own = of_owner(caller_of(request).user)
 
     def near(evidence: EvidenceView) -> EvidenceView:
         return structs.replace(evidence, nearest=[one for one in evidence.nearest if one.kind.startswith(own)])

@@ -38,7 +38,8 @@ from gpuq.messages.live import LiveView
 from gpuq.policies.estimates.estimator import estimator_of
 
 _ROWS_AT_ONCE = 500
-# Of so many jobs from the head of the queue the starts are compared; those behind them wait long in any case.
+# Of so many jobs from the head of the queue, and of so many that are edited, the starts are compared; those behind them wait long
+# in any case.
 _MOST = 300
 # A smaller difference is none to the one who waits.
 _LEAST_S = 60.0
@@ -115,10 +116,10 @@ def _forecasts(context: ApiContext, records: Mapping[JobId, QueuedRecord]) -> Fo
 
 
 def _starts(context: ApiContext, state: State, forecasts: ForecastTable, edited: list[JobId]) -> dict[JobId, float]:
-    """Seconds until the start of the first jobs of the queue and of the edited ones: the median."""
+    """Seconds until the start of the first jobs of the queue and of the first edited ones: the median."""
     estimator = estimator_of(context.settings.scheduling)
     a_pass = SchedulingContext(state, forecasts, PassCache(), context.settings.admission, context.now())
     waiting = estimator.in_order(a_pass, a_pass.waiting)
-    chosen = set(edited)
+    chosen = set(edited[:_MOST])
     considered = [job for place, job in enumerate(waiting) if place < _MOST or job.id in chosen]
     return {job: estimate.p50_s for job, estimate in estimator.estimate(a_pass, considered).items()}

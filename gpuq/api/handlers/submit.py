@@ -73,7 +73,7 @@ async def submit(request: web.Request) -> web.Response:
     if count <= _INLINE and len(raw) <= bodies.INLINE_BYTES:
         made = records(context, caller, wanted)
     else:
-        made = await context.for_user(caller.user, records, context, caller, wanted)
+        made = await context.for_user(records, context, caller, wanted)
     if key is not None:
         made = with_key(made, key, hashlib.sha256(raw).hexdigest())
     ids = await context.committer.add(made)

@@ -43,7 +43,7 @@ async def make(request: web.Request) -> web.Response:
         raise NotPermitted(f"The role of {user} is `{own.name.lower()}`.", fix="A token has at most its user's role.")
     now = context.now()
     expires_at = None if wanted.lasts_s is None else now + wanted.lasts_s
-    token, text = tokens.new_token(user, wanted.role, params.given(wanted.note), now, expires_at)
+    token, text = tokens.new_token(user, uid, wanted.role, params.given(wanted.note), now, expires_at)
     await context.read(context.store.add_token, token)
     return reply(NewToken(token=text, **_facts(token)), 201)
 

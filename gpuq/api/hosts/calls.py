@@ -18,6 +18,7 @@ from gpuq.adapters.redis.host_mail import HostMail
 from gpuq.adapters.redis.stream import Stream
 from gpuq.adapters.store.contract import JoinedHost, Store
 from gpuq.adapters.synced import SyncedTrees
+from gpuq.api.connections import whole
 from gpuq.api.contract.problem import BadRequest
 from gpuq.api.hosts import joining
 from gpuq.core.state.attempt import AttemptId
@@ -29,6 +30,7 @@ from gpuq.messages.codec import plain
 from gpuq.messages.launch import NOT_JSON
 
 Body = TypeVar("Body")
+MAX_BODY = 4 * 2**20
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern="^[^\x00]*$")]
 
 
@@ -180,7 +182,7 @@ CALLS: Mapping[str, tuple[Callable[[Any], Awaitable[Any]], Any]] = {
 async def read(request: web.Request, body: Any) -> Any:
     """The body of this type. Raises BadRequest."""
     try:
-        return msgspec.json.decode(await request.read() or b"null", type=body)
+        return msgspec.json.decode(await whole(request, MAX_BODY) or b"null", type=body)
     except NOT_JSON as error:
         raise BadRequest(f"The body cannot be read: {error}.") from None
 

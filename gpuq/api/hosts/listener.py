@@ -27,6 +27,7 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
+from gpuq.api.connections import make_runner, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
@@ -35,7 +36,6 @@ from gpuq.errors import BadSettings, Failure, GpuqError
 from gpuq.home import Home, host_key, private_secret
 from gpuq.settings import Api, Settings
 
-MAX_BODY = 4 * 2**20
 _REFRESH_S = 3600.0
 _log = logging.getLogger(__name__)
 _PING_S = 5.0
@@ -48,7 +48,7 @@ PACKING = web.AppKey("packing", asyncio.Lock)
 
 def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_as: str) -> web.Application:
     """The application. `run_as` is as whom jobs run on all hosts."""
-    app = web.Application(middlewares=[problems], client_max_size=MAX_BODY)
+    app = web.Application(middlewares=[problems, refuse_encoded])
     app[CONTEXT], app[HOME], app[ADDRESSES], app[PACKING] = context, home, addresses, asyncio.Lock()
     app[RUN_AS] = run_as
     app.router.add_get("/join.py", bootstrap)
@@ -191,6 +191,11 @@ async def run_blocking(call: Callable[..., Any], *args: Any) -> Any:
     return await within(ANSWER_WITHIN_S, asyncio.to_thread(call, *args))
 
 
+def runner_of(app: web.Application) -> web.AppRunner:
+    """What serves the application. A call that a host gave up must not take its next order."""
+    return make_runner(app, shutdown_timeout=1.0, handler_cancellation=True)
+
+
 def tls_context(authority: Authority, addresses: tuple[str, ...]) -> ssl.SSLContext:
     """TLS 1.3; a certificate that is shown must be of this authority and valid."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -214,9 +219,8 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
     addresses, port = settings.api.hosts_at, listening_port(settings.api)
     (settings.home.run / "package.tar").unlink(missing_ok=True)  # of another release, perhaps
     tls = tls_context(context.authority, addresses)
-    # A call that a host gave up must not take its next order.
     app = make_app(context, settings.home, addresses, settings.worker.run_as)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=75, handler_cancellation=True)
+    runner = runner_of(app)
     await runner.setup()
     refreshing = asyncio.create_task(_refresh(tls, context.authority, addresses))
     systemd = WatchDog()

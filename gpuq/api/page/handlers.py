@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from gpuq.api.connections import whole
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.identity import cookie_name, is_exchange, session_for
 from gpuq.api.page.overview import overview as first_page
@@ -54,8 +55,7 @@ def _file(name: str) -> bytes:
 async def login(request: web.Request) -> web.Response:
     """Exchange the token of the login form for a session. Raises Unauthenticated for a wrong token."""
     # Anyone who reaches the port may send this, so no more is read than a form with a token needs.
-    size = request.content_length or 0
-    raw = await request.content.readexactly(size) if 0 < size <= _FORM_BYTES else b""
+    raw = await whole(request, _FORM_BYTES) if (request.content_length or 0) <= _FORM_BYTES else b""
     given = parse_qs(raw.decode("ascii", "replace")).get("token", [""])[0].strip()
     return await _open_session(given, context_of(request))
 

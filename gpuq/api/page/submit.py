@@ -144,7 +144,7 @@ async def _prepare(request: web.Request, query: params.SubmitPageQuery, like: Su
     try:
         wanted = submission_of(query, like)
         caller = caller_of(request)
-        [record] = await context.for_user(caller.user, records, context, caller, [wanted])
+        [record] = await context.for_user(records, context, caller, [wanted])
         found = await prediction(request, record, (await context.live.read()).view, None, query.type or None)
     except GpuqError as error:
         return Prepared(fault=error.message)

@@ -37,7 +37,7 @@ class Booking:
 @dataclass(frozen=True, slots=True)
 class BookingRequest:
     """So many devices that meet the constraints, for `user` between two moments. `most_device_hours` is what all bookings of the
-    user, this one included, may add up to; None: no limit."""
+    user, this one included, may add up to; None: no limit. `within_quota` says whether the user's quota of devices limits it."""
 
     user: str
     by: str
@@ -46,6 +46,7 @@ class BookingRequest:
     until_at: float
     constraints: DeviceConstraints | None = None
     most_device_hours: float | None = None
+    within_quota: bool = False
 
     def allowed(self, devices: Iterable[Device]) -> list[Device]:
         """Those of the devices that meet the constraints."""
@@ -86,6 +87,15 @@ def choose_devices(
 
     ordered = [device.id for host in sorted(free, key=preference) for device in free[host]]
     return tuple(sorted(ordered[: request.count])) if len(ordered) >= request.count else None
+
+
+def booked_at_once(request: BookingRequest, bookings: Iterable[Booking]) -> int:
+    """The most devices that the request's user would have booked at one moment of it, the request included."""
+    others = [booking for booking in request.conflicts(bookings) if booking.user == request.user]
+    # It is highest where one begins.
+    moments = {request.from_at, *(booking.from_at for booking in others if booking.from_at > request.from_at)}
+    at_once = (sum(len(one.devices) for one in others if one.from_at <= at < one.until_at) for at in moments)
+    return request.count + max(at_once)
 
 
 def booked_hours(bookings: Iterable[Booking], user: str, now: float) -> float:

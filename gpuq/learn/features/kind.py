@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import structs
 
@@ -36,6 +37,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 """(submission, owner) -> (kind, signature, features). A pure function, as `describe` is."""
 LONGEST_KIND = 400
+_LONGEST_NAME = 200
 MOST_TOKENS = 128
 
 # Names that very many scripts give their model say nothing about it.
@@ -44,6 +46,7 @@ _COMMON_NAMES = frozenset(
 )
 _HOME = re.compile(r"^/(home|Users)/[^/]+/|^/root/")
 _ODD = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]+")
+_NOT_IN_NAMES = re.compile(r"[\x00-\x20:%\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,17 @@ class _Template:
 def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Json]]:
     """(kind, signature, features) of a submission. Never raises.
 
-    `--kind` overrides the kind; two users who name the same kind share its history, for the same number of devices. A changed
-    script keeps the kind and changes the signature. A snapshot changes neither.
+    `--kind` overrides the kind; two users who name the same kind share its history, for the same number of devices. So do the
+    members of a project. A changed script keeps the kind and changes the signature. A snapshot changes neither.
     """
     submission = in_work_tree(submission)
     found = _program(submission)
     template = _template(found)
-    who = submission.project or owner
-    kind = submission.kind or f"{_plain(who)}:{template.text()}"
+    if submission.kind is not None:
+        kind = _named(submission.kind)
+    else:
+        who = _of_project(submission.project) if submission.project else of_owner(owner)
+        kind = who + template.text()
     # On several devices the same work takes another time, and each device does another part of it.
     if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
         kind += f" x{submission.gpus}-{submission.most_gpus}"
@@ -86,6 +92,29 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     telling = {name: value for name, value in features.items() if name != "origins"}
     digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
     return kind, f"{kind}#{digest[:16]}", features
+
+
+# Whoever submits chooses the names of kinds and projects, and what is known of a kind decides what its jobs are promised. So the
+# three sorts of kinds never meet: an owner's begin with a name without space and colon, a project's with "project" and a space,
+# and a named one has no colon, or begins with one.
+
+
+def of_owner(owner: str) -> str:
+    """How the kinds of an owner begin, those of projects and named ones apart."""
+    return f"{_name(owner)}:"
+
+
+def _of_project(project: str) -> str:
+    return f"project {_name(project)}:"
+
+
+def _named(kind: str) -> str:
+    return f":{kind}" if ":" in kind else kind
+
+
+def _name(text: str) -> str:
+    """The name of an owner or a project, so that different ones stay different and none looks like anything else."""
+    return _short(_NOT_IN_NAMES.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), text), _LONGEST_NAME)
 
 
 def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
@@ -224,11 +253,11 @@ def _plain(text: str) -> str:
     return _ODD.sub("_", text)
 
 
-def _short(kind: str) -> str:
-    if len(kind) <= LONGEST_KIND:
-        return kind
-    digest = hashlib.sha256(kind.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{kind[: LONGEST_KIND - 14]}… {digest}"[:LONGEST_KIND]
+def _short(text: str, most: int = LONGEST_KIND) -> str:
+    if len(text) <= most:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{text[: most - 14]}… {digest}"
 
 
 def _features(submission: Submission, owner: str, template: _Template, found: Program) -> dict[str, Json]:
@@ -249,8 +278,8 @@ def _features(submission: Submission, owner: str, template: _Template, found: Pr
     batch = _number(sizes.get("batch"))
     effective = _effective(submission, hints, found)
     return {
-        "owner": _plain(owner),
-        "project": None if submission.project is None else _plain(submission.project),
+        "owner": _name(owner),
+        "project": _name(submission.project) if submission.project else None,
         "script": template.target,
         "script_sha256": submission.script_sha256,
         "tokens": [*sorted(tokens)[:MOST_TOKENS]],
@@ -296,9 +325,9 @@ def _named_model(constructor: str) -> str | None:
 
 def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator[str]:
     """Words that similar jobs have in common, each marked with where it stood; `clusters.WEIGHTS` weighs them."""
-    yield f"owner:{_plain(owner)}"
-    if submission.project is not None:
-        yield f"project:{_plain(submission.project)}"
+    yield f"owner:{_name(owner)}"
+    if submission.project:
+        yield f"project:{_name(submission.project)}"
     folder, _, name = template.target.rpartition("/")
     yield from (f"script:{word}" for word in _words(SCRIPT.sub("", name)))
     yield from (f"folder:{word}" for word in _words(posixpath.basename(folder)))

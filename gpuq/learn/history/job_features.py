@@ -12,7 +12,7 @@ from gpuq.learn.memory.footprint import LayerTerms, parts_of, traced_terms
 from gpuq.script.meaning import Meaning, meaning
 
 Value = float | str
-# (project or owner, script, number of devices)
+# (owner, or "project" and its name; script; number of devices)
 Script = tuple[str, str, int]
 
 
@@ -35,13 +35,14 @@ class JobFeatures:
     """Names of the settings that command, variables or configuration files gave; the others are defaults of the script."""
     framework: str | None = None
     script: Script | None = None
-    """(project or owner, script, number of devices); None where unknown."""
+    """Whose script it is, its path, number of devices; None where unknown."""
 
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> JobFeatures:
         """From a features dictionary as it was stored. Values of another type than expected count as unknown."""
         batch, stored, devices = (features.get(name) for name in ("batch_log2", "values", "gpus"))
-        owner, script = _text(features.get("project")) or _text(features.get("owner")), _text(features.get("script"))
+        owner, project = _text(features.get("owner")), _text(features.get("project"))
+        who, script = f"project {project}" if project else owner, _text(features.get("script"))
         values = None
         if isinstance(stored, Mapping):
             values = tuple(
@@ -59,7 +60,7 @@ class JobFeatures:
             values=values,
             given=frozenset(intern(name) for name in _texts(features.get("given"))),
             framework=_text(features.get("framework")),
-            script=(owner, script, devices if isinstance(devices, int) else 1) if owner and script else None,
+            script=(who, script, devices if isinstance(devices, int) else 1) if who and script else None,
         )
 
     def same_work(self, other: JobFeatures) -> bool:

@@ -10,6 +10,7 @@ from gpuq.adapters.store.contract import Commit, Store
 from gpuq.core.state.booking import BookingId, BookingRequest
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Conflict, NeverFits, NotFound, OverQuota
 
 HOUR = 3600.0
@@ -58,3 +59,19 @@ def test_one_that_cannot_be_had_is_refused_with_those_in_the_way(with_devices: S
     with pytest.raises(OverQuota, match=r"User ann would have 2 device-hours reserved; 1\.5 are the limit"):
         store.add_booking(request(most_device_hours=1.5), 0.0)
     assert len(store.bookings(since=0.0)) == len(store.requests(9)) == 1
+
+
+def test_a_user_reserves_no_more_devices_at_a_time_than_the_quota_allows(with_devices: Store) -> None:
+    """Jobs keep to it; a reservation kept all others from the devices instead."""
+    store = with_devices
+    ann = Account(QuotaScope.USER, "ann")
+    store.commit(Commit(quotas={ann: Quota(ann, running_devices=1)}))
+    first = store.add_booking(request(within_quota=True), 0.0)
+    with pytest.raises(OverQuota, match="User ann would have 2 devices reserved at a time; 1 are the quota"):
+        store.add_booking(request(within_quota=True, from_at=0.0), 0.0)
+    with pytest.raises(OverQuota):
+        store.add_booking(request(within_quota=True, count=2, from_at=3 * HOUR, until_at=4 * HOUR), 0.0)
+    later = store.add_booking(request(within_quota=True, from_at=2 * HOUR, until_at=4 * HOUR), 0.0)
+    assert store.bookings(since=0.0) == [first, later]
+    assert store.add_booking(request(within_quota=True, user="bob"), 0.0).user == "bob"
+    assert store.add_booking(request(from_at=2 * HOUR, until_at=3 * HOUR), 0.0).by == "ola", "of an operator"

@@ -315,7 +315,8 @@ def test_sqlite_finds_rows_by_index(
 
 def test_tokens_are_kept_and_revoked_once(store: Store) -> None:
     def token(name: str, user: str, at: float) -> Token:
-        return Token(id=name, user=user, role="user", digest="d", note=None, made_at=at, expires_at=None)
+        uid = 2**32 - 2 if user == "ann" else None
+        return Token(id=name, user=user, uid=uid, role="user", digest="d", note=None, made_at=at, expires_at=None)
 
     one, other = token("b", "ann", 1.0), token("a", "bob", 2.0)
     store.add_token(one)

@@ -24,7 +24,7 @@ from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api.hosts import joining
 from gpuq.api.hosts.calls import HostContext
-from gpuq.api.hosts.listener import CONTEXT, make_app, run_blocking, tls_context
+from gpuq.api.hosts.listener import CONTEXT, make_app, run_blocking, runner_of, tls_context
 from gpuq.home import Home
 from tests.support.redis import ThrowawayRedis, redis_server
 
@@ -103,7 +103,7 @@ async def main(tmp_path: Path, redis_server: ThrowawayRedis, monkeypatch: pytest
     stream, client = RedisStream(url), async_client(url)
     context = HostContext(store, stream, client, url, Authority(home.tls, time.time), run_blocking)
     app = make_app(context, home, ("127.0.0.1:1",), "submitter")
-    runner = web.AppRunner(app, handler_cancellation=True)
+    runner = runner_of(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls_context(context.authority, ("127.0.0.1:1",)))
     await site.start()

@@ -330,3 +330,19 @@ async def test_a_certificate_that_cannot_be_renewed_now_is_renewed_later(monkeyp
     async with asyncio.timeout(30):
         await loaded.wait()
     refreshing.cancel()
+
+
+async def test_a_compressed_body_is_refused_from_whoever_reaches_the_port(main: Main) -> None:
+    for path in ("/join", f"{PREFIX}/claim"):
+        headers = {"Content-Encoding": "gzip"}
+        status, problem = await asyncio.to_thread(main.ask, "POST", path, {}, None, headers)
+        assert (status, problem["title"]) == (415, "Bad encoding"), path
+
+
+async def test_a_call_with_a_body_beyond_the_limit_is_refused(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_BODY", 100)
+    status, problem = await main.call("/messages", ["x" * 101], main.joined(ALPHA))
+    assert (status, problem["detail"]) == (
+        413,
+        "The body is larger than 100 bytes, which is the limit at this address.",
+    )

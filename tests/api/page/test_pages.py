@@ -169,6 +169,7 @@ async def test_the_queue_is_filtered_and_sorted(endpoint: Endpoint) -> None:
             return [int(job) for job in re.findall(r'<tr id="job-([0-9]+)"', await answer.text())]
 
     assert await order("") == [51, 49, 50, 53, 52], "held jobs come last"
+    assert "None" not in await page(endpoint, "/queue"), "no verdict here names a device"
     assert await order("sort=oldest") == [49, 50, 51, 52, 53]
     assert await order("sort=name") == [52, 53, 50, 51, 49]
     assert await order("name=whisper") == [49]
@@ -359,6 +360,26 @@ async def test_the_model_is_held_to_its_promises(endpoint: Endpoint) -> None:
     text = await page(endpoint, "/model")
     assert "Started before" not in text, "no start was expected"
     for words in ("m-7 makes the forecasts", "100%of 5 runs", "Memory used, of what was promised"):
+        assert words in text, words
+
+
+async def test_of_runs_that_end_as_long_as_predicted_the_model_counts_those_in_time(endpoint: Endpoint) -> None:
+    """A peak that is a bound only says nothing of the promise, and a run that failed nothing of how long it takes."""
+    afternoon(endpoint.store, endpoint.stream)
+    for job, lasted_s in (
+        (37, 2880.0),
+        (38, 3500.0),
+        (41, 3501.0),
+    ):  # the median and the 90th percentile are 2880 and 3500
+        attempt = endpoint.store.attempt_rows[AttemptId(JobId(job), 1)]
+        ended_at = attempt.ended_at or 0.0
+        endpoint.store.set_attempts(msgspec.structs.replace(attempt, started_at=ended_at - lasted_s))
+    attempt = endpoint.store.attempt_rows[AttemptId(JobId(40), 1)]
+    assert attempt.actual is not None
+    bound = msgspec.structs.replace(attempt.actual, peak_memory_is_bound=True, peak_memory_bytes=2**60)
+    endpoint.store.set_attempts(msgspec.structs.replace(attempt, actual=bound))
+    text = await page(endpoint, "/model")
+    for words in ("their promise100%of 4 runs", "before the median33%of 3 runs", "90th percentile67%90% is the target"):
         assert words in text, words
 
 

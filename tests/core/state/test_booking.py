@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuq.core.state.apply import apply
-from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_hours, choose_devices
+from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_at_once, booked_hours, choose_devices
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import BookingCancelled, BookingMade
@@ -66,3 +66,12 @@ def test_a_booking_is_taken_in_once_and_never_beside_another_of_its_devices() ->
     assert apply(state, BookingCancelled(BookingId(1), "ann"), 0.0)
     assert not apply(state, BookingCancelled(BookingId(1), "ann"), 0.0)
     assert list(state.bookings) == [3]
+
+
+def test_what_a_user_has_at_a_time_counts_moment_by_moment() -> None:
+    request = BookingRequest(user="ann", by="ann", count=1, from_at=0.0, until_at=4 * HOUR)
+    in_a_row = [a_booking(1, "a0", begin=HOUR, end=2 * HOUR), a_booking(2, "a0", "a1", begin=2 * HOUR, end=9 * HOUR)]
+    beyond = [a_booking(3, "b0", "b1", "b2", begin=4 * HOUR, end=5 * HOUR), a_booking(4, "b0", user="bob")]
+    assert booked_at_once(request, []) == 1
+    assert booked_at_once(request, [*in_a_row, *beyond]) == 3
+    assert booked_at_once(request, [*in_a_row, a_booking(5, "b2", begin=-HOUR, end=3 * HOUR)]) == 4

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gpuq.core.state.job import JobId
 from gpuq.learn.features.families import family, parameters
-from gpuq.learn.features.kind import LONGEST_KIND, describe, describe_tasks
+from gpuq.learn.features.kind import LONGEST_KIND, describe, describe_tasks, of_owner
+from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.job_record import JobRecord, task_record
 from gpuq.messages.submission import ArrayTasks, Hints, Submission
 
@@ -108,6 +109,45 @@ def test_a_project_shares_its_kinds_and_owners_do_not():
     assert kind_of("python", "/x/t.py", owner="alice", project="p") == kind_of(
         "python", "/x/t.py", owner="bob", project="p"
     )
+
+
+NAMES = st.text(st.sampled_from("ab :%/x2\t…\ud800é"), min_size=1, max_size=6) | st.sampled_from(
+    ["a" * 300, "a " * 150]
+)
+
+
+@given(
+    owner=NAMES, other=NAMES, project=NAMES, named=NAMES | st.sampled_from(["project a", "project a:t.py", "x" * 400])
+)
+def test_no_user_can_name_a_kind_or_a_project_so_that_its_jobs_count_as_those_of_another(
+    owner: str, other: str, project: str, named: str
+) -> None:
+    """A kind of the victim's decides what memory the victim's next job is promised."""
+    of_victim, its_features = describe(Submission(command=("python", "/x/t.py"), cwd="/"), owner)[::2]
+    its_script = JobFeatures.of(its_features).script
+    for chosen in (
+        {"kind": named},
+        {"kind": of_victim[:400]},
+        {"project": project},
+        {"project": owner},
+        {"project": owner, "kind": of_victim[:400]},
+    ):
+        kind, _, features = describe(Submission(command=("python", "/x/t.py"), cwd="/", **chosen), other)
+        assert kind != of_victim, chosen
+        assert not kind.startswith(of_owner(owner)), chosen
+        if "project" in chosen or owner != other:
+            assert JobFeatures.of(features).script != its_script, chosen
+    if owner != other:
+        assert kind_of("python", "/x/t.py", owner=owner) != kind_of("python", "/x/t.py", owner=other)
+    in_project = kind_of("python", "/x/t.py", project=project)
+    assert kind_of("true", kind=in_project[:400]) != in_project != kind_of("true", kind=named)
+
+
+def test_kinds_read_well_and_those_of_owners_stay_as_they_were_recorded():
+    assert kind_of("python", "/x/t.py") == "alice:/x/t.py"
+    assert kind_of("python", "/x/t.py", project="vision") == "project vision:/x/t.py"
+    assert kind_of("true", kind="nightly:resnet") == ":nightly:resnet"
+    assert kind_of("python", "/x/t.py", project="") == kind_of("python", "/x/t.py")
 
 
 def test_kind_given_by_hand_overrides():
