@@ -35,6 +35,11 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}%"
 
 
+def expected_peak(value: float | None) -> str:
+    """A forecast of a peak utilisation; 0 in words, since who submits such a job may not know it."""
+    return "0%: its runs used none of a device" if value == 0 else percent(value)
+
+
 def share(value: float | None) -> str:
     """`12%` of 0.12; one decimal below 10%, as in `0.4%`."""
     if value is None:

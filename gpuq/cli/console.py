@@ -267,7 +267,7 @@ def forecast_facts(forecast: Mapping[str, Any] | None, width: int) -> list[str]:
     slowdown = fmt.slowdown(values.get("expected_slowdown")), fmt.slowdown(values.get("upper_slowdown"))
     duration = fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s"))
     pairs = [
-        ("peak utilisation", fmt.percent(values.get("peak_utilization_pct"))),
+        ("peak utilisation", fmt.expected_peak(values.get("peak_utilization_pct"))),
         ("peak memory", with_upper(*memory)),
         ("slowdown", with_upper(*slowdown)),
         ("duration", with_upper(*duration, "p90")),

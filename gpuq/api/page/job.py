@@ -26,7 +26,7 @@ from gpuq.api.page.why import time_left, why
 from gpuq.api.series import Point
 from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.errors import GpuqError
-from gpuq.format import duration, expected_start, gib, percent, when
+from gpuq.format import duration, expected_peak, expected_start, gib, percent, when
 from gpuq.log_text import readable
 from gpuq.messages.live import LiveNumbers
 from gpuq.messages.outcome import AttemptOutcome
@@ -205,7 +205,7 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
         slow = f"{slowdown(view.live.slowdown)} so far" if view.live.slowdown is not None else slow
     rows = [
         Compared("Peak memory", gib(believed.peak_memory_bytes) + at_most, memory),
-        Compared("Peak load", percent(believed.peak_utilization_pct), load),
+        Compared("Peak load", expected_peak(believed.peak_utilization_pct), load),
         Compared("Slowdown", slowdown(believed.expected_slowdown) + worst, slow),
         Compared("May lose to others", *_account(view.live)),
         Compared("Time", duration(believed.duration_p50_s) + late, duration(lasted)),

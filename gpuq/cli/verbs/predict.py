@@ -133,7 +133,7 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
     if not known:
         yield "needs", "unknown: never seen, and nothing like it has been seen"
     else:
-        yield "peak utilisation", fmt.percent(forecast.get("peak_utilization_pct"))
+        yield "peak utilisation", fmt.expected_peak(forecast.get("peak_utilization_pct"))
         upper = fmt.gib(forecast.get("upper_memory_bytes"))
         yield "peak memory", console.with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))

@@ -168,3 +168,9 @@ def test_all_moments_of_one_screen_are_in_the_readers_zone(gpuq: Command, api: F
     for one in (verdict, newer):
         api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, "PENDING", one))
         assert "before 2026-09-21 16:13:20.\n" in gpuq("explain", "45", COLUMNS="300", TZ="UTC-2").out
+
+
+def test_explain_says_that_the_runs_of_a_job_used_no_device(gpuq: Command, api: FakeApi) -> None:
+    forecast = {**samples.FORECAST, "peak_utilization_pct": 0.0}
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "PENDING", samples.OVERLOAD, forecast=forecast))
+    assert "0%: its runs used none of a device" in gpuq("explain", "42").out

@@ -119,6 +119,12 @@ def test_show_has_energy_and_marks_a_memory_bound(gpuq: Command, api: FakeApi) -
     assert "needs at most" in out
 
 
+def test_show_says_that_a_job_used_no_device(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_memory_bytes": 0, "peak_utilization_pct": 0.0}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
+    assert "none of its processes was on its device while it ran: it may need none" in gpuq("show", "42").out
+
+
 def test_show_does_not_repeat_the_exit_code_as_the_reason(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "FAILED", 1, reason="ended with exit code 1"))
     assert "reason" not in gpuq("show", "42").out
