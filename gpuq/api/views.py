@@ -30,7 +30,7 @@ from gpuq.format import rfc3339, rfc3339_or_none
 from gpuq.messages.codec import plain
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
-from gpuq.messages.verdicts import RULES, sentence
+from gpuq.messages.verdicts import sentence, title
 
 STATES: dict[JobState, str] = {
     JobState.PENDING: "It waits for the dispatcher to look at it.",
@@ -318,7 +318,7 @@ def reason_in_words(row: JobRow, names: DeviceNames) -> str:
     verdict = verdict_view(row.verdict, names)
     if verdict is not None:
         return verdict.sentence
-    return RULES.get(row.reason or "", row.reason or "Not looked at yet") + "."
+    return f"{title(row.reason, {})}." if row.reason else "Not looked at yet."
 
 
 def expected_start(moments: tuple[float, float] | None) -> ExpectedStart | None:

@@ -23,7 +23,7 @@ from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.format import expected_start
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.live import LiveView
-from gpuq.messages.verdicts import RULES
+from gpuq.messages.verdicts import title
 
 PAGE = 100
 SORTED_UP_TO = 2000
@@ -89,7 +89,7 @@ def waiting_row(
         return Row(line, place, views.reason_in_words(row, names).rstrip("."), None, about)
     numbers = deciding_numbers(verdict)
     device = f"{verdict.device_name}: " if verdict.device_name and numbers else ""
-    return Row(line, place, RULES.get(verdict.rule, verdict.rule), numbers and f"{device}{numbers}", about)
+    return Row(line, place, title(verdict.rule, verdict.numbers), numbers and f"{device}{numbers}", about)
 
 
 def _row(

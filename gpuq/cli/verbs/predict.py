@@ -129,9 +129,12 @@ def _count(number: int | None) -> str | None:
 
 
 def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | None]]:
+    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
     known = forecast.get("peak_utilization_pct") is not None or forecast.get("upper_memory_bytes") is not None
     if not known:
-        yield "needs", "unknown: never seen, and nothing like it has been seen"
+        never = text == "none"
+        why = "never seen, and nothing like it has been seen" if never else "what ran so far did not show them"
+        yield "needs", f"unknown: {why}"
     else:
         yield "peak utilisation", fmt.expected_peak(forecast.get("peak_utilization_pct"))
         upper = fmt.gib(forecast.get("upper_memory_bytes"))
@@ -139,7 +142,6 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
     yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
     yield "power", fmt.watts(forecast.get("power_w"))
-    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
     yield "evidence", text
     runs = evidence.get("own_runs") or 0
     yield "own runs", str(runs) if runs and "own history" not in text else None

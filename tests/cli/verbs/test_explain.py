@@ -174,3 +174,11 @@ def test_explain_says_that_the_runs_of_a_job_used_no_device(gpuq: Command, api: 
     forecast = {**samples.FORECAST, "peak_utilization_pct": 0.0}
     api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "PENDING", samples.OVERLOAD, forecast=forecast))
     assert "0%: its runs used none of a device" in gpuq("explain", "42").out
+
+
+def test_explain_of_runs_that_showed_nothing_does_not_say_that_nothing_ran(gpuq: Command, api: FakeApi) -> None:
+    forecast = {"evidence": "own history, 7 runs"}
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "PENDING", samples.OVERLOAD, forecast=forecast))
+    out = gpuq("explain", "42").out
+    assert "none: its needs are not measured (own history, 7 runs)" in out
+    assert "nothing like it has run" not in out
