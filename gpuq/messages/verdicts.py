@@ -1,8 +1,8 @@
 """What the rules of verdicts mean, in sentences: one table for the API and the command.
 
 Of each rule there is what it means (`title`), the calculation with the verdict's numbers (`calculation`) and what would change
-the verdict (`what_helps`). The names of numbers end in their unit. A rule or a number that is not known here is shown by its name,
-so that a command stays readable with a newer daemon. Moments are in the zone of this process, but for those
+the verdict (`what_helps`). The names of numbers end in their unit. A rule or a number that is not known here is shown by its
+name, so that a command stays readable with a newer daemon. Moments are in the zone of this process, but for those
 of `sentence`, which the API sends to other zones. Standard library only: the command loads it.
 """
 

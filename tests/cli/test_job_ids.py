@@ -18,6 +18,9 @@ class Listing:
     def __init__(self, *jobs: tuple[int, str, str]) -> None:
         self.jobs = [{"id": number, "name": name, "state": state} for number, name, state in jobs]
 
+    def close(self) -> None:
+        pass
+
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         if path == "/api/v1/arrays":
             return {"arrays": [ARRAY] if "40" in query["ids"].split(",") else []}
