@@ -1,4 +1,4 @@
-"""`gpuq rerun ID`: submit a job or tasks of an array again, with command, folder and options, and with variables of this shell."""
+"""`gpuq rerun ID`: submit a job or tasks of an array again, with its command, folder and options, and this shell's variables."""
 
 from __future__ import annotations
 
