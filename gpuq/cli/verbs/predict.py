@@ -151,7 +151,8 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
         held, judged_on = evidence.get("bounds_held"), evidence.get("judged_on")
         measured = "how often it did is not measured yet"
         if held is not None and judged_on:
-            measured = f"it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
+            attempts = "one attempt" if judged_on == 1 else f"{judged_on} attempts"
+            measured = f"it held for {held:.0%} of the {attempts} that this model was judged on"
         meant = f"{evidence['bounds_meant_to_hold']:.0%} of jobs"
         yield "how sure", f"the memory bound is made to hold for {meant}; {measured}"
     model = forecast.get("model_version")

@@ -65,6 +65,12 @@ PREDICTION = {
 }
 
 
+def test_one_attempt_is_no_several(gpuq: Command, api: FakeApi) -> None:
+    types = [{**PREDICTION["device_types"][0], "evidence": {**EVIDENCE, "judged_on": 1, "bounds_held": 1.0}}]  # type: ignore[index]
+    api.on("POST", "/api/v1/predict", {**PREDICTION, "device_types": types})
+    assert "100% of the one attempt that" in " ".join(gpuq("predict", "--", "true").out.split())
+
+
 def test_a_job_that_ran_without_showing_its_needs_is_not_called_never_seen(gpuq: Command, api: FakeApi) -> None:
     forecast = {"evidence": "own history, 7 runs"}
     evidence = {**EVIDENCE, "text": "own history, 7 runs", "own_runs": 7, "nearest": []}

@@ -116,6 +116,8 @@ def test_show_has_energy_and_marks_a_memory_bound(gpuq: Command, api: FakeApi) -
     api.on("GET", "/api/v1/jobs/42", job)
     out = gpuq("show", "42").out
     assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
+    api.on("GET", "/api/v1/jobs/42", {**job, "actual": {**job["actual"], "energy_joules": 3.6e6, "idle_joules": None}})
+    assert "energy: 1 kWh\n" in gpuq("show", "42").out
     assert "needs at most" in out
 
 
