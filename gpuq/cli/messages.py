@@ -46,4 +46,4 @@ def excluded(answer: Record, width: int) -> Iterator[str]:
 def expected_start(answer: Record) -> str:
     """When a waiting job probably starts."""
     found = fmt.expected_start(answer.get("expected_start"), time.time())
-    return found or "unknown, there is no calibrated estimate yet"
+    return found or "unknown, there is no estimate yet"

@@ -74,7 +74,7 @@ def _starts(answer: Record) -> str:
         more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
         return f"now: {shown}{more} would take it"
     return fmt.expected_start(answer.get("expected_start"), time.time()) or (
-        "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
+        "unknown: no device is seen that would take it now, and there is no estimate of when one will"
     )
 
 

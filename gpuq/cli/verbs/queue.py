@@ -54,6 +54,7 @@ def run(words: list[str]) -> int:
         "while only expected. LEFT: to the end. RUN: how long it would run. START: when\n"
         "it probably starts, where that is known. NAME: the arguments that differ.\n"
         "~48m: half of such jobs take longer. <20m: nine in ten such jobs end by then.\n"
+        "~48m?: such estimates were not checked against real starts yet.\n"
         "overdue 5m: that was expected 5 minutes ago at the latest, nine times in ten.\n"
         "UTIL ≤61%: at most, since other processes used the device too.",
     )
@@ -277,6 +278,7 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         half_s, most_s = expected["p50_unix"] - now, expected["p90_unix"] - now
         # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
         start = "soon" if half_s < 1 and -60 < most_s < 1 else _until(half_s, most_s)
+        start += "" if expected.get("checked", True) else "?"
     return [
         job_labels.id_of(job),
         name,

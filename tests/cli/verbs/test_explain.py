@@ -42,7 +42,7 @@ def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None
     api.on("GET", "/api/v1/jobs/45/explanation", output)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith(
-        "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no calibrated estimate yet.\n"
+        "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no estimate yet.\n"
         "When it was last looked at: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
     )
     assert "9.0 GiB (at most 9.8 GiB)" in out

@@ -91,6 +91,14 @@ def test_a_whole_array_that_is_named_is_its_line_and_a_part_is_its_tasks(gpuq: C
     assert api.asked("GET", "/api/v1/jobs")[-1].query["ids"] == "14"
 
 
+def test_an_expected_start_that_was_not_checked_has_a_question_mark(gpuq: Command, api: FakeApi) -> None:
+    now = time.time()
+    start = {"p50_unix": now + 2880, "p90_unix": now + 9000, "checked": False}
+    array = an_array(12, {"PENDING": 3}, expected_start=start)
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(45, expected_start=start)], "arrays": [array], "next": None})
+    assert gpuq("queue").out.count("~48m?") == 2
+
+
 def test_jobs_are_chosen_by_name_and_kind_as_cancel_chooses_them(gpuq: Command, api: FakeApi) -> None:
     jobs = [samples.job(number, name=f"sweep-{number}", kind="ada:train.py") for number in (41, 42, 43)]
     others = [samples.job(44, name="eval", kind="ada:eval.py")]

@@ -171,7 +171,7 @@ def test_show_has_what_a_job_may_still_lose_to_others(gpuq: Command, api: FakeAp
 
 def test_show_says_that_it_is_not_known_when_a_job_starts(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/1", samples.job(1, position=3))
-    assert "starts            unknown, there is no calibrated estimate yet\n" in gpuq("show", "1").out
+    assert "starts            unknown, there is no estimate yet\n" in gpuq("show", "1").out
 
 
 @pytest.mark.parametrize(
