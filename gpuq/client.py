@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from math import inf
+from operator import index
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
@@ -27,10 +28,11 @@ from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
 from gpuq.cli.verbs.submit import batches, send_files, submit_one, tidy_snapshots
-from gpuq.errors import BadInput
+from gpuq.errors import BadInput, Conflict, NotFound
 from gpuq.states import ENDED, JobState
 
-Word = str | os.PathLike[str]
+Word = str | os.PathLike[str] | float
+"""A word of a command. Numbers are written as Python writes them."""
 
 
 class EditOptions(TypedDict, total=False):
@@ -68,7 +70,7 @@ class JobOptions(TypedDict, total=False):
     device: str
     constraint: str
     time: int | str
-    after: str | int | Sequence[str | int]
+    after: JobInfo | str | int | Sequence[JobInfo | str | int]
     begin: str
     singleton: bool
     retry: str | int | Sequence[str]
@@ -83,8 +85,8 @@ class JobOptions(TypedDict, total=False):
     no_pause: bool
     lend_cores: int
     notify: str | Sequence[str]
-    chdir: Word
-    python: Word
+    chdir: str | os.PathLike[str]
+    python: str | os.PathLike[str]
     env: Mapping[str, str]
     pass_env: Sequence[str]
     slurm_env: bool
@@ -114,6 +116,11 @@ class JobInfo:
     def ended(self) -> bool:
         """Whether it has ended. In the states of `gpuq.states.MAY_REQUEUE` it may yet be queued again."""
         return self.state in ENDED
+
+
+Job = JobInfo | int
+"""A job, or its id."""
+Jobs = Job | Iterable[Job]
 
 
 class Client:
@@ -183,39 +190,37 @@ class Client:
         answer: dict[str, Any] = self._http.post("/api/v1/predict", submission(command, options, self._host))
         return answer
 
-    def job(self, job_id: int) -> JobInfo:
+    def job(self, job: Job) -> JobInfo:
         """The job as it is now, with its whole record. Raises NotFound."""
-        return _job(self._http.get(f"/api/v1/jobs/{job_id}"))
+        return _job(self._http.get(f"/api/v1/jobs/{_id(job)}"))
 
-    def jobs(self, ids: Iterable[int]) -> list[JobInfo]:
+    def jobs(self, jobs: Jobs) -> list[JobInfo]:
         """These jobs as they are now, with the records of the API's lists. Raises NotFound."""
-        return [_job(record) for record in follow.jobs_of(self._http, list(ids))]
+        return [_job(record) for record in follow.jobs_of(self._http, _ids(jobs))]
 
     def queue(self) -> list[JobInfo]:
         """The first thousand jobs that wait or run, of all users, with the records of the API's lists."""
         found = self._http.get("/api/v1/jobs", state="waiting,active", owner="all", limit=1000)
         return [_job(record) for record in found["jobs"]]
 
-    def explain(self, job_id: int) -> dict[str, Any]:
+    def explain(self, job: Job) -> dict[str, Any]:
         """Why it waits, or why it is where it is, as `gpuq explain --json`. Raises NotFound."""
-        found: dict[str, Any] = self._http.get(f"/api/v1/jobs/{job_id}/explanation")
+        found: dict[str, Any] = self._http.get(f"/api/v1/jobs/{_id(job)}/explanation")
         return found
 
-    def wait(self, jobs: Iterable[JobInfo | int], timeout_s: float | None = None) -> list[JobInfo]:
-        """The jobs, in this order, once all have ended. Raises TimeoutError; they go on then."""
-        ended = self._ended([_id(job) for job in jobs], timeout_s, follow.Retry())
+    def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
+        """The jobs, one or many, in this order, once all have ended. Raises TimeoutError; they go on then."""
+        ended = self._ended(_ids(jobs), timeout_s, follow.Retry())
         if ended is None:
             raise _late(timeout_s)
         return ended
 
-    def logs(
-        self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None, search: str | None = None
-    ) -> str:
+    def logs(self, job: Job, *, lines: int | None = None, attempt: int | None = None, search: str | None = None) -> str:
         """The output so far of the last attempt, or of attempt number `attempt`; with `search` only lines that contain this
         text, with `lines` only that many at its end."""
         return b"".join(Log(self._http, _id(job), attempt, search).pieces(lines)).decode("utf-8", "replace")
 
-    def stream(self, job: JobInfo | int) -> Iterator[bytes]:
+    def stream(self, job: Job) -> Iterator[bytes]:
         """The output as it comes, through all attempts, until the job has ended."""
         connection = http.HttpClient(self._host)  # the thread's own stays free for other calls in between
         try:
@@ -225,9 +230,9 @@ class Client:
 
     def fetch(
         self,
-        job: JobInfo | int,
+        job: Job,
         *patterns: str,
-        to: Word | None = None,
+        to: str | os.PathLike[str] | None = None,
         attempt: int | None = None,
         force: bool = False,
     ) -> list[Path]:
@@ -237,29 +242,28 @@ class Client:
         found = results.fetch(self._http, _id(job), patterns, to=place, attempt=attempt, force=force)
         return [found.to / file.name for file in found.files]
 
-    def cancel(self, job: JobInfo | int) -> None:
-        """End the job, waiting or running. Raises Conflict if it has ended."""
-        self._http.post(f"/api/v1/jobs/{_id(job)}/cancel")
+    def cancel(self, jobs: Jobs) -> None:
+        """End the jobs, waiting or running. Raises Conflict if one has ended; the others are ended all the same."""
+        self._control("cancel", jobs)
 
-    def hold(self, job: JobInfo | int) -> None:
-        """Keep a waiting job from starting. Raises Conflict if it does not wait."""
-        self._http.post(f"/api/v1/jobs/{_id(job)}/hold")
+    def hold(self, jobs: Jobs) -> None:
+        """Keep waiting jobs from starting. Raises Conflict if one does not wait; the others are held all the same."""
+        self._control("hold", jobs)
 
-    def release(self, job: JobInfo | int) -> None:
-        """Let a held job start. Raises Conflict if it is not held."""
-        self._http.post(f"/api/v1/jobs/{_id(job)}/release")
+    def release(self, jobs: Jobs) -> None:
+        """Let held jobs start. Raises Conflict if one is not held; the others are released all the same."""
+        self._control("release", jobs)
 
-    def edit(self, jobs: JobInfo | int | Iterable[JobInfo | int], **new: Unpack[EditOptions]) -> None:
+    def edit(self, jobs: Jobs, **new: Unpack[EditOptions]) -> None:
         """Change what waiting jobs ask for, and the name, a shorter time limit or the notifications of running ones, with the
         values of `gpuq edit`: `client.edit(job, priority=5, time="4h")`; "default" takes a value back. All of the jobs or none.
         Raises Conflict for one that is too far."""
         if unknown := new.keys() - EditOptions.__annotations__.keys():
             fix = f"The options are {', '.join(EditOptions.__annotations__)}."
             raise BadInput(f"`{min(unknown)}` cannot be changed of a job.", fix=fix)
-        many = jobs if isinstance(jobs, Iterable) else [jobs]
-        ids = [_id(job) for job in many]
         values = {name: value if isinstance(value, list) else str(value) for name, value in new.items()}
-        self._http.post("/api/v1/jobs/edit", {"where": {"ids": ids}, "edit": edits.fields(values)})
+        if ids := _ids(jobs):
+            self._http.post("/api/v1/jobs/edit", {"where": {"ids": ids}, "edit": edits.fields(values)})
 
     def devices(self) -> list[dict[str, Any]]:
         """All devices with their readings and who is on them, as `gpuq gpus --json`."""
@@ -291,6 +295,16 @@ class Client:
         """End a reservation now. Raises NotFound if it is over."""
         self._http.post(f"/api/v1/bookings/{number}/cancel", {})
 
+    def _control(self, verb: str, jobs: Jobs) -> None:
+        ids = _ids(jobs)
+        if not ids:
+            return
+        answer = self._http.post(f"/api/v1/jobs/{verb}", {"where": {"ids": ids}})
+        for first, _ in answer["missing"]:
+            raise NotFound(f"There is no job {first}.")
+        for refused in answer["refused"]:
+            raise Conflict(f"Job {refused['ids'][0]} {refused['why']}.")
+
     def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[JobInfo] | None:
         ended = follow.wait(self._http, ids, timeout_s, retry)
         return None if ended is None else [_job(record) for record in ended]
@@ -303,137 +317,6 @@ class Client:
             connection = self._of_thread.connection = http.HttpClient(self._host)
             self._connections.append(connection)
         return connection
-
-
-class AsyncClient:
-    """The same for asyncio: each call runs in a thread, so the event loop goes on."""
-
-    def __init__(self, host: str | None = None) -> None:
-        self._client = Client(host)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """As `Client.close`."""
-        self._client.close()
-
-    async def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
-        """As `Client.submit`."""
-        return await _in_thread(self._client.submit, *command, **options)
-
-    async def submit_for_id(self, *command: Word, **options: Unpack[JobOptions]) -> int:
-        """As `Client.submit_for_id`."""
-        return await _in_thread(self._client.submit_for_id, *command, **options)
-
-    async def map(
-        self,
-        *command: Word,
-        grid: Mapping[str, Iterable[object]],
-        at_once: int | None = None,
-        **options: Unpack[JobOptions],
-    ) -> list[JobInfo]:
-        """As `Client.map`."""
-        return await _in_thread(self._client.map, *command, grid=grid, at_once=at_once, **options)
-
-    async def predict(self, *command: Word, **options: Unpack[JobOptions]) -> dict[str, Any]:
-        """As `Client.predict`."""
-        return await _in_thread(self._client.predict, *command, **options)
-
-    async def job(self, job_id: int) -> JobInfo:
-        """As `Client.job`."""
-        return await _in_thread(self._client.job, job_id)
-
-    async def jobs(self, ids: Iterable[int]) -> list[JobInfo]:
-        """As `Client.jobs`."""
-        return await _in_thread(self._client.jobs, ids)
-
-    async def queue(self) -> list[JobInfo]:
-        """As `Client.queue`."""
-        return await _in_thread(self._client.queue)
-
-    async def explain(self, job_id: int) -> dict[str, Any]:
-        """As `Client.explain`."""
-        return await _in_thread(self._client.explain, job_id)
-
-    async def wait(self, jobs: Iterable[JobInfo | int], timeout_s: float | None = None) -> list[JobInfo]:
-        """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
-        ids, retry, now = [_id(job) for job in jobs], follow.Retry(), asyncio.get_running_loop().time
-        deadline = inf if timeout_s is None else now() + timeout_s
-        while True:
-            # In steps, because a thread cannot be cancelled.
-            step = max(0.0, min(_WAIT_STEP_S, deadline - now()))
-            ended = await _in_thread(self._client._ended, ids, step, retry)
-            if ended is not None:
-                return ended
-            if now() >= deadline:
-                raise _late(timeout_s)
-
-    async def logs(
-        self, job: JobInfo | int, *, lines: int | None = None, attempt: int | None = None, search: str | None = None
-    ) -> str:
-        """As `Client.logs`."""
-        return await _in_thread(self._client.logs, job, lines=lines, attempt=attempt, search=search)
-
-    async def stream(self, job: JobInfo | int) -> AsyncIterator[bytes]:
-        """As `Client.stream`. Once cancelled, its thread ends with the next output."""
-        pieces = self._client.stream(job)
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-            yield piece
-
-    async def fetch(
-        self,
-        job: JobInfo | int,
-        *patterns: str,
-        to: Word | None = None,
-        attempt: int | None = None,
-        force: bool = False,
-    ) -> list[Path]:
-        """As `Client.fetch`."""
-        return await _in_thread(self._client.fetch, job, *patterns, to=to, attempt=attempt, force=force)
-
-    async def cancel(self, job: JobInfo | int) -> None:
-        """As `Client.cancel`."""
-        await _in_thread(self._client.cancel, job)
-
-    async def edit(self, jobs: JobInfo | int | Iterable[JobInfo | int], **new: Unpack[EditOptions]) -> None:
-        """As `Client.edit`."""
-        await _in_thread(self._client.edit, jobs, **new)
-
-    async def hold(self, job: JobInfo | int) -> None:
-        """As `Client.hold`."""
-        await _in_thread(self._client.hold, job)
-
-    async def release(self, job: JobInfo | int) -> None:
-        """As `Client.release`."""
-        await _in_thread(self._client.release, job)
-
-    async def devices(self) -> list[dict[str, Any]]:
-        """As `Client.devices`."""
-        return await _in_thread(self._client.devices)
-
-    async def reserve(
-        self,
-        start: float,
-        end: float,
-        *,
-        gpus: int = 1,
-        user: str | None = None,
-        constraints: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """As `Client.reserve`."""
-        return await _in_thread(self._client.reserve, start, end, gpus=gpus, user=user, constraints=constraints)
-
-    async def reservations(self) -> list[dict[str, Any]]:
-        """As `Client.reservations`."""
-        return await _in_thread(self._client.reservations)
-
-    async def cancel_reservation(self, number: int) -> None:
-        """As `Client.cancel_reservation`."""
-        await _in_thread(self._client.cancel_reservation, number)
 
 
 _WAIT_STEP_S = 1.0
@@ -452,6 +335,74 @@ async def _in_thread(call: Callable[P, T], /, *arguments: P.args, **keywords: P.
         raise
 
 
+def _awaitable(
+    method: Callable[Concatenate[Client, P], T],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """The method of `Client` as one of `AsyncClient`, with the same parameters and words."""
+
+    @wraps(method)
+    async def call(self: AsyncClient, /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        return await _in_thread(method, self._client, *arguments, **keywords)
+
+    return call
+
+
+class AsyncClient:
+    """The same for asyncio: each call runs in a thread, so the event loop goes on."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self._client = Client(host)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """As `Client.close`."""
+        self._client.close()
+
+    submit = _awaitable(Client.submit)
+    submit_for_id = _awaitable(Client.submit_for_id)
+    submit_all = _awaitable(Client.submit_all)
+    map = _awaitable(Client.map)
+    predict = _awaitable(Client.predict)
+    job = _awaitable(Client.job)
+    jobs = _awaitable(Client.jobs)
+    queue = _awaitable(Client.queue)
+    explain = _awaitable(Client.explain)
+    logs = _awaitable(Client.logs)
+    fetch = _awaitable(Client.fetch)
+    cancel = _awaitable(Client.cancel)
+    edit = _awaitable(Client.edit)
+    hold = _awaitable(Client.hold)
+    release = _awaitable(Client.release)
+    devices = _awaitable(Client.devices)
+    reserve = _awaitable(Client.reserve)
+    reservations = _awaitable(Client.reservations)
+    cancel_reservation = _awaitable(Client.cancel_reservation)
+
+    async def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
+        """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
+        ids, retry, now = _ids(jobs), follow.Retry(), asyncio.get_running_loop().time
+        deadline = inf if timeout_s is None else now() + timeout_s
+        while True:
+            # In steps, because a thread cannot be cancelled.
+            step = max(0.0, min(_WAIT_STEP_S, deadline - now()))
+            ended = await _in_thread(self._client._ended, ids, step, retry)
+            if ended is not None:
+                return ended
+            if now() >= deadline:
+                raise _late(timeout_s)
+
+    async def stream(self, job: Job) -> AsyncIterator[bytes]:
+        """As `Client.stream`. Once cancelled, its thread ends with the next output."""
+        pieces = self._client.stream(job)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
+
+
 def submission(
     command: Sequence[Word], options: JobOptions, host: str | None = None, array: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -459,7 +410,7 @@ def submission(
     looked up at `host`. Raises BadInput, also for a keyword that is no option."""
     parser = job_options.job_parser("submit", "")
     job_options.add_job_options(parser)
-    words = [os.fspath(word) for word in command]
+    words = [_word(word) for word in command]
     own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
     read = cache(piped.read)
     values = parser.parse_args(job_body.in_files(parser, own, words, verbatim=False, read=read))
@@ -482,11 +433,24 @@ def _as_typed(name: str, value: object) -> object:
         return [f"{variable}={text}" for variable, text in value.items()]
     if value is None or isinstance(value, bool):
         return value
-    if name in {"notify", "module", "after", "retry"} and isinstance(value, str | int):
+    if name == "after":
+        many = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
+        return [one if isinstance(one, str) else str(_id(one)) for one in many]
+    if name in {"notify", "module", "retry"} and isinstance(value, str | int):
         return [str(value)]
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [str(one) for one in value]
     return str(value)
+
+
+def _word(word: object) -> str:
+    if isinstance(word, os.PathLike):
+        return str(os.fspath(word))
+    if isinstance(word, str | int | float):
+        return str(word)
+    raise BadInput(
+        f"{word!r} is no word of a command.", fix='Give each word by itself: client.submit("train.py", "--lr", 0.1).'
+    )
 
 
 def _job(record: Mapping[str, Any]) -> JobInfo:
@@ -494,8 +458,19 @@ def _job(record: Mapping[str, Any]) -> JobInfo:
     return JobInfo(record["id"], record["name"], state, record.get("exit_code"), record.get("reason"), record)
 
 
-def _id(job: JobInfo | int) -> int:
-    return job.id if isinstance(job, JobInfo) else job
+def _id(job: object) -> int:
+    if isinstance(job, JobInfo):
+        return job.id
+    if isinstance(job, SupportsIndex) and not isinstance(job, bool):  # an int, also of NumPy
+        return index(job)
+    raise BadInput(
+        f"{job!r} is no job.", fix="Give the id, a whole number, or what `submit`, `job` or `queue` returned."
+    )
+
+
+def _ids(jobs: Jobs) -> list[int]:
+    many = jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str | bytes) else [jobs]
+    return [_id(job) for job in many]
 
 
 def _late(timeout_s: float | None) -> TimeoutError:

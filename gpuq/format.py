@@ -35,6 +35,11 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}%"
 
 
+def expected_peak(value: float | None) -> str:
+    """A forecast of a peak utilisation; 0 in words, since who submits such a job may not know it."""
+    return "0%: its runs used none of a device" if value == 0 else percent(value)
+
+
 def share(value: float | None) -> str:
     """`12%` of 0.12; one decimal below 10%, as in `0.4%`."""
     if value is None:
@@ -123,11 +128,11 @@ def two_places(seconds: float | None) -> str:
     return f"{hour // 24}d{hour % 24:02}h" if hour < 100 * 24 else f"{hour // 24}d"
 
 
-def expected_start(estimate: Mapping[str, float] | None, now: float) -> str | None:
+def expected_start(estimate: Mapping[str, Any] | None, now: float) -> str | None:
     """`in about 48m, nine times in ten within 2h10m`; `overdue by 5m` where even the latter is past; None without an estimate.
 
-    `estimate` has `p50_unix` and `p90_unix`. It never says "now": whether a device would take the job at this moment is a
-    question to admission, not an estimate.
+    `estimate` has `p50_unix` and `p90_unix`, and says whether such estimates were `checked`. It never says "now": whether a
+    device would take the job at this moment is a question to admission, not an estimate.
     """
     if not estimate:
         return None
@@ -136,6 +141,8 @@ def expected_start(estimate: Mapping[str, float] | None, now: float) -> str | No
     if most_s <= -60:
         return f"overdue by {about(-most_s)}"
     first = "soon" if half_s < 1 else f"in about {about(half_s)}"
+    if not estimate.get("checked", True):  # nine times in ten would be a promise
+        return f"{first}, not yet checked against real starts"
     return first if most_s < 1 else f"{first}, nine times in ten within {about(most_s)}"
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ import gpuq
 from gpuq import AsyncClient, Client
 from gpuq.cli import job_options
 from gpuq.client import JobOptions, submission
-from gpuq.errors import BadInput, NotFound, Unreachable
+from gpuq.errors import BadInput, Conflict, NotFound, Unreachable
 from gpuq.states import JobState
 from tests.support.site import Site
 
@@ -59,6 +62,12 @@ def test_a_grid_makes_a_job_of_each_combination(client: Client) -> None:
     assert [(job.state, job.exit_code) for job in ended] == [(JobState.COMPLETED, 0)] * 2 + [(JobState.FAILED, 1)] * 2
 
 
+def test_asyncio_has_every_call_with_the_same_parameters() -> None:
+    for name, method in inspect.getmembers(Client, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.signature(getattr(AsyncClient, name)).parameters == inspect.signature(method).parameters
+
+
 async def test_the_same_from_asyncio(address: str) -> None:
     async with AsyncClient(address) as client:
         await _watch_two_jobs(client)
@@ -92,6 +101,44 @@ def test_a_held_job_waits_for_its_release(client: Client) -> None:
     client.release(job)
     assert client.wait([job])[0].exit_code == 0
     assert {device["host"] for device in client.devices()}
+
+
+def test_a_job_may_be_given_as_it_was_returned_wherever_one_is_wanted(client: Client) -> None:
+    held = client.submit("train.py", 1, 2.5, hold=True)
+    assert held.record["command"][-2:] == ["1", "2.5"]
+    after, after_many = client.submit("train.py", after=held), client.submit("train.py", after=[held, held.id])
+    assert client.job(held).id == client.explain(held)["id"] == client.jobs(held)[0].id == held.id
+    assert client.explain(after)["state"] == "PENDING"
+    client.cancel([held, after_many])
+    client.cancel([])
+    assert [job.state for job in client.wait([held, after_many])] == ["CANCELLED"] * 2
+    [alone] = client.wait(after)
+    assert alone.id == after.id
+    with pytest.raises(Conflict, match=f"Job {held.id} "):
+        client.cancel(held)
+    with pytest.raises(NotFound, match="no job 1000000000"):
+        client.hold(10**9)
+
+
+def test_what_is_no_job_and_no_word_is_named(client: Client) -> None:
+    asked: list[Callable[[Any], object]] = [
+        client.job,
+        client.explain,
+        client.wait,
+        client.cancel,
+        client.logs,
+        client.edit,
+    ]
+    for call in asked:
+        for wrong in ("foo bar", 1.5, None, True):
+            with pytest.raises(BadInput, match=re.escape(f"{wrong!r} is no job")):
+                call(wrong)
+    with pytest.raises(BadInput, match="None is no job"):
+        client.submit("train.py", after=[None])  # type: ignore[list-item]
+    with pytest.raises(BadInput, match=r"\['-c', '1'\] is no word of a command"):
+        client.submit("train.py", ["-c", "1"])  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="is no address of the API"):
+        client.cancel_reservation("1 2")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_submitted_raises_the_sentence_of_the_command(client: Client) -> None:

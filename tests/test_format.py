@@ -21,6 +21,12 @@ def test_about_rounds_an_estimate(seconds: float, text: str) -> None:
     assert fmt.about(seconds) == text
 
 
+def test_an_expected_start_that_was_not_checked_promises_nothing() -> None:
+    start = {"p50_unix": 2000.0, "p90_unix": 3000.0, "checked": False}
+    assert fmt.expected_start(start, 1100.0) == "in about 15m, not yet checked against real starts"
+    assert fmt.expected_start({**start, "checked": True}, 1100.0) == "in about 15m, nine times in ten within 32m"
+
+
 def test_unknown_is_a_dash_and_not_a_zero() -> None:
     assert {fmt.gib(None), fmt.percent(None), fmt.slowdown(None), fmt.rate(None), fmt.local_time(None)} == {"-"}
     assert fmt.gib(0) == "0 MiB"

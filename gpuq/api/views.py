@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow
 from gpuq.api.contract.schema import (
@@ -26,11 +26,12 @@ from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
+from gpuq.format import expected_start as start_text
 from gpuq.format import rfc3339, rfc3339_or_none
 from gpuq.messages.codec import plain
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
-from gpuq.messages.verdicts import RULES, sentence
+from gpuq.messages.verdicts import sentence, title
 
 STATES: dict[JobState, str] = {
     JobState.PENDING: "It waits for the dispatcher to look at it.",
@@ -165,7 +166,7 @@ def array_line(
         reason=(waiting.reason or (verdict.rule if verdict else None)) if waiting else None,
         verdict=verdict,
         position=position,
-        expected_start=expected_start(live.starts.get(waiting.id) if live and waiting else None),
+        expected_start=job_start(live, waiting.id) if waiting else None,
     )
 
 
@@ -290,7 +291,7 @@ def _line(
         "params": row.record.task.params if row.record.task else None,
         "live": resident.numbers if resident else None,
         "position": position,
-        "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
+        "expected_start": job_start(live, row.id) if row.state is JobState.PENDING else None,
         "forecast": forecast_view(expected, names.memory_of(devices)) if expected else None,
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": (placed.actual if placed else None) or UNMEASURED,
@@ -318,15 +319,25 @@ def reason_in_words(row: JobRow, names: DeviceNames) -> str:
     verdict = verdict_view(row.verdict, names)
     if verdict is not None:
         return verdict.sentence
-    return RULES.get(row.reason or "", row.reason or "Not looked at yet") + "."
+    return f"{title(row.reason, {})}." if row.reason else "Not looked at yet."
 
 
-def expected_start(moments: tuple[float, float] | None) -> ExpectedStart | None:
+def job_start(live: LiveView | None, job: int) -> ExpectedStart | None:
+    """When this waiting job will probably start; None where that is not estimated."""
+    return None if live is None else expected_start(live.starts.get(job), checked=live.starts_checked)
+
+
+def expected_start(moments: tuple[float, float] | None, *, checked: bool) -> ExpectedStart | None:
     """Two unix times, or None for no forecast."""
     if moments is None:
         return None
     p50, p90 = moments
-    return ExpectedStart(p50=rfc3339(p50), p50_unix=p50, p90=rfc3339(p90), p90_unix=p90)
+    return ExpectedStart(p50=rfc3339(p50), p50_unix=p50, p90=rfc3339(p90), p90_unix=p90, checked=checked)
+
+
+def start_in_words(start: ExpectedStart | None, now: float) -> str | None:
+    """As people read it; None without an estimate."""
+    return None if start is None else start_text(asdict(start), now)
 
 
 def device_views(

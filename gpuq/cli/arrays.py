@@ -131,4 +131,6 @@ def _name(of: Record) -> str:
 
 def _start(of: Record, now: float) -> str:
     expected = of["expected_start"]
-    return f"~{fmt.about(expected['p50_unix'] - now)}" if expected and expected["p50_unix"] > now + 1 else "-"
+    if not expected or expected["p50_unix"] <= now + 1:
+        return "-"
+    return f"~{fmt.about(expected['p50_unix'] - now)}{'' if expected.get('checked', True) else '?'}"

@@ -226,6 +226,8 @@ class HttpClient:
         try:
             self._connection.request(method, path, payload, {**self._headers, **headers})
             return self._connection.getresponse()
+        except http.client.InvalidURL as error:  # before anything is sent
+            raise BadInput(f"{path!r} is no address of the API: {error}.") from error
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
             # A read may be repeated: the endpoint was restarted, or has closed the connection that we had kept.

@@ -262,12 +262,14 @@ def forecast_facts(forecast: Mapping[str, Any] | None, width: int) -> list[str]:
     """The figures of a forecast as the API gives it, and the evidence behind them; one line where there is none."""
     values = forecast or {}
     if all(values.get(name) is None for name in ("peak_utilization_pct", "upper_memory_bytes", "duration_p50_s")):
-        return facts([("forecast", "none: nothing like it has run yet")], width)
+        evidence = fmt.clean(values.get("evidence") or "none")
+        why = "nothing like it has run yet" if evidence == "none" else f"its needs are not measured ({evidence})"
+        return facts([("forecast", f"none: {why}")], width)
     memory = fmt.gib(values.get("peak_memory_bytes")), fmt.gib(values.get("upper_memory_bytes"))
     slowdown = fmt.slowdown(values.get("expected_slowdown")), fmt.slowdown(values.get("upper_slowdown"))
     duration = fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s"))
     pairs = [
-        ("peak utilisation", fmt.percent(values.get("peak_utilization_pct"))),
+        ("peak utilisation", fmt.expected_peak(values.get("peak_utilization_pct"))),
         ("peak memory", with_upper(*memory)),
         ("slowdown", with_upper(*slowdown)),
         ("duration", with_upper(*duration, "p90")),

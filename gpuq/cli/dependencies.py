@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from gpuq.cli import job_ids
 from gpuq.cli.client import HttpClient
@@ -25,6 +26,13 @@ def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
 
     The id of an array means all its tasks. Raises BadInput and NotFound.
     """
+    if not words:
+        return []
+    with closing(client()) as connection:
+        return _parse(words, connection)
+
+
+def _parse(words: Sequence[str], client: HttpClient) -> list[str]:
     found: dict[str, None] = {}
     for part in (part.strip() for word in words for part in job_ids.split(word)):
         match = _PART.fullmatch(part)
@@ -34,7 +42,7 @@ def parse(words: Sequence[str], client: Callable[[], HttpClient]) -> list[str]:
                 fix="Write ok:12 (it succeeded; 12 alone means this), any:12 (it ended), fail:12 (it did not succeed), "
                 "start:12 (it began), or for an array corr:12 (each task after the one of its number).",
             )
-        type_, jobs = match[1] or "ok", job_ids.named(client(), [match[2]])
+        type_, jobs = match[1] or "ok", job_ids.named(client, [match[2]])
         # The id of an array is that of its first task, too, which `40-40` means alone.
         ranges = [
             f"{first}-{last}" if last != first or first in jobs.arrays else str(first) for first, last in jobs.ranges

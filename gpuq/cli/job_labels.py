@@ -17,7 +17,8 @@ from gpuq.cli.client import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
 # Values of options longer than this are cut to the last part of their path.
 _LONG_VALUE = 16
@@ -33,7 +34,7 @@ _ALLOCATION = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNOR
 _HIDDEN = ["(not shown)"]
 
 
-def id_of(job: Record) -> str:
+def id_of(job: Mapping[str, Any]) -> str:
     """The id of a job as it is shown: of a task of an array as `42_3`."""
     return str(job["id"]) if job.get("array") is None else f"{job['array']}_{job['task']}"
 

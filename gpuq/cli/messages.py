@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.client import Record
-from gpuq.messages.verdicts import WHAT_HELPS, calculation, sentence
+from gpuq.messages.verdicts import calculation, sentence, what_helps
 
 _MOST_DEVICES = 8
 
@@ -26,7 +26,7 @@ def lines(verdict: Record) -> list[str]:
     else:
         where = f" on {device}" if device else ""
         first = found if admitted else f"{rule}{where}: {found}"
-    helps = WHAT_HELPS.get(rule)
+    helps = what_helps(rule, verdict["numbers"])
     return [fmt.clean(first), *([helps] if helps and not admitted else [])]
 
 
@@ -46,4 +46,4 @@ def excluded(answer: Record, width: int) -> Iterator[str]:
 def expected_start(answer: Record) -> str:
     """When a waiting job probably starts."""
     found = fmt.expected_start(answer.get("expected_start"), time.time())
-    return found or "unknown, there is no calibrated estimate yet"
+    return found or "unknown, there is no estimate yet"

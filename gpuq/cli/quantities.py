@@ -157,6 +157,8 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
         upwards = "on" if high >= 10**9 else f"to {high}"
         joined = "" if option.endswith("@") else " "
         fix = f"Write for example {option}{joined}{min(max(5, low), high)}."
+        if option == "--priority" and text[:1].isalpha():
+            fix = f"{fix} Slurm's `-p {text}` names a partition: leave it out."
         raise BadInput(f"{option} `{text}` is not a whole number from {low} {upwards}.", fix=fix)
     return int(text)
 

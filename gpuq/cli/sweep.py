@@ -210,15 +210,42 @@ def _rows(text: str, suffix: str) -> list[Row]:
     if start == "[" or suffix == ".json":
         return _of_values(json.loads(text))
     if start == "{" or suffix in {".jsonl", ".ndjson"}:
-        return _of_values([json.loads(line) for line in text.splitlines() if line.strip()])
-    lines = [line for line in csv.reader(text.splitlines(), strict=True, skipinitialspace=True) if line]
-    head, *body = lines or [[]]
-    for line in body:
-        if len(line) != len(head):
-            raise BadInput(f"a row has {len(line)} values, and the head {len(head)} names: {','.join(line)}")
+        return _of_values([_of_json(number, line) for number, line in _lines(text)])
+    return _of_table(text)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, with their numbers."""
+    return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+
+
+def _of_json(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
+
+
+def _of_table(text: str) -> list[Row]:
+    """The rows of CSV. No name of a parameter has a comma, a semicolon or a tab, so the head says which of them separates."""
+    _, first = next(_lines(text), (0, ""))
+    separator = next((sign for sign in ",;\t" if sign in first), ",")
+    reader = csv.reader(text.splitlines(), strict=True, skipinitialspace=separator != "\t", delimiter=separator)
+    head: list[str] = []
+    rows: list[Row] = []
+    for line in reader:
+        if not line:
+            continue
+        if not head:
+            head = line
+        elif len(line) == len(head):
+            rows.append(dict(zip(head, line, strict=True)))
+        else:
+            row = separator.join(line)
+            raise BadInput(f"line {reader.line_num} has {len(line)} values, and the head {len(head)} names: {row}")
     if len(set(head)) < len(head):
         raise BadInput("its head has a name twice.")
-    return [dict(zip(head, line, strict=True)) for line in body]
+    return rows
 
 
 def _of_values(found: Any) -> list[Row]:

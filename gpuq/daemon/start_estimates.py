@@ -1,9 +1,9 @@
-"""Expected starts for the live view: estimated now and then beside the passes, and shown only where they can be trusted.
+"""Expected starts for the live view: estimated now and then beside the passes, and shown only where they help in planning.
 
-An estimate is worked out for the first jobs of the queue and for one that would be submitted now. It is shown once enough earlier
-estimates have been compared with the starts that followed, if it rests on forecast durations alone, and if it is narrow enough
-to plan with. Calibration is kept in a file, since the record does not say what was estimated: a restart goes on with it, a crash
-loses the last minute of it.
+An estimate is worked out for the first jobs of the queue and for one that would be submitted now. It is shown if it rests on
+forecast durations alone, and if it is narrow enough to plan with. Until enough earlier estimates have been compared with the
+starts that followed, all that are shown are marked as not checked. Calibration is kept in a file, since the record does not say
+what was estimated: a restart goes on with it, a crash loses the last minute of it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _MINUTE_S = 60.0
 # The first jobs of the queue get an estimate; those behind them wait long in any case.
 _MOST = 300
 _NEWCOMER = JobId(-2)
-# An estimate is shown after so many starts whose estimates were made at different moments: a 90th percentile cannot be checked on
-# fewer. One whose 90th percentile is more than so many times its median is no help in planning.
+# Estimates are checked after so many starts whose estimates were made at different moments: a 90th percentile cannot be on fewer.
+# One whose 90th percentile is more than so many times its median is no help in planning.
 _STARTS_SEEN, _WIDEST = 9, 10.0
 
 # Unix times of the median and of the 90th percentile.
@@ -76,10 +76,13 @@ class StartEstimates:
         self.newcomer: Moments | None = None
         self.order: list[JobId] = []
 
-    def calibrated(self) -> tuple[dict[JobId, Moments], Moments | None]:
-        """Those of `jobs` and `newcomer` that can be trusted, as the module says."""
-        if len(self._estimator.calibration.moments) < _STARTS_SEEN:
-            return {}, None
+    @property
+    def are_checked(self) -> bool:
+        """Whether enough earlier estimates have been compared with the starts that followed."""
+        return len(self._estimator.calibration.moments) >= _STARTS_SEEN
+
+    def shown(self) -> tuple[dict[JobId, Moments], Moments | None]:
+        """Those of `jobs` and `newcomer` that help in planning, as the module says."""
         shown = {job: moments for job, moments in self.jobs.items() if self._is_shown(job, moments)}
         newcomer = self.newcomer
         return shown, newcomer if newcomer and self._is_shown(_NEWCOMER, newcomer) else None

@@ -79,7 +79,7 @@ class View:
             device: reservation.job for reservation in state.reservations.values() for device in reservation.devices
         }
         devices = state.devices.values()
-        jobs, newcomer = starts.calibrated() if starts else ({}, None)
+        jobs, newcomer = starts.shown() if starts else ({}, None)
         return encode(
             LiveView(
                 at=now + wall_offset,
@@ -92,6 +92,7 @@ class View:
                 hosts=tuple(self._hosts(state, wall_offset)),
                 drift=None if drift is None else msgspec.convert(drift, DriftStatus),
                 starts={int(job): (p50 + wall_offset, p90 + wall_offset) for job, (p50, p90) in jobs.items()},
+                starts_checked=starts is None or starts.are_checked,
                 uses=tuple(_uses(state, now)),
                 start_accuracy=starts.accuracy() if starts else None,
                 newcomer_start=newcomer and (newcomer[0] + wall_offset, newcomer[1] + wall_offset),

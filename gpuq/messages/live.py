@@ -192,6 +192,8 @@ class LiveView(msgspec.Struct, frozen=True, dict=True):
     drift: DriftStatus | None = None
     starts: dict[int, tuple[float, float]] = {}
     """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
+    starts_checked: bool = True
+    """Whether enough earlier ones were compared with the starts that followed."""
     newcomer_start: tuple[float, float] | None = None
     """The same of a job that would be submitted now and ask for one device."""
     start_accuracy: StartAccuracy | None = None

@@ -1,8 +1,8 @@
 """What the rules of verdicts mean, in sentences: one table for the API and the command.
 
-Of each rule there is the general sentence (`RULES`), the calculation with the verdict's numbers (`_CALCULATIONS`) and what
-would change the verdict (`WHAT_HELPS`). The names of numbers end in their unit. A rule or a number that is not known here is
-shown by its name, so that a command stays readable with a newer daemon. Moments are in the zone of this process, but for those
+Of each rule there is what it means (`title`), the calculation with the verdict's numbers (`calculation`) and what would change
+the verdict (`what_helps`). The names of numbers end in their unit. A rule or a number that is not known here is shown by its
+name, so that a command stays readable with a newer daemon. Moments are in the zone of this process, but for those
 of `sentence`, which the API sends to other zones. Standard library only: the command loads it.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Numbers = Mapping[str, Any]
 
-RULES = {
+_TITLES = {
     "Idle": "The device was idle",
     "Fits": "It fits beside the jobs on the device",
     "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
@@ -35,7 +35,7 @@ RULES = {
     "SlowdownBudget": "Sharing would slow a job down by more than its budget",
     "SlowdownRisk": "The risk that sharing slows a job down by more than its budget is too high",
     "PackingSaving": "Running the jobs together would save too little time",
-    "FirstRunExclusive": "Nothing is known about this kind of job yet, so its first run gets a device alone",
+    "FirstRunExclusive": "Too little is known of its kind to share a device, so it gets one alone",
     "Exclusive": "One of the jobs does not share",
     "ForeignProcess": "A process that gpuq did not start uses the device",
     "UnsafePair": "These kinds of jobs have run out of memory together",
@@ -55,8 +55,8 @@ RULES = {
     "Backoff": "It did not end well, and is to start again after a pause",
 }
 
-WHAT_HELPS = {
-    "FirstRunExclusive": "It starts when a device is idle: a first run is measured alone, so that its kind can share then. "
+_WHAT_HELPS = {
+    "FirstRunExclusive": "It starts when a device is idle: a run alone is measured, so that its kind can share then. "
     "--kind names a known kind.",
     "Constraints": "Submit it again with fewer of --gpu-type, --gpu-mem-min, --nodelist, --exclude, --device and --constraint.",
     "SlowdownAccount": "It starts when that job ends, or has run for long enough; --max-slowdown of that job allows more.",
@@ -89,6 +89,24 @@ WHAT_HELPS = {
 }
 
 
+def title(rule: str, numbers: Numbers) -> str:
+    """What the rule means with these numbers, as the begin of a sentence."""
+    if rule == "Resources" and "wanted_devices" in numbers:
+        return "Fewer devices of one host are free than it wants"
+    if rule == "FirstRunExclusive" and "resident" in numbers:
+        return "Too little is known of a job on the device to give it a partner"
+    return _TITLES.get(rule, rule)
+
+
+def what_helps(rule: str, numbers: Numbers) -> str | None:
+    """What would change the verdict, in a sentence; None where nothing is known to."""
+    if rule == "Resources" and "wanted_devices" in numbers:
+        return "It starts when as many devices of one host are free at the same time."
+    if rule == "FirstRunExclusive" and "resident" in numbers:
+        return "It starts when that job ends, or when another device is idle."
+    return _WHAT_HELPS.get(rule)
+
+
 def sentence(rule: str, numbers: Numbers, device: str | None) -> str:
     """The verdict as one general sentence with all its numbers; `device` is the name of the device that it is about."""
     known = {name: value for name, value in numbers.items() if value is not None}
@@ -98,9 +116,7 @@ def sentence(rule: str, numbers: Numbers, device: str | None) -> str:
     ]
     if device is not None:
         parts.insert(0, f"device {device}")
-    text = RULES.get(rule, rule)
-    if rule == "Resources" and "wanted_devices" in numbers:
-        text = "Fewer devices of one host are free than it wants"
+    text = title(rule, numbers)
     return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 

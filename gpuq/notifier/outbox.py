@@ -104,11 +104,12 @@ def _next(messages: list[Notification]) -> tuple[str, str, list[Notification]]:
     """(title, body, the messages that it is made of): one message, or a summary of many."""
     if len(messages) <= _APART:
         return messages[0].title, messages[0].body, messages[:1]
-    states = ", ".join(
-        f"{count} {state}" for state, count in Counter(message.state for message in messages).most_common()
-    )
-    lines = [message.title.removeprefix("gpuq: ") for message in messages[:_LISTED]]
-    more = len(messages) - len(lines)
+    # A line for each job, with what was last said of it. Messages kept by an earlier release do not name theirs.
+    latest = {message if message.job is None else message.job: message for message in messages}
+    counts = Counter(message.state for message in latest.values()).most_common()
+    states = ", ".join(f"{count} {state}" for state, count in counts)
+    lines = [message.title.removeprefix("gpuq: ") for message in latest.values()][:_LISTED]
+    more = len(latest) - len(lines)
     return (
         f"gpuq: {len(messages)} messages about your jobs ({states})",
         "\n".join([*lines, *([f"and {more} more"] if more else [])]),

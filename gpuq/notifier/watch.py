@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gpuq import format as fmt
+from gpuq.cli.job_labels import id_of
 from gpuq.notification import parse
 from gpuq.states import ENDED, MAY_REQUEUE, WAITING
 
@@ -33,13 +34,14 @@ class Announced(msgspec.Struct, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for one target; `state` is the job's, for a summary of many messages. `at` in Unix seconds."""
+    """A message for one target; `job` and `state` are for a summary of many messages. `at` in Unix seconds."""
 
     target: str
     title: str
     body: str
     state: str
     at: float
+    job: int | None = None
 
 
 class Watch(msgspec.Struct, kw_only=True):
@@ -60,7 +62,7 @@ class Watch(msgspec.Struct, kw_only=True):
     ) -> Iterator[Notification]:
         """The messages for these jobs as they are now: new ones and those that are watched. Forgets those that have ended."""
         names = tuple(targets)
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: int(job["id"])):
             self.last = max(self.last or 0, job["id"])
             known = self.jobs.setdefault(job["id"], Announced())
             events = list(self._events(job, known))
@@ -99,7 +101,8 @@ def _messages(
         if events & meant:
             wanted.update(dict.fromkeys(targets or names))
     for target in wanted:
-        yield Notification(target=target, title=_title(job, event), body=_body(job), state=job["state"], at=now)
+        title, body = _title(job, event), _body(job)
+        yield Notification(target=target, title=title, body=body, state=job["state"], at=now, job=job["id"])
 
 
 def _title(job: Mapping[str, Any], event: str) -> str:
@@ -109,7 +112,7 @@ def _title(job: Mapping[str, Any], event: str) -> str:
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed and event == "fail" else ""
     name = fmt.clean(job.get("name") or "")[:100]
-    return f"gpuq: job {job['id']}{f' ({name})' if name else ''} {what}{code}"
+    return f"gpuq: job {id_of(job)}{f' ({name})' if name else ''} {what}{code}"
 
 
 def _body(job: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq import format as fmt
-from gpuq.cli import console, messages
+from gpuq.cli import console, job_labels, messages
 from gpuq.cli.verbs import gpus, queue
 from tests.cli import samples
 
@@ -61,6 +61,25 @@ def names(jobs: list[dict[str, Any]], width: int = 80) -> list[str]:
     """What stands between the id and the state."""
     lines = queue.screen(jobs, width, colour=False, now=samples.NOW)[1 : 1 + len(jobs)]
     return [line.partition(" ")[2].partition(" PD")[0].strip() for line in lines]
+
+
+def test_a_command_is_its_script_module_or_program() -> None:
+    assert job_labels.split_command(["/opt/python3", "-u", "train.py", "-m", "x"]) == ("train.py", ["-m", "x"])
+    assert job_labels.split_command(["python", "-m", "torch.run", "a"]) == ("torch.run", ["a"])
+    assert job_labels.split_command(["/bin/python3", "-m"]) == ("/bin/python3", ["-m"])
+    assert job_labels.split_command(["python3", "-c", "pass"]) == ("python3 -c", ["pass"])
+
+
+def test_a_script_gets_as_much_of_its_folder_as_tells_it_from_others() -> None:
+    scripts = {"/w/mnist/main.py", "/w/imagenet/main.py", "/v/x/y.py", "y.py"}
+    assert job_labels._script_names(scripts) == {
+        "/w/mnist/main.py": "mnist/main.py",
+        "/w/imagenet/main.py": "imagenet/main.py",
+        "/v/x/y.py": "x/y.py",
+        "y.py": "y.py",
+    }
+    apart = {"/a/main.py": "main.py", "/b/domain.py": "domain.py"}
+    assert job_labels._script_names(set(apart)) == apart, "of a name only a whole one counts"
 
 
 def test_labels_of_one_script_show_the_differing_arguments() -> None:

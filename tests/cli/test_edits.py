@@ -76,6 +76,13 @@ def test_a_text_that_cannot_be_read_is_refused(text: str) -> None:
         edits.from_text(text, edits.values_of(JOB))
 
 
+@pytest.mark.parametrize(
+    ("size", "text"), [(2**30, "1G"), (3 * 2**29, "1536M"), (2**20, "1M"), (5 * 2**10, "5K"), (2**10 + 1, "1025B")]
+)
+def test_a_size_is_shown_in_the_largest_unit_that_divides_it(size: int, text: str) -> None:
+    assert edits.as_options({"gpu_memory": size}) == ["--gpu-mem", text]
+
+
 def test_values_as_options_give_the_values_again() -> None:
     values = {name: value for name, value in edits.values_of(JOB).items() if name not in {"notify", "begin_at"}}
     words = edits.as_options(values)

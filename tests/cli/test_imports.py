@@ -104,7 +104,18 @@ def test_words_of_task_spooler_are_divided_as_it_does() -> None:
     assert _split(["-C"])[1] == []
 
 
-@pytest.mark.skipif(shutil.which("tsp") is None, reason="tsp not found: apt-get install task-spooler")
+needs_tsp = pytest.mark.skipif(shutil.which("tsp") is None, reason="tsp not found: apt-get install task-spooler")
+
+
+@needs_tsp
+def test_the_server_of_task_spooler_is_not_started_to_look_into_its_queue(gpuq: Command, tmp_path: Path) -> None:
+    gpuq.env["TS_SOCKET"] = str(tmp_path / "ts")
+    done = gpuq("import", "ts")
+    assert (done.code, done.out) == (0, "No job waits there.\n")
+    assert not (tmp_path / "ts").exists()
+
+
+@needs_tsp
 def test_jobs_of_a_real_task_spooler_keep_their_words_folder_and_label(
     gpuq: Command, api: FakeApi, tmp_path: Path
 ) -> None:

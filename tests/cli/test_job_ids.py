@@ -17,6 +17,10 @@ class Listing:
 
     def __init__(self, *jobs: tuple[int, str, str]) -> None:
         self.jobs = [{"id": number, "name": name, "state": state} for number, name, state in jobs]
+        self.limits: list[int] = []
+
+    def close(self) -> None:
+        pass
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         if path == "/api/v1/arrays":
@@ -24,6 +28,7 @@ class Listing:
         assert (path, query["owner"]) == ("/api/v1/jobs", "me")
         ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query["state"]]
         jobs = [job for job in self.jobs if (job["state"] in ENDED) in ended]
+        self.limits.append(query["limit"])
         begin = query["after"] or 0
         end = begin + min(2, query["limit"])
         return {"jobs": jobs[begin:end], "next": end if end < len(jobs) else None}
@@ -97,6 +102,16 @@ def test_what_no_job_is_called_is_not_found(word: str) -> None:
 def test_what_is_no_name_of_a_job_is_refused(word: str) -> None:
     with pytest.raises(BadInput):
         job_ids.several(SOME, [word])
+
+
+def test_no_more_is_asked_for_than_is_needed() -> None:
+    listing = Listing((9, "b", "PENDING"), (7, "a", "COMPLETED"))
+    assert [job_ids.one(cast(HttpClient, listing), word) for word in ("@", "@~1")] == [9, 7]
+    assert listing.limits == [1, 2]
+    many = Listing(*((number, f"n{number}", "COMPLETED") for number in range(30, 0, -1)))
+    assert job_ids.one(cast(HttpClient, many), "n11") == 11
+    with pytest.raises(NotFound):  # a record of years is not searched to its end
+        job_ids.one(cast(HttpClient, many), "n10")
 
 
 def test_a_verb_for_one_job_takes_no_range() -> None:

@@ -39,6 +39,8 @@ def test_a_grid_is_every_combination_the_last_name_fastest() -> None:
     ("name", "text"),
     [
         ("a.csv", "lr,note\n0.1,first\n\n0.01,'n\n"),
+        ("excel.csv", "lr;note\n0.1;first\n0.01;'n\n"),
+        ("a.tsv", "lr\tnote\n0.1\tfirst\n0.01\t'n\n"),
         ("a.txt", '[{"lr": 0.1, "note": "first"}, {"lr": 0.01, "note": "\'n"}]'),
         ("a.jsonl", '{"lr": 0.1, "note": "first"}\n{"note": "\'n", "lr": 0.01}\n'),
         ("a.yaml", '- lr: 0.1\n  note: first\n- {lr: 0.01, note: "\'n"}\n'),
@@ -84,7 +86,8 @@ def test_bad_input_is_refused(given: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("a.csv", "lr,n\n1\n", "a row has 1 values, and the head 2 names: 1"),
+        ("a.csv", "lr,n\n1,2\n\n1\n", "line 4 has 1 values, and the head 2 names: 1"),
+        ("a.jsonl", '{"lr": 1}\n\n{"lr": }\n', "line 3, column 8: Expecting value"),
         ("a.csv", "lr,lr\n1,2\n", "its head has a name twice."),
         ("a.csv", "lr\n", "has no rows."),
         ("a.csv", "learning rate\n1\n", "its head: `learning rate` cannot be the name of a parameter."),

@@ -223,28 +223,28 @@ def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[StartEstimates, 
     return starts, queue, now + 20.0
 
 
-def test_estimates_are_shown_only_after_enough_starts() -> None:
+def test_estimates_count_as_checked_only_after_enough_starts() -> None:
     starts, _, _ = seen_starts(8)
     assert starts.jobs
-    assert starts.calibrated() == ({}, None)
+    assert (starts.shown(), starts.are_checked) == ((starts.jobs, starts.newcomer), False)
     starts, _, _ = seen_starts(10)
-    assert starts.calibrated() == (starts.jobs, starts.newcomer)
+    assert (starts.shown(), starts.are_checked) == ((starts.jobs, starts.newcomer), True)
 
 
 def test_no_estimate_is_shown_behind_a_job_without_a_forecast() -> None:
     starts, queue, now = seen_starts(10)
     unknown = ForecastTable(lambda questions: dict.fromkeys(questions, Forecast()))
     starts.refresh(queue.state, unknown, LIMITS, now + 60.0)
-    shown, newcomer = starts.calibrated()
+    shown, newcomer = starts.shown()
     assert list(shown) == [JobId(12)], "it waits for one whose duration is known"
     assert newcomer is None, "it would wait for one whose duration is not"
 
 
 def test_an_estimate_too_wide_to_plan_with_is_not_shown() -> None:
     starts, _, now = seen_starts(10)
-    assert starts.calibrated()[0]
+    assert starts.shown()[0]
     starts.jobs = dict.fromkeys(starts.jobs, (now + 2640.0, now + 61 * 3600.0))
-    assert starts.calibrated()[0] == {}
+    assert starts.shown()[0] == {}
 
 
 def test_waiting_jobs_are_in_the_order_in_which_they_will_start() -> None:

@@ -7,12 +7,26 @@ import time
 import pytest
 
 from gpuq.core.state.verdict import Rule
-from gpuq.messages.verdicts import RULES, WHAT_HELPS, calculation, quantity, sentence
+from gpuq.messages import verdicts
+from gpuq.messages.verdicts import calculation, quantity, sentence, title, what_helps
 
 
 def test_every_rule_has_a_sentence_and_no_other_has() -> None:
-    assert set(RULES) == set(Rule)
-    assert set(WHAT_HELPS) <= set(Rule)
+    assert set(verdicts._TITLES) == set(Rule)
+    assert set(verdicts._WHAT_HELPS) <= set(Rule)
+
+
+def test_a_job_that_wants_more_devices_than_are_free_is_not_told_that_all_are_taken() -> None:
+    gang = {"wanted_devices": 8, "devices": 8, "busy_devices": 3}
+    assert title("Resources", gang) == "Fewer devices of one host are free than it wants"
+    assert what_helps("Resources", gang) == "It starts when as many devices of one host are free at the same time."
+    assert title("Resources", {"devices": 8, "busy_devices": 8}) == "Every device is taken"
+
+
+def test_a_kind_with_many_runs_is_not_called_unknown() -> None:
+    text = sentence("FirstRunExclusive", {"newcomer": "63", "evidence": "own history, 62 runs"}, "gpu3")
+    assert text.startswith("Too little is known of its kind to share a device")
+    assert "a job on the device" in title("FirstRunExclusive", {"resident": "41", "evidence": "none"})
 
 
 def test_sentence_has_all_known_numbers_with_their_units() -> None:

@@ -28,6 +28,7 @@ class Services:
 
     def __init__(self) -> None:
         self.took: list[tuple[str, str]] = []
+        self.bodies: list[str] = []
         self.tried: list[str] = []
         self.away: set[str] = set()
         self.hangs: set[str] = set()
@@ -41,6 +42,7 @@ class Services:
         if scheme in self.away:
             raise ConnectionError("slack://SECRET refused")
         self.took.append((scheme, title))
+        self.bodies.append(body)
         return True
 
 
@@ -95,6 +97,24 @@ def test_many_messages_at_once_are_one() -> None:
     outbox = Outbox(services, [message("slack", number) for number in range(100)])
     turn_until_empty(outbox)
     assert services.took == [("slack", "gpuq: 100 messages about your jobs (100 COMPLETED)")]
+    outbox.close()
+
+
+def test_a_summary_counts_jobs_and_says_of_each_what_came_last() -> None:
+    services = Services()
+    numbers = (1, 2, 3)
+    began = [
+        Notification(target="slack", title=f"gpuq: job {n} has started", body="", state="RUNNING", at=1000.0, job=n)
+        for n in numbers
+    ]
+    ended = [
+        Notification(target="slack", title=f"gpuq: job {n} COMPLETED", body="", state="COMPLETED", at=1001.0, job=n)
+        for n in numbers[:2]
+    ]
+    outbox = Outbox(services, [*began, *ended])
+    turn_until_empty(outbox)
+    assert services.took == [("slack", "gpuq: 5 messages about your jobs (2 COMPLETED, 1 RUNNING)")]
+    assert services.bodies == ["job 1 COMPLETED\njob 2 COMPLETED\njob 3 has started"]
     outbox.close()
 
 

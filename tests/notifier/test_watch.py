@@ -36,6 +36,13 @@ def test_a_job_that_ran_between_two_looks_is_announced_in_full() -> None:
     assert titles(Watch(last=0), job("COMPLETED")) == ["has started", "COMPLETED"]
 
 
+def test_jobs_are_announced_in_their_order_and_tasks_by_the_id_that_the_command_shows() -> None:
+    found = look(
+        Watch(last=0), *(job("COMPLETED", job_id=30 - n, array=20, task=10 - n) for n in range(3)), rules=("end:slack",)
+    )
+    assert [message.title for message in found] == [f"gpuq: job 20_{n} (train.py) COMPLETED" for n in (8, 9, 10)]
+
+
 def test_an_end_after_which_a_job_waits_again_is_none() -> None:
     watch = Watch(last=0, jobs={7: Announced(begun=1)})
     assert titles(watch, job("PREEMPTED")) == []

@@ -58,12 +58,16 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """When a waiting job will probably start: the median, and the time before which nine in ten such jobs start."""
+    """When a waiting job will probably start: the median, and the time before which nine in ten such jobs start.
+
+    `checked`: enough earlier estimates were compared with the starts that followed.
+    """
 
     p50: str
     p50_unix: float
     p90: str
     p90_unix: float
+    checked: bool = True
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast of a submission that is not queued.
 
     `expected_start` is now where `free_devices` would take it (their names); else that of a job that asks for one device and
-    is queued behind all waiting jobs, and null where no estimate is calibrated.
+    is queued behind all waiting jobs, and null where none is estimated.
     `forecast` and `evidence` are those of the first type of device for which there is evidence. `features` are what
     the forecast is made from: of the command, the script and the files that the command names; `origins` in them says which.
     """

@@ -116,7 +116,9 @@ def _prediction(
         forecast=best.forecast if best else None,
         evidence=best.evidence if best else None,
         never_fits=never,
-        expected_start=expected_start(_start(context, record, live, is_free=bool(free))),
+        expected_start=expected_start(
+            _start(context, record, live, is_free=bool(free)), checked=bool(free) or live is None or live.starts_checked
+        ),
         free_devices=[names.of(device) for device in free],
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=types,

@@ -134,16 +134,16 @@ class _Drawing:
         edges: tuple[float | None, float | None] = (None, None),
         others: Sequence[tuple[str, Sequence[tuple[float, float | None]]]] = (),
     ) -> Chart | None:
-        """The chart of one field of the points; None where neither a point nor a level is known."""
+        """The chart of one field of the points; None where nothing was measured: what it was promised is not what it used."""
         present = getattr(self.numbers, field, None)
         own = [(point.at, getattr(point, field)) for point in self.points]
         if present is not None:
             own.append((self.within[1], present))
         values = [value for _, value in own if value is not None]
-        if not values and not any(level for level, _ in levels.values()):
+        measured, word = levels.get("measured", (None, ""))
+        if not values and not measured:
             return None
         of_others = [value for _, points in others for _, value in points if value is not None]
-        measured, word = levels.get("measured", (None, ""))
         seen = max([*values, *of_others, *([measured] if measured else [])], default=0.0)
         most = _OUTSIDE * seen or float("inf")
         wanted = [number for number in (*edges, *(number for number, _ in levels.values())) if number]

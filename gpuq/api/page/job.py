@@ -24,9 +24,10 @@ from gpuq.api.page.templates import slowdown
 from gpuq.api.page.what_if import what_if
 from gpuq.api.page.why import time_left, why
 from gpuq.api.series import Point
+from gpuq.api.views import start_in_words
 from gpuq.core.state.job import ENDED, WAITING, JobId, JobState
 from gpuq.errors import GpuqError
-from gpuq.format import duration, expected_start, gib, percent, when
+from gpuq.format import duration, expected_peak, gib, percent, when
 from gpuq.log_text import readable
 from gpuq.messages.live import LiveNumbers
 from gpuq.messages.outcome import AttemptOutcome
@@ -61,8 +62,7 @@ async def job(request: web.Request) -> web.Response:
     seen = visibility.sees(request, view.owner)
     row, _ = await find(context, str(view.id))
     log, next_offset, log_fault = await _log(context, view) if seen else ("", 0, "Its log is not shown to you.")
-    starts = view.expected_start
-    about = expected_start({"p50_unix": starts.p50_unix, "p90_unix": starts.p90_unix}, now) if starts else None
+    about = start_in_words(view.expected_start, now)
     drawn, period = await _charts(request, view, chosen, partners, now) if chosen else ([], (now, now))
     live_numbers = view.live
     slow = live_numbers.slowdown if live_numbers else view.actual.slowdown
@@ -205,7 +205,7 @@ def _compared(view: JobView, last: AttemptView | None) -> list[Compared]:
         slow = f"{slowdown(view.live.slowdown)} so far" if view.live.slowdown is not None else slow
     rows = [
         Compared("Peak memory", gib(forecast.peak_memory_bytes) + at_most, memory),
-        Compared("Peak load", percent(forecast.peak_utilization_pct), load),
+        Compared("Peak load", expected_peak(forecast.peak_utilization_pct), load),
         Compared("Slowdown", slowdown(forecast.expected_slowdown) + worst, slow),
         Compared("May lose to others", *_account(view.live)),
         Compared("Time", duration(forecast.duration_p50_s) + late, duration(lasted)),

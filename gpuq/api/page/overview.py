@@ -70,14 +70,13 @@ async def overview(request: web.Request) -> web.Response:
     now = context.now()
     lines = [_line(device, owners, now) for device in devices]
     groups = [(*key, list(found)) for key, found in groupby(lines, key=lambda one: (one.view.kind, one.view.host))]
-    starts = live.view.starts if live.view else {}
     return await page(
         request,
         "overview",
         live,
         title="Devices",
         groups=groups,
-        waiting=[waiting_row(request, row, names, place, starts) for place, row in enumerate(waiting, 1)],
+        waiting=[waiting_row(request, row, names, place, live.view) for place, row in enumerate(waiting, 1)],
         recent=[visibility.job(request, line) for line in recent],
     )
 

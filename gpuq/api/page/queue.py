@@ -20,10 +20,9 @@ from gpuq.api.page.frame import page
 from gpuq.api.page.why import deciding_numbers
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
-from gpuq.format import expected_start
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.live import LiveView
-from gpuq.messages.verdicts import RULES
+from gpuq.messages.verdicts import title
 
 PAGE = 100
 SORTED_UP_TO = 2000
@@ -55,9 +54,8 @@ async def queue(request: web.Request) -> web.Response:
     places = {job: place for place, job in enumerate(order, 1)}
     selection = _selection(query, caller_of(request), sees_all=visibility.sees_all(request))
     found = await context.read(_look, context.store, query, selection, places)
-    starts = live.view.starts if live.view else {}
     if query.show == "waiting":
-        lines = [waiting_row(request, row, names, places.get(row.id), starts) for row in found.rows]
+        lines = [waiting_row(request, row, names, places.get(row.id), live.view) for row in found.rows]
     else:
         lines = [_row(request, row, found.last.get(row.id, ()), live.view, names) for row in found.rows]
     lines = [replace(line, array=_array_of(row, found.arrays)) for line, row in zip(lines, found.rows, strict=True)]
@@ -74,14 +72,11 @@ async def queue(request: web.Request) -> web.Response:
     )
 
 
-def waiting_row(
-    request: web.Request, row: JobRow, names: DeviceNames, place: int | None, starts: dict[int, tuple[float, float]]
-) -> Row:
+def waiting_row(request: web.Request, row: JobRow, names: DeviceNames, place: int | None, live: LiveView | None) -> Row:
     """A waiting job, with the rule and the numbers that keep it waiting."""
     line = visibility.job(request, views.job_line(row, (), None, names, place))
-    moments = views.expected_start(starts.get(row.id) if row.state is JobState.PENDING else None)
-    now = context_of(request).now()
-    about = expected_start({"p50_unix": moments.p50_unix, "p90_unix": moments.p90_unix}, now) if moments else None
+    start = views.job_start(live, row.id) if row.state is JobState.PENDING else None
+    about = views.start_in_words(start, context_of(request).now())
     if row.state is JobState.HELD:
         return Row(line, None, "Held", None, None)
     verdict = line.verdict
@@ -89,7 +84,7 @@ def waiting_row(
         return Row(line, place, views.reason_in_words(row, names).rstrip("."), None, about)
     numbers = deciding_numbers(verdict)
     device = f"{verdict.device_name}: " if verdict.device_name and numbers else ""
-    return Row(line, place, RULES.get(verdict.rule, verdict.rule), numbers and f"{device}{numbers}", about)
+    return Row(line, place, title(verdict.rule, verdict.numbers), numbers and f"{device}{numbers}", about)
 
 
 def _row(

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gpuq import format as written
 from gpuq.api.page.why import deciding_numbers
-from gpuq.messages.verdicts import RULES, label, quantity
+from gpuq.messages.verdicts import label, quantity, title
 
 _FOLDER = Path(__file__).parent / "templates"
 
@@ -53,7 +53,7 @@ def _environment() -> Environment:
         "slowdown": slowdown,
         "arguments": arguments,
         "deciding": deciding_numbers,
-        "rule": lambda rule: RULES.get(rule, rule),
+        "title": lambda verdict: title(verdict.rule, verdict.numbers),
         "label": label,
         "quantity": quantity,
     }

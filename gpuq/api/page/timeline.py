@@ -406,7 +406,8 @@ def _starts(live: LiveView | None, period: Period, now: float) -> list[Bar]:
         left, right = period.x(max(now, half)), period.x(max(now, most))
         if half < period.end and right > period.x(now):
             width = round(max(right - left, 0.15), 3)
-            bars.append(Bar(job, "", f"#{job}", "unknown", left, width, half, most, "", "expected start"))
+            note = "expected start" if live and live.starts_checked else "expected start, not yet checked"
+            bars.append(Bar(job, "", f"#{job}", "unknown", left, width, half, most, "", note))
     return bars
 
 

@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
+from gpuq.api import views
 from gpuq.api.context import context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.schema_predict import BesideView, Prediction
@@ -19,7 +20,6 @@ from gpuq.api.handlers.predict import prediction
 from gpuq.api.page.submit_command import submit_command
 from gpuq.core.state.job import JobId, Sharing
 from gpuq.errors import GpuqError
-from gpuq.format import expected_start
 from gpuq.messages.live import LiveView
 from gpuq.messages.submission import Constraints, Submission
 from gpuq.messages.submit_options import percent_of
@@ -108,6 +108,5 @@ def start_in_words(found: Prediction, now: float) -> str:
     """When a job of this prediction would start, if it were submitted now."""
     if found.free_devices:
         return f"at once, on {', '.join(found.free_devices[:3])}"
-    moments = found.expected_start
-    about = expected_start({"p50_unix": moments.p50_unix, "p90_unix": moments.p90_unix}, now) if moments else None
+    about = views.start_in_words(found.expected_start, now)
     return f"no device takes it now; behind all that wait {about}" if about else "no device takes it now"

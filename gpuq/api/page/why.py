@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gpuq.api.contract.schema import DeviceView, VerdictView
 from gpuq.core.state.verdict import Rule
 from gpuq.format import about, when
-from gpuq.messages.verdicts import RULES, WHAT_HELPS, calculation, label, quantity
+from gpuq.messages.verdicts import calculation, label, quantity, title, what_helps
 
 _HOLDERS_SHOWN = 8
 
@@ -123,7 +123,7 @@ def why(
     decided = False
     for rule in rules:
         here = rule == verdict.rule
-        question = QUESTIONS.get(rule, RULES.get(rule, rule)) if isinstance(rule, Rule) else RULES.get(rule, rule)
+        question = (QUESTIONS.get(rule) if isinstance(rule, Rule) else None) or title(rule, verdict.numbers)
         answer: Literal["yes", "no", "not asked"] = "not asked" if decided else "no" if here else "yes"
         steps.append(RuleAnswer(str(rule), question, answer, numbers if here else None))
         decided = decided or here
@@ -131,8 +131,8 @@ def why(
     shown = [] if verdict.rule in OF_NO_DEVICE else shown
     holders = [_holder(device, one, names, owners, now) for device in shown for one in device.residents]
     return Why(
-        RULES.get(verdict.rule, verdict.rule),
-        WHAT_HELPS.get(verdict.rule),
+        title(verdict.rule, verdict.numbers),
+        what_helps(verdict.rule, verdict.numbers),
         None if about_one is None else about_one.name,
         steps,
         holders[:_HOLDERS_SHOWN],

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ def waiting() -> list[ImportedJob]:
     program = next((name for name in NAMES if shutil.which(name) and _is_task_spooler(name)), None)
     if program is None:
         raise BadInput("there is no task-spooler on PATH.", fix="Run this where its `tsp` or `ts` is.")
+    if not _runs():  # to ask it would start its server
+        return []
     clients = sorted(_clients())
     found = []
     for row in map(_ROW.match, _said(program).splitlines()):
@@ -50,6 +53,17 @@ def waiting() -> list[ImportedJob]:
 def _is_task_spooler(program: str) -> bool:
     done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     return "task spooler" in (done.stdout + done.stderr).lower()
+
+
+def _runs() -> bool:
+    """Whether its server runs, at the socket where its own clients look for one."""
+    usual = f"{os.environ.get('TMPDIR') or '/tmp'}/socket-ts.{os.getuid()}"  # noqa: S108 -- read, not made
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(os.environ.get("TS_SOCKET") or usual)
+        except OSError:
+            return False
+    return True
 
 
 def _said(program: str) -> str:

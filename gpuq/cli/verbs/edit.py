@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.array import ranges
-from gpuq.cli import console, edits, job_ids
+from gpuq.cli import console, edits, job_ids, job_options
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.verbs.control import drop_refused_tasks
+from gpuq.cli.verbs.queue import newest, start_order
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError
 
 # Up to this many jobs get a line each.
 _LINES = 10
+MOST_PRIORITY = 1000
 _EPILOG = """\
 A value `default` takes back what the job was given: --time default. Without an
 option of these the editor ($VISUAL, $EDITOR) opens on the values of one job.
@@ -37,13 +39,21 @@ def run(words: list[str]) -> int:
     for one in edits.FIELDS:
         repeated: dict[str, Any] = {"action": "append"} if one.option == "notify" else {}
         add(f"--{one.option}", *others.get(one.option, ()), metavar="X", help=one.help, **repeated)
+    add("--next", action="store_true", help="let it go next: a priority above that of the first that waits")
     parser.add_argument("--dry-run", action="store_true", help="only say which jobs would be changed")
-    options = parser.parse_args(words)
+    try:
+        options = parser.parse_args(words)
+    except BadInput as error:
+        raise _fixed(parser, words) or error from None
     if options.notify == [edits.DEFAULT]:
         options.notify = edits.DEFAULT
     edit = edits.fields(vars(options))
     client = HttpClient.of(options)
     jobs = job_ids.named(client, options.ids, only_one=True)
+    if options.next:
+        if "priority" in edit:
+            raise BadInput("--next and --priority exclude each other.", fix="Leave one of them out.")
+        edit["priority"] = _above_the_first(client, set(jobs.ids))
     if edit:
         return _change(client, options, jobs, edit)
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin.isatty() and sys.stdout.isatty())):
@@ -51,6 +61,26 @@ def run(words: list[str]) -> int:
             "there is nothing to change.", fix="Name a value, as in --priority 5; an editor needs a terminal."
         )
     return _in_editor(client, options, jobs)
+
+
+def _fixed(parser: Parser, words: list[str]) -> BadInput | None:
+    """The error for an option of a submission that no edit has; None if none was typed."""
+    submission = job_options.job_parser("submit", "")
+    job_options.add_job_options(submission)
+    fixed = set(submission.long_options()) - set(parser.long_options())
+    typed = next((name for word in words if (name := word.partition("=")[0]) in fixed), None)
+    if typed is None:
+        return None
+    why = "Only what `gpuq edit --help` lists can; the rest decides what is learned from the job"
+    return BadInput(f"{typed} of a job cannot be changed.", fix=f"{why}. Cancel it and submit it again.")
+
+
+def _above_the_first(client: HttpClient, ids: set[int]) -> int:
+    """A priority above that of the first of the other jobs that wait. Raises Conflict where no other waits."""
+    others = [job for job in newest(client, "PENDING", {"owner": "all"}, None) if job["id"] not in ids]
+    if not others:
+        raise Conflict("No other job waits.", fix="It starts as soon as a device takes it; `gpuq explain` says more.")
+    return min(MOST_PRIORITY, int(min(others, key=start_order)["priority"]) + 1)
 
 
 def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs) -> int:

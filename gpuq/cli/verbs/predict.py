@@ -74,7 +74,7 @@ def _starts(answer: Record) -> str:
         more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
         return f"now: {shown}{more} would take it"
     return fmt.expected_start(answer.get("expected_start"), time.time()) or (
-        "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
+        "unknown: no device is seen that would take it now, and there is no estimate of when one will"
     )
 
 
@@ -129,17 +129,19 @@ def _count(number: int | None) -> str | None:
 
 
 def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | None]]:
+    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
     known = forecast.get("peak_utilization_pct") is not None or forecast.get("upper_memory_bytes") is not None
     if not known:
-        yield "needs", "unknown: never seen, and nothing like it has been seen"
+        never = text == "none"
+        why = "never seen, and nothing like it has been seen" if never else "what ran so far did not show them"
+        yield "needs", f"unknown: {why}"
     else:
-        yield "peak utilisation", fmt.percent(forecast.get("peak_utilization_pct"))
+        yield "peak utilisation", fmt.expected_peak(forecast.get("peak_utilization_pct"))
         upper = fmt.gib(forecast.get("upper_memory_bytes"))
         yield "peak memory", console.with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
     yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
     yield "power", fmt.watts(forecast.get("power_w"))
-    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
     yield "evidence", text
     runs = evidence.get("own_runs") or 0
     yield "own runs", str(runs) if runs and "own history" not in text else None
@@ -149,7 +151,8 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
         held, judged_on = evidence.get("bounds_held"), evidence.get("judged_on")
         measured = "how often it did is not measured yet"
         if held is not None and judged_on:
-            measured = f"it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
+            attempts = "one attempt" if judged_on == 1 else f"{judged_on} attempts"
+            measured = f"it held for {held:.0%} of the {attempts} that this model was judged on"
         meant = f"{evidence['bounds_meant_to_hold']:.0%} of jobs"
         yield "how sure", f"the memory bound is made to hold for {meant}; {measured}"
     model = forecast.get("model_version")

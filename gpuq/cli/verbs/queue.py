@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels
@@ -53,6 +54,7 @@ def run(words: list[str]) -> int:
         "while only expected. LEFT: to the end. RUN: how long it would run. START: when\n"
         "it probably starts, where that is known. NAME: the arguments that differ.\n"
         "~48m: half of such jobs take longer. <20m: nine in ten such jobs end by then.\n"
+        "~48m?: such estimates were not checked against real starts yet.\n"
         "overdue 5m: that was expected 5 minutes ago at the latest, nine times in ten.\n"
         "UTIL ≤61%: at most, since other processes used the device too.",
     )
@@ -63,6 +65,8 @@ def run(words: list[str]) -> int:
     add("-a", "--all", action="store_true", help=every)
     add("-u", "--user", metavar="WHO", default="me", help="only jobs of me (default), of all, or of this user")
     add("-P", "--project", metavar="NAME", help="only jobs of this project")
+    add("--name", metavar="NAME", help="only jobs of this name; `*` stands for any letters: 'sweep-*'")
+    add("--kind", metavar="KIND", help="only jobs of this kind, as `gpuq show` has it; `*` as for --name")
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
     add("-r", "--array", action="store_true", help="each task of an array on a line of its own")
     add("-n", "--limit", type=int, metavar="N", help="at most N jobs, the newest; also of ended ones")
@@ -73,10 +77,8 @@ def run(words: list[str]) -> int:
         if older:
             console.note(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
     else:
-        everything = options.all or options.state or options.ids
-        console.note(
-            "No jobs." if everything else "No waiting or running jobs; `gpuq queue --all` lists ended ones too."
-        )
+        chosen = options.all or options.state or options.ids or options.name or options.kind
+        console.note("No jobs." if chosen else "No waiting or running jobs; `gpuq queue --all` lists ended ones too.")
     return 0
 
 
@@ -161,7 +163,7 @@ def parse_states(text: str) -> list[str]:
 
 def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record], bool]:
     """(the requested jobs and arrays, whether older ended ones were left out)."""
-    each = options.array or options.json
+    each = options.array or options.json or options.kind is not None  # an array has no kind, its tasks have
     if options.ids:
         return _named(client, options, each=each), False
     if options.limit is not None and options.limit < 1:
@@ -170,14 +172,15 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
     owner = "all" if options.all else options.user
     older = False
     where = {"owner": owner, "project": options.project, **({} if each else {"tasks": "together"})}
+    meant = partial(_is_meant, options)
     if options.json or options.limit is not None or set(states) == set(LIVE):
-        jobs = newest(client, ",".join(states) or None, where, options.limit)
+        jobs = newest(client, ",".join(states) or None, where, options.limit, meant)
     else:
         # All live jobs of these states, and of the ended ones the latest.
         wanted = states or list(console.STATE_CODES)
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
-        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
-        now = newest(client, ",".join(live), where, None) if live else []
+        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1, meant) if ended else []
+        now = newest(client, ",".join(live), where, None, meant) if live else []
         # An array may have tasks of both.
         found = {job["id"]: job for job in (*past[-_ENDED_SHOWN:], *now)}
         jobs, older = list(found.values()), len(past) > _ENDED_SHOWN
@@ -196,21 +199,40 @@ def _named(client: HttpClient, options: argparse.Namespace, *, each: bool) -> li
     states = parse_states(options.state) if options.state else None
     whole = [] if each else [named.arrays[one] for one in sorted(named.whole)]
     jobs = jobs_of(client, named.ids if each else named.single_ids)
-    return [*whole, *(job for job in jobs if states is None or job["state"] in states)]
+    found = [*whole, *(job for job in jobs if states is None or job["state"] in states)]
+    return [job for job in found if _is_meant(options, job)]
 
 
-def newest(client: HttpClient, states: str | None, where: dict[str, str | None], limit: int | None) -> list[Record]:
-    """The newest `limit` jobs (None: all), by id. `where` are further parameters of the list."""
+def _is_meant(options: argparse.Namespace, job: Record) -> bool:
+    """Whether the job's name and kind match those that were asked for."""
+    if options.name is None and options.kind is None:
+        return True
+    from fnmatch import fnmatchcase
+
+    wanted = ((options.name, job.get("name")), (options.kind, job.get("kind")))
+    return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in wanted)
+
+
+def newest(
+    client: HttpClient,
+    states: str | None,
+    where: dict[str, str | None],
+    limit: int | None,
+    meant: Callable[[Record], bool] = lambda _: True,
+) -> list[Record]:
+    """The newest `limit` of the jobs that are meant (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None
+    size = _PAGE if limit is None else min(_PAGE, limit)
     while limit is None or len(jobs) < limit:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
         page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
-        jobs += [*page["jobs"], *page.get("arrays", ())]
+        jobs += filter(meant, [*page["jobs"], *page.get("arrays", ())])
         after = page.get("next")
         if after is None:
             break
-    return sorted(jobs, key=lambda job: int(job["id"]))
+        size = _PAGE  # of those of other names there may be many
+    found = sorted(jobs, key=lambda job: int(job["id"]))
+    return found if limit is None else found[-limit:]
 
 
 def _device(job: Record) -> str:
@@ -256,6 +278,7 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         half_s, most_s = expected["p50_unix"] - now, expected["p90_unix"] - now
         # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
         start = "soon" if half_s < 1 and -60 < most_s < 1 else _until(half_s, most_s)
+        start += "" if expected.get("checked", True) else "?"
     return [
         job_labels.id_of(job),
         name,

@@ -1,4 +1,4 @@
-"""`gpuq rerun ID`: submit a job that ended again, with its command, folder and options, and with variables of this shell."""
+"""`gpuq rerun ID`: submit a job or tasks of an array again, with its command, folder and options, and this shell's variables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import again, console, job_body, job_ids, job_options
+from gpuq import array as array_words
+from gpuq.cli import again, arrays, console, job_body, job_ids, job_options
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.verbs.queue import parse_states
 from gpuq.cli.verbs.submit import submit_one
 from gpuq.errors import BadInput, Conflict
 from gpuq.format import clean
@@ -27,29 +29,67 @@ _OF_THE_JOB = re.compile(r"GPUQ_|SLURM_")
 
 def run(words: list[str]) -> int:
     """Submit it. Raises BadInput, Conflict for a job that has not ended."""
-    parser = Parser("rerun", "Submit a job that ended again.", usage="gpuq rerun ID [OPTIONS]", epilog=_EPILOG)
+    parser = _parser("Submit a job, an array or tasks of it again.")
     parser.add_argument(
-        "id", metavar="ID", help="the job, before all options of a job: its id, its name, @ (your last)"
+        "id", metavar="ID", help="what ended, before all options of a job: an id, 42_3-7, a name, @ (your last)"
     )
-    job_options.add_job_options(parser, named=True)
     options = parser.parse_args(words)
     client = HttpClient.of(options)
-    job: Record = client.get(f"/api/v1/jobs/{job_ids.named(client, [options.id]).only}")
-    body = _submission(job, words[: words.index(options.id)] + words[words.index(options.id) + 1 :])
+    jobs = job_ids.named(client, [options.id])
+    typed = words[: words.index(options.id)] + words[words.index(options.id) + 1 :]
+    if len(jobs.arrays) == 1 and len(jobs.ids) > 1:
+        job, array = _tasks(client, jobs, options.state)
+        size = len(array_words.numbers(array["tasks"]))
+        what, more = f"array {{}} of {size:,} tasks", "`gpuq queue {}` shows how far it is."
+    elif options.state is not None:
+        raise BadInput("--state chooses tasks of an array, and one job is named.", fix="Leave it out.")
+    else:
+        job, array = client.get(f"/api/v1/jobs/{jobs.only}"), None
+        what, more = "job {}", "`gpuq logs -f {}` follows it."
+    body = _submission(job, typed, array)
     new = submit_one(client, body)
     if options.json:
         console.print_json({"id": new})
     elif sys.stdout.isatty():
-        console.note(
-            f"Submitted job {new} ({clean(body['name'])}), as job {job['id']} was. `gpuq logs -f {new}` follows it."
-        )
+        was = f"as {clean(options.id)} was"
+        console.note(f"Submitted {what.format(new)} ({clean(body['name'])}), {was}. {more.format(new)}")
     else:
         print(new, flush=True)
     return 0
 
 
-def _submission(job: Record, typed: list[str]) -> Record:
-    """What is submitted for this job with these options on top."""
+def _parser(summary: str) -> Parser:
+    parser = Parser("rerun", summary, usage="gpuq rerun ID [OPTIONS]", epilog=_EPILOG)
+    parser.add_argument("--state", metavar="STATE", help="of an array only the tasks in these states: FAILED,TIMEOUT")
+    job_options.add_job_options(parser, named=True)
+    return parser
+
+
+def _tasks(client: HttpClient, jobs: job_ids.Jobs, state: str | None) -> tuple[Record, Record]:
+    """(the first of the tasks that are meant, with the words of the array; the field `array` of a submission of all of them)."""
+    (whole,) = jobs.arrays.values()
+    named = set(jobs.ids)
+    states = parse_states(state) if state is not None else list(whole["states"])
+    found = [task for task in arrays.tasks(client, whole["id"], states) if task["id"] in named]
+    if not found:
+        raise BadInput(f"none of these tasks is {state}: {arrays.summary(whole)}.", fix="Choose by another --state.")
+    if going := [task for task in found if JobState(task["state"]) not in ENDED]:
+        raise Conflict(
+            f"{len(going):,} of these {len(found):,} tasks have not ended: {jobs.label(going[0]['id'])} is {going[0]['state']}.",
+            fix="Choose tasks that have by their numbers or by --state FAILED.",
+        )
+    params = {name: [task["params"][name] for task in found] for name in whole["params"] or ()}
+    array = {
+        "tasks": array_words.text_of([task["task"] for task in found]),
+        **({"params": params} if params else {}),
+        **({} if whole["at_once"] is None else {"at_once": whole["at_once"]}),
+    }
+    first = client.get(f"/api/v1/jobs/{found[0]['id']}")
+    return {**first, "command": whole["command"], "name": whole["name"]}, array
+
+
+def _submission(job: Record, typed: list[str], array: Record | None) -> Record:
+    """What is submitted for this job, as this array if it is one, with these options on top."""
     if JobState(job["state"]) not in ENDED:
         raise Conflict(
             f"Job {job['id']} has not ended: it is {job['state']}.", fix="`gpuq edit` changes a job that waits."
@@ -66,9 +106,9 @@ def _submission(job: Record, typed: list[str]) -> Record:
         raise BadInput(
             f"{found.folder} cannot be entered: {error.strerror}.", fix="Submit it from another folder."
         ) from error
-    own = job_options.job_parser("rerun", "")
-    job_options.add_job_options(own)
-    had = {name for name in job.get("environment") or () if not _OF_THE_JOB.match(name)}
+    own = _parser("")
+    swept = array.get("params", {}) if array else {}
+    had = {name for name in job.get("environment") or () if not _OF_THE_JOB.match(name) and name not in swept}
     set_here = {setting.partition("=")[0] for setting in own.parse_args(typed).env}
     if missed := sorted(had - set_here - os.environ.keys()):
         what = f"job {job['id']} had {', '.join(missed[:4])}, and not set here"
@@ -77,7 +117,7 @@ def _submission(job: Record, typed: list[str]) -> Record:
     # An option that may be given several times would add to the job's own.
     kept = _without(found.options, {word.partition("=")[0] for word in typed})
     options, verbatim = own.parse_args([*passed, *kept, *typed]), found.words[0] == "--"
-    return job_body.submission(options, found.words[1:] if verbatim else found.words, verbatim)
+    return job_body.submission(options, found.words[1:] if verbatim else found.words, verbatim, array=array)
 
 
 def _without(options: list[str], names: set[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from gpuq.cli import console, job_body, job_options
 from gpuq.cli.client import HttpClient
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
-from gpuq.errors import Conflict
+from gpuq.errors import BadInput, Conflict
 from gpuq.format import clean
 
 _CANCELLED_HERE = 130
@@ -20,6 +20,11 @@ def run(words: list[str]) -> int:
     parser = job_options.job_parser("run", "Submit, follow the output, exit with the job's code.")
     job_options.add_job_options(parser)
     options, body = job_body.parse(parser, words)
+    if options.json:
+        raise BadInput(
+            "`gpuq run` prints what the job prints, and no JSON.",
+            fix="`gpuq submit --json` prints the id, and `gpuq show --json ID` the job once it has ended.",
+        )
     client = HttpClient.of(options)
     job_id = submit_one(client, body)
     console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")

@@ -282,6 +282,8 @@ def _bounds(actual: Record) -> Iterator[str]:
             else "the framework took most of the device in advance"
         )
         yield f"{why}: the measured memory is only what the job needs at most"
+    if actual.get("peak_memory_bytes") == 0:
+        yield "none of its processes was on its device while it ran: it may need none"
     spoiled = []
     if actual.get("utilization_is_bound"):
         spoiled.append("its utilisation is only known to be at most what is shown")

@@ -27,6 +27,9 @@ from gpuq.messages.outcome import AttemptOutcome
 # No job needs less than a process's own pages and no device has more than 64 TiB: values beyond are errors of the reader.
 _LEAST_MEMORY_BYTES = 2**20
 _MOST_MEMORY_BYTES = 2**46
+# What opening a GPU takes, in the middle of what is measured (learn/memory/footprint.py): a run that used none of its GPU counts
+# as one that opened it and did no more, so that a later one which opens it still fits, and bounds have a size to scale.
+_CONTEXT_BYTES = 600 * 2**20
 # Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was measured wrongly.
 _LEAST_SLOWDOWN = 0.5
 _MOST_SLOWDOWN = 100.0
@@ -207,7 +210,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         features=attempt.features,
         peak_utilization_pct=None if utilization_is_bound else utilization,
         # A pool that a framework took in advance says nothing of what the job needs.
-        peak_memory_bytes=None if actual.peak_memory_is_bound else _bytes(actual.peak_memory_bytes),
+        peak_memory_bytes=None if actual.peak_memory_is_bound else _peak_bytes(actual),
         duration_s=lasted if completed and from_beginning else None,
         alone_rate=alone_rate,
         shared_rate=shared_rate,
@@ -232,9 +235,13 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
 
 def impossible(actual: AttemptOutcome) -> str | None:
     """The first measured value that cannot be right, by its name; None where all can. Unknown is not impossible."""
-    for name, believed in (("peak_memory_bytes", _bytes), ("peak_utilization_pct", _percent), ("slowdown", _slowdown)):
-        value = getattr(actual, name)
-        if value is not None and believed(value) is None:
+    believed = {
+        "peak_memory_bytes": _peak_bytes(actual),
+        "peak_utilization_pct": _percent(actual.peak_utilization_pct),
+        "slowdown": _slowdown(actual.slowdown),
+    }
+    for name, value in believed.items():
+        if value is None and getattr(actual, name) is not None:
             return name
     return None
 
@@ -293,6 +300,12 @@ def _percent(value: object) -> float | None:
 def _bytes(value: object) -> int | None:
     number = _number(value)
     return int(number) if number is not None and _LEAST_MEMORY_BYTES <= number <= _MOST_MEMORY_BYTES else None
+
+
+def _peak_bytes(actual: AttemptOutcome) -> int | None:
+    """The peak memory. Without any use of a device 0 is one; a program that used a device had some memory on it."""
+    used_none = actual.peak_memory_bytes == actual.peak_utilization_pct == 0
+    return _CONTEXT_BYTES if used_none else _bytes(actual.peak_memory_bytes)
 
 
 def _slowdown(value: object) -> float | None:

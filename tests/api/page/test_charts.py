@@ -79,6 +79,16 @@ async def test_a_limit_far_above_what_was_used_does_not_press_the_curve_to_the_f
     assert html.count("othing was recorded over time") == 1
 
 
+async def test_a_run_of_which_nothing_was_measured_has_no_empty_charts(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    row = endpoint.store.attempt_rows[AttemptId(JobId(37), 1)]
+    endpoint.store.set_attempts(msgspec.structs.replace(row, actual=AttemptOutcome()))
+    async with endpoint.socket.get("/jobs/37") as answer:
+        html = await answer.text()
+    assert "What it used" not in html
+    assert "limit: the memory it was promised" not in html
+
+
 async def test_a_long_run_is_drawn_with_few_points_and_a_short_one_without_any(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     write_series(endpoint, MOST)

@@ -42,7 +42,7 @@ def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None
     api.on("GET", "/api/v1/jobs/45/explanation", output)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith(
-        "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no calibrated estimate yet.\n"
+        "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no estimate yet.\n"
         "When it was last looked at: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
     )
     assert "9.0 GiB (at most 9.8 GiB)" in out
@@ -168,3 +168,17 @@ def test_all_moments_of_one_screen_are_in_the_readers_zone(gpuq: Command, api: F
     for one in (verdict, newer):
         api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, "PENDING", one))
         assert "before 2026-09-21 16:13:20.\n" in gpuq("explain", "45", COLUMNS="300", TZ="UTC-2").out
+
+
+def test_explain_says_that_the_runs_of_a_job_used_no_device(gpuq: Command, api: FakeApi) -> None:
+    forecast = {**samples.FORECAST, "peak_utilization_pct": 0.0}
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "PENDING", samples.OVERLOAD, forecast=forecast))
+    assert "0%: its runs used none of a device" in gpuq("explain", "42").out
+
+
+def test_explain_of_runs_that_showed_nothing_does_not_say_that_nothing_ran(gpuq: Command, api: FakeApi) -> None:
+    forecast = {"evidence": "own history, 7 runs"}
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "PENDING", samples.OVERLOAD, forecast=forecast))
+    out = gpuq("explain", "42").out
+    assert "none: its needs are not measured (own history, 7 runs)" in out
+    assert "nothing like it has run" not in out

@@ -31,6 +31,7 @@ def listed(*jobs: dict[str, Any]) -> dict[str, Any]:
         ("FAILED", 3, 3),
         ("FAILED", -15, 143),
         ("FAILED", 127, 127),
+        ("FAILED", 256, 255),
         ("FAILED", None, 125),
         ("TIMEOUT", 143, 124),
         ("OUT_OF_MEMORY", 1, 1),
@@ -325,6 +326,12 @@ def test_the_last_lines_are_looked_for_in_growing_pieces(gpuq: Command, api: Fak
 )
 def test_last_lines(raw: bytes, count: int, expected: bytes) -> None:
     assert last_lines(raw, count) == expected
+
+
+def test_run_has_no_json_and_says_so_before_it_submits(gpuq: Command, api: FakeApi) -> None:
+    done = gpuq("run", "--json", "--", "true")
+    assert (done.code, "prints what the job prints, and no JSON" in done.err) == (2, True)
+    assert not api.requests
 
 
 def test_run_submits_follows_and_ends_with_the_jobs_code(gpuq: Command, api: FakeApi) -> None:

@@ -65,6 +65,23 @@ PREDICTION = {
 }
 
 
+def test_one_attempt_is_no_several(gpuq: Command, api: FakeApi) -> None:
+    types = [{**PREDICTION["device_types"][0], "evidence": {**EVIDENCE, "judged_on": 1, "bounds_held": 1.0}}]  # type: ignore[index]
+    api.on("POST", "/api/v1/predict", {**PREDICTION, "device_types": types})
+    assert "100% of the one attempt that" in " ".join(gpuq("predict", "--", "true").out.split())
+
+
+def test_a_job_that_ran_without_showing_its_needs_is_not_called_never_seen(gpuq: Command, api: FakeApi) -> None:
+    forecast = {"evidence": "own history, 7 runs"}
+    evidence = {**EVIDENCE, "text": "own history, 7 runs", "own_runs": 7, "nearest": []}
+    device_types = [{"device_type": "NVIDIA H200", "forecast": forecast, "evidence": evidence}]
+    answer = {**PREDICTION, "forecast": forecast, "evidence": evidence, "device_types": device_types}
+    api.on("POST", "/api/v1/predict", answer)
+    out = gpuq("predict", "--", "true").out
+    assert "unknown: what ran so far did not show them" in out
+    assert "never seen" not in out
+
+
 def test_predict_prints_forecast_and_evidence(gpuq: Command, api: FakeApi) -> None:
     api.on("POST", "/api/v1/predict", PREDICTION)
     done = gpuq("predict", "--beside", "ada:bert.py", "--device-type", "NVIDIA T4", "--", "true", COLUMNS="200")

@@ -91,6 +91,33 @@ def test_a_whole_array_that_is_named_is_its_line_and_a_part_is_its_tasks(gpuq: C
     assert api.asked("GET", "/api/v1/jobs")[-1].query["ids"] == "14"
 
 
+def test_an_expected_start_that_was_not_checked_has_a_question_mark(gpuq: Command, api: FakeApi) -> None:
+    now = time.time()
+    start = {"p50_unix": now + 2880, "p90_unix": now + 9000, "checked": False}
+    array = an_array(12, {"PENDING": 3}, expected_start=start)
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(45, expected_start=start)], "arrays": [array], "next": None})
+    assert gpuq("queue").out.count("~48m?") == 2
+
+
+def test_jobs_are_chosen_by_name_and_kind_as_cancel_chooses_them(gpuq: Command, api: FakeApi) -> None:
+    jobs = [samples.job(number, name=f"sweep-{number}", kind="ada:train.py") for number in (41, 42, 43)]
+    others = [samples.job(44, name="eval", kind="ada:eval.py")]
+    page = {"jobs": [*jobs, *others], "arrays": [an_array(12, {"PENDING": 3}), an_array(20, {"PENDING": 1}, name="x")]}
+    api.on("GET", "/api/v1/jobs", {**page, "next": None})
+
+    def ids(*words: str) -> list[int]:
+        return [job["id"] for job in gpuq("queue", "--json", *words).json]
+
+    out = gpuq("queue", "--name", "sweep*").out
+    assert ("sweep-42" in out, "eval" in out, "12     sweep" in out, "20     x" in out) == (True, False, True, False)
+    assert ids("--kind", "*/eval.py") == []
+    assert ids("--kind", "*:eval.py") == [44]
+    assert ids("--name", "sweep-*", "-n", "2") == [42, 43]
+    assert gpuq("queue", "--name", "gone").err == "No jobs.\n"
+    api.on("GET", "/api/v1/jobs", {"jobs": others, "next": 44}, {"jobs": jobs, "next": None})
+    assert ids("--name", "sweep-*", "-n", "1") == [43], "it goes on behind a page without any"
+
+
 def test_a_utilisation_that_is_only_a_bound_says_so(gpuq: Command, api: FakeApi) -> None:
     actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 61.0, "utilization_is_bound": True}
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.ended(5, "COMPLETED", 0, actual=actual)], "next": None})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi, Reply
+from tests.cli.conftest import Command, FakeApi, Reply, Request
 
 
 def ended(cwd: Path, **changes: Any) -> dict[str, Any]:
@@ -53,3 +53,62 @@ def test_what_cannot_be_submitted_again_is_named_with_the_reason(gpuq: Command, 
         done = gpuq("rerun", "42")
         assert (done.code, sentence in done.err) == (code, True), done.err
     assert api.asked("POST", "/api/v1/jobs") == []
+
+
+def sweep(api: FakeApi, cwd: Path, states: tuple[str, ...]) -> None:
+    """Array 28 over `lr`, with tasks 0, 2, 4, … in these states."""
+    lrs = [f"0.{number}" for number in range(len(states))]
+    tasks = [
+        {**samples.job(28 + place), "state": state, "array": 28, "task": 2 * place, "params": {"lr": lrs[place]}}
+        for place, state in enumerate(states)
+    ]
+    whole = {
+        "id": 28,
+        "count": len(states),
+        "tasks": f"0-{2 * len(states) - 2}:2",
+        "at_once": 2,
+        "states": {state: states.count(state) for state in states},
+        "name": "sweep-{lr}",
+        "command": ["sh", "-c", "exit {lr}"],
+        "params": ["lr"],
+    }
+
+    def listed(request: Request) -> Reply:
+        wanted = request.query["state"].split(",")
+        return Reply({"jobs": [task for task in tasks if task["state"] in wanted], "next": None})
+
+    api.on("GET", "/api/v1/arrays", {"arrays": [whole]})
+    api.on("GET", "/api/v1/jobs", listed)
+    for place, state in enumerate(states):
+        job = ended(cwd, command=["sh", "-c", f"exit {lrs[place]}"], environment=["PATH", "lr"])
+        api.on("GET", f"/api/v1/jobs/{28 + place}", {**job, "id": 28 + place, "state": state, "name": "sweep-0.0"})
+    api.on("POST", "/api/v1/jobs", Reply({"id": 50}, 201))
+
+
+def test_an_array_or_some_of_its_tasks_are_submitted_again_as_an_array(gpuq: Command, api: FakeApi) -> None:
+    sweep(api, gpuq.cwd, ("COMPLETED", "FAILED", "TIMEOUT", "FAILED"))
+    for words, tasks, lrs in (
+        (["28"], "0-6:2", ["0.0", "0.1", "0.2", "0.3"]),
+        (["28", "--state", "FAILED"], "2,6", ["0.1", "0.3"]),
+        (["28_1-5"], "2,4", ["0.1", "0.2"]),
+        (["28_[2,4]", "--state", "TO"], "4", ["0.2"]),
+    ):
+        done = gpuq("rerun", *words, "--gpu-mem", "12G")
+        assert (done.code, done.out, done.err) == (0, "50\n", ""), words
+        body = api.asked("POST", "/api/v1/jobs")[-1].body
+        assert body["array"] == {"tasks": tasks, "params": {"lr": lrs}, "at_once": 2}
+        assert (body["command"][1:], body["name"]) == (["-c", "exit {lr}"], "sweep-{lr}")
+        assert (body["gpu_memory"], body["time_limit_s"]) == (12 * 2**30, 3600)
+    assert gpuq("rerun", "28_2").code == 0
+    body = api.asked("POST", "/api/v1/jobs")[-1].body
+    assert ("array" in body, body["command"][1:]) == (False, ["-c", "exit 0.1"]), "a single task is a job"
+
+
+def test_tasks_that_have_not_ended_and_states_that_none_is_in_are_refused(gpuq: Command, api: FakeApi) -> None:
+    sweep(api, gpuq.cwd, ("COMPLETED", "RUNNING"))
+    done = gpuq("rerun", "28")
+    assert (done.code, "1 of these 2 tasks have not ended: 28_2 is RUNNING" in done.err) == (6, True), done.err
+    done = gpuq("rerun", "28", "--state", "FAILED")
+    assert (done.code, "none of these tasks is FAILED: 1 COMPLETED, 1 RUNNING" in done.err) == (2, True), done.err
+    done = gpuq("rerun", "28_0", "--state", "FAILED")
+    assert (done.code, "one job is named" in done.err) == (2, True), done.err

@@ -116,7 +116,15 @@ def test_show_has_energy_and_marks_a_memory_bound(gpuq: Command, api: FakeApi) -
     api.on("GET", "/api/v1/jobs/42", job)
     out = gpuq("show", "42").out
     assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
+    api.on("GET", "/api/v1/jobs/42", {**job, "actual": {**job["actual"], "energy_joules": 3.6e6, "idle_joules": None}})
+    assert "energy: 1 kWh\n" in gpuq("show", "42").out
     assert "needs at most" in out
+
+
+def test_show_says_that_a_job_used_no_device(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_memory_bytes": 0, "peak_utilization_pct": 0.0}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
+    assert "none of its processes was on its device while it ran: it may need none" in gpuq("show", "42").out
 
 
 def test_show_does_not_repeat_the_exit_code_as_the_reason(gpuq: Command, api: FakeApi) -> None:
@@ -163,7 +171,7 @@ def test_show_has_what_a_job_may_still_lose_to_others(gpuq: Command, api: FakeAp
 
 def test_show_says_that_it_is_not_known_when_a_job_starts(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/1", samples.job(1, position=3))
-    assert "starts            unknown, there is no calibrated estimate yet\n" in gpuq("show", "1").out
+    assert "starts            unknown, there is no estimate yet\n" in gpuq("show", "1").out
 
 
 @pytest.mark.parametrize(

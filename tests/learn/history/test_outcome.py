@@ -11,7 +11,7 @@ import pytest
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
-from gpuq.learn.history.history import outcome_from_rows
+from gpuq.learn.history.outcome import impossible, outcome_from_rows
 from gpuq.messages.job_record import JobRecord
 from tests.learn.world import recorded, submission
 
@@ -72,6 +72,15 @@ def test_preallocated_memory_pool_gives_no_peak_memory():
     outcome = outcome_from_rows(*rows({"peak_memory_is_bound": True}), {})
     assert outcome is not None
     assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (None, 53.0)
+
+
+def test_a_run_that_used_no_gpu_counts_as_one_that_opened_it_and_did_no_more():
+    job, attempt = rows({"peak_memory_bytes": 0, "peak_utilization_pct": 0.0})
+    outcome = outcome_from_rows(job, attempt, {})
+    assert outcome is not None
+    assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (600 * 2**20, 0.0)
+    assert attempt.actual is not None
+    assert impossible(attempt.actual) is None, "0 is a measurement, and no fault of a reader"
 
 
 def test_foreign_load_keeps_memory_bounds_utilisation_and_marks_duration():

@@ -70,6 +70,13 @@ def test_one_run_gives_a_forecast_at_once():
     assert 1.1 < answer.upper_memory_bytes / (first.peak_memory_bytes or 1) < 1.25
 
 
+def test_a_job_that_uses_no_device_may_share_one_from_its_second_run_on():
+    idle = replace(RESNET, utilization_pct=0.0, memory_bytes=600 * 2**20)
+    answer = forecast(predictor(*runs(idle, 3, peak_utilization_pct=0.0)), idle)
+    assert (answer.known, answer.peak_utilization_pct) == (True, 0.0)
+    assert 600 * 2**20 < (answer.upper_memory_bytes or 0) < 2**30
+
+
 def test_more_runs_narrow_the_bound():
     few, many = (forecast(predictor(*runs(RESNET, n)), RESNET) for n in (1, 30))
     assert many.evidence == "own history, 30 runs"

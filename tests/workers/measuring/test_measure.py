@@ -43,6 +43,7 @@ class Life:
         foreign: float | None = 0.0,
         held_back: float | None = 0.0,
         estimate: bool = False,
+        absent: bool = False,
         each: Callable[[], None] = lambda: None,
     ) -> Life:
         for _ in range(seconds):
@@ -55,7 +56,8 @@ class Life:
             usage = ResidentUsage(
                 memory, utilization, memory_is_estimate=estimate, foreign_load=foreign, held_back=held_back
             )
-            self.meter.look(Look(WALL + self.clock, self.clock, usage, busy, partners, self.progress()))
+            look = Look(WALL + self.clock, self.clock, usage, busy, partners, self.progress(), is_absent=absent)
+            self.meter.look(look)
             each()
         return self
 
@@ -219,6 +221,26 @@ def test_less_than_a_window_gives_the_mean_so_far_and_nothing_gives_none():
     assert Life().go(4, rate=5, utilization=33).measured.peak_utilization_pct == pytest.approx(33)
     assert Life().go(60, rate=5, utilization=None).measured.peak_utilization_pct is None
     assert Meter().measurement() == Measurement()
+
+
+def test_a_job_that_never_was_on_its_device_has_the_peaks_zero_once_it_was_looked_for_long_enough():
+    def peaks(life: Life) -> tuple[float | None, int | None]:
+        measured = life.meter.finish(life.progress())
+        return measured.peak_utilization_pct, measured.peak_memory_bytes
+
+    def absent(seconds: int, life: Life | None = None) -> Life:
+        return (life or Life()).go(seconds, memory=0, utilization=0.0, absent=True)
+
+    assert peaks(absent(30)) == (0.0, 0)
+    assert absent(30).measured == Measurement(foreign_load=0.0, held_back=0.0), "while it runs it may still begin"
+    assert peaks(absent(19)) == (None, None), "a start that is over too soon"
+    assert peaks(absent(30).go(6, memory=900, utilization=30.0)) == (30.0, 900)
+    assert peaks(absent(30).go(9, memory=None, utilization=None)) == (None, None), "it may have been there then"
+    assert peaks(absent(30, Life().go(3, memory=None, utilization=None))) == (0.0, 0)
+    assert peaks(Life().go(30, memory=0, utilization=0.0)) == (None, None), "a driver that does not list processes"
+
+    kept = msgspec.json.decode(msgspec.json.encode(absent(15).meter.state), type=MeterState)
+    assert peaks(absent(15, Life(Meter(kept)))) == (0.0, 0), "a restart of the worker service forgets nothing"
 
 
 def test_looks_at_which_the_job_is_not_on_its_device_do_not_lower_its_peak():

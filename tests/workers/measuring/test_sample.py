@@ -37,6 +37,7 @@ class Twin:
         self.missing: set[DeviceId] = set()
         self.asked: list[ResidentProcess] = []
         self.closed = False
+        self.shows_processes: bool | None = None
         self.pending_faults: list[DriverFault] = []
 
     def devices(self) -> tuple[Device, ...]:
@@ -45,7 +46,8 @@ class Twin:
     def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
-        return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
+        reading = Reading(now, 1, 50.0, 0, processes_visible=self.shows_processes)
+        return Snapshot(dict.fromkeys(sorted(here), reading), self.usage)
 
     def memory(self, resident: ResidentProcess) -> ResidentUsage | None:
         return self.memory_between.get(resident.attempt)
@@ -420,3 +422,11 @@ def test_an_attempt_that_has_ended_is_not_watched_again(bench: Bench):
     assert [report.attempt for report in bench.go(1, one, two).residents] == [two.attempt]
     bench.sampler.sample_memory([one])
     assert bench.sampler._watched.keys() == {two.attempt}
+
+
+def test_zero_bytes_mean_that_a_job_needs_no_device_where_the_driver_shows_processes(bench: Bench):
+    for job, shows, memory in ((1, None, 0), (2, True, 0), (3, False, None)):
+        one = bench.resident(job, DEVICE)
+        bench.twin.shows_processes, bench.twin.usage[one.attempt] = shows, ResidentUsage(0, 0.0)
+        bench.go(25, one)
+        assert bench.sampler.finish(one.attempt).peak_memory_bytes == memory

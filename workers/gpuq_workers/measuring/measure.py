@@ -13,6 +13,9 @@ part of the job's time that was taken is known. If it is small over all of them 
 rates are kept apart and their utilisation only bounds the job's peak. They are judged together and not one by one: a job loses
 most in its busiest phases, and keeping only the quiet windows would make it look lighter than it is.
 
+A job that never was on its GPU has the peaks 0. That is known only where it was looked for long enough (`_LEAST_ABSENT_S`), and
+only at its end: until then it may still be loading what it will put there.
+
 Energy is the sum over the looks, known from the first look that has it; a look without it adds nothing.
 
 A framework may allocate most of a GPU at once and manage it itself (TensorFlow all of it, JAX three quarters, by default). Then
@@ -48,13 +51,18 @@ _BINS_PER_PCT = 10
 _MOST_SEGMENTS = 200
 # The peak of the windows without foreign load stands for all windows only if they are at least this share of them.
 _LEAST_QUIET = 0.25
+# For how long, and in how many looks, none of a job's processes was on its devices before that is taken for its need. A use of
+# less than a second may fall between two looks; most programs that use a GPU at all are on it for longer. Unknown looks may be
+# one in ten: the first ones of a job are, while the memory of the one before it is still given back.
+_LEAST_ABSENT_LOOKS, _LEAST_ABSENT_S, _LEAST_ABSENT = 20, 20.0, 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """One attempt at one moment. `at` is wall time, `clock` monotonic; `usage` and `busy_pct` are of its busiest device.
 
-    `total_memory_bytes` is the memory of its smallest GPU, None for an attempt on CPU devices.
+    `total_memory_bytes` is the memory of its smallest GPU, None for an attempt on CPU devices. `is_absent`: none of its processes
+    is on its devices, as a driver says that lists processes.
     """
 
     at: float
@@ -64,6 +72,7 @@ class Look:
     partners: tuple[AttemptId, ...]
     progress: Progress | None
     total_memory_bytes: int | None = None
+    is_absent: bool = False
 
 
 @dataclass(slots=True)
@@ -93,7 +102,17 @@ class MeterState:
     blink: str | None = None
     beside_s: float = 0.0
     """Seconds beside partners, the time in no window included."""
+    looks: int = 0
+    absent_looks: int = 0
+    absent_s: float = 0.0
+    """Looks in which it was on none of its devices, and the seconds between two of them in a row."""
     level: MemoryLevel = field(default_factory=MemoryLevel)
+
+    @property
+    def was_absent(self) -> bool:
+        """Whether it was on none of its devices, as far as enough looks tell."""
+        often = self.absent_looks >= max(_LEAST_ABSENT_LOOKS, _LEAST_ABSENT * self.looks)
+        return often and self.absent_s >= _LEAST_ABSENT_S
 
 
 @dataclass(slots=True)
@@ -170,6 +189,7 @@ class Meter:
             return
         state, usage = self.state, look.usage
         self.add_memory(usage)
+        self._take_absence(look)
         if usage.memory_bytes and look.total_memory_bytes and state.pool_bytes is None:
             state.pool_bytes = self._pool.look(usage.memory_bytes, look.total_memory_bytes)
         state.energy_joules = _added(state.energy_joules, usage.energy_joules)
@@ -227,7 +247,10 @@ class Meter:
             self._close_window(progress, self._window_s / 2)
         elif progress is not None:
             self.state.steps = progress.steps
-        return self.measurement()
+        measured = self.measurement()
+        if not self.state.was_absent or (measured.peak_memory_bytes, measured.peak_utilization_pct) != (None, None):
+            return measured
+        return replace(measured, peak_memory_bytes=0, peak_utilization_pct=0.0)
 
     def peaks(self) -> AttemptPeaks:
         """The peaks up to now."""
@@ -289,7 +312,15 @@ class Meter:
             return None
         return 0.0 if steps <= 0 or silence > self._window_s + 3 * seconds / steps else steps / seconds
 
-    # --- utilisation ---
+    # --- absence and utilisation ---
+
+    def _take_absence(self, look: Look) -> None:
+        state, last = self.state, self._last
+        state.looks += 1
+        if look.is_absent:
+            state.absent_looks += 1
+            if last is not None and last.is_absent:
+                state.absent_s += look.clock - last.clock
 
     def _take_utilization(self, look: Look) -> None:
         if self._mean is None:

@@ -249,14 +249,17 @@ class Sampler:
     ) -> Look:
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
         busy = [reading.utilization_pct for reading in readings]
+        usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         return Look(
             at=now,
             clock=self._clock(),
-            usage=snapshot.usage.get(resident.attempt, ResidentUsage(None, None)),
+            usage=usage,
             busy_pct=max((value for value in busy if value is not None), default=None),
             partners=partners,
             progress=progress,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
+            # Of a driver that shows no processes, 0 only says that the GPU holds no more than before.
+            is_absent=usage.memory_bytes == 0 and all(one.processes_visible is not False for one in readings),
         )
 
     def _measurable(self, residents: Sequence[WatchedResident]) -> Sequence[WatchedResident]:
