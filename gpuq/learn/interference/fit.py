@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -71,7 +72,8 @@ PRIORS = Priors()
 
 class LeftOut(NamedTuple):
     """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out, `units` is
-    what of the pair was in it: one or two kinds or models, or the pair itself."""
+    what of the pair was in it: one or two kinds or models, or the pair itself. A kind beside itself has one row for both of its
+    jobs: `apart` is how far the worse of the two lies above `measured`."""
 
     pair: tuple[str, str]
     fold: int
@@ -79,6 +81,7 @@ class LeftOut(NamedTuple):
     doubt: float
     measured: float
     units: frozenset[Any]
+    apart: float = 0.0
 
 
 class _Table:
@@ -221,9 +224,9 @@ def _left_out(
         ones, besides = ([profiles.get(pair[side], Profile(pair[side])) for pair in asked] for side in (0, 1))
         logs, doubt = learned.logs(ones, besides)
         for one, beside, log, width, pair in zip(ones, besides, logs.tolist(), doubt.tolist(), asked, strict=True):
-            measured = fmean(map(math.log, slowdowns[pair]))
-            units = frozenset(groups[pair] & out)
-            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units))
+            measured, units = fmean(map(math.log, slowdowns[pair])), frozenset(groups[pair] & out)
+            apart = _apart(pair, slowdowns[pair])
+            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units, apart))
     return found
 
 
@@ -234,8 +237,15 @@ def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftO
     expected = logs(utilization[table.a], utilization[table.b]).tolist()
     units = {profile.kind: profile.model or profile.kind for profile in table.kinds}
     rows = zip(table.pairs, expected, table.y.tolist(), strict=True)
+def _apart(pair: tuple[str, str], values: Sequence[float]) -> float:
+    """`LeftOut.apart`: of any two of the values on average, since which two are of one meeting is not known."""
+    if pair[0] != pair[1] or len(values) < 2:
+        return 0.0
+    return fmean(abs(math.log(one / other)) / 2 for one, other in combinations(values, 2))
+
+
     return [
-        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair))
+        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair), _apart(pair, slowdowns[pair]))
         for pair, law, measured in rows
         if not math.isnan(law)
     ]
@@ -271,7 +281,7 @@ def _thresholds(left_out: Sequence[LeftOut], assumed: int = 0) -> Thresholds:
     """The thresholds of admission. Only pairs known in both directions count, by the worse."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(one.expected, other.expected), max(one.measured, other.measured), one.units)
+        (max(one.expected, other.expected), max(one.measured + one.apart, other.measured + other.apart), one.units)
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
