@@ -29,13 +29,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference.law import Floats
+from gpuq.learn.statistics import student_quantile
 
 LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 """The risks that are distinguished. A risk is rounded up to one of them."""
@@ -175,10 +175,12 @@ def _shared(levels: tuple[int, ...]) -> tuple[float, ...]:
     return tuple(LEVELS[level] for level in levels)
 
 
-def measured_risks(expected: float, spread: float) -> tuple[float, ...]:
-    """The risks of a measured slowdown, the standard deviation of whose logarithm is `spread`."""
-    beyond = [1 - NormalDist(math.log(expected), spread).cdf(float(log)) for log in _LOGS]
-    return tuple(LEVELS[min(int(np.searchsorted(_LEVELS, one)), len(LEVELS) - 1)] for one in beyond)
+def measured_risks(expected: float, spread: float, freedom: float) -> tuple[float, ...]:
+    """The risks of a measured slowdown, whose logarithm has this standard error, known with so many degrees of freedom."""
+    # The highest mean that has at most each risk lies so far below the budget.
+    margins = [student_quantile(1 - level, freedom) * spread for level in LEVELS[:-1]]
+    reached = math.log(expected) + np.array(margins)
+    return tuple(LEVELS[int((reached > log).sum())] for log in _LOGS)
 
 
 @lru_cache(maxsize=8192)

@@ -173,9 +173,12 @@ def test_of_two_calibrations_the_stricter_counts():
 
 
 def test_more_measurements_of_a_pair_make_its_risk_clearer():
-    assert measured_risks(1.1, 0.04)[AT] > measured_risks(1.1, 0.01)[AT]
-    assert measured_risks(1.2, 0.01)[AT] == 1
-    assert set(measured_risks(1.1, 0.04)) <= set(LEVELS)
+    assert measured_risks(1.1, 0.04, 5)[AT] > measured_risks(1.1, 0.01, 5)[AT]
+    assert measured_risks(1.1, 0.04, 5)[AT] > measured_risks(1.1, 0.04, 50)[AT], (
+        "the less is known of their spread, the less sure"
+    )
+    assert measured_risks(1.2, 0.01, 5)[AT] == 1
+    assert set(measured_risks(1.1, 0.04, 5)) <= set(LEVELS)
 
 
 def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Generator, shift: float) -> float:
