@@ -9,11 +9,11 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from gpuq.errors import BadInput
-from gpuq.lab.evaluate.clean import CleanTables, JoinedPair, work
+from gpuq.lab.evaluate.clean import CleanTables, JoinedPair, combined, work
 from gpuq.lab.measured import SingleMeasurement
 
 WAYS = ("model", "pair", "time")
@@ -93,7 +93,7 @@ def by_time(table: CleanTables, seed: int = SEED) -> Holdout:
     return Holdout(
         "time",
         "the later half by measured_at, predicted from the earlier half",
-        () if pairs_cut is None else (_split(pairs, [_at(pair) >= pairs_cut for pair in pairs]),),
+        () if pairs_cut is None else (_with_profiles_of_then(pairs, table.singles, pairs_cut),),
         () if singles_cut is None else (_split(singles, [_at(single) >= singles_cut for single in singles]),),
     )
 
@@ -122,6 +122,27 @@ def few_of_a_job(table: CleanTables, seed: int = SEED, count: int = 3) -> Holdou
         splits.append(_split(table.pairs, [pair.key in held for pair in table.pairs]))
     how = f"one job held out with {count} of its pairs known ({len(splits)} jobs)"
     return Holdout("pair", how, tuple(splits), ())
+
+
+def _with_profiles_of_then(
+    pairs: Sequence[JoinedPair], singles: Sequence[SingleMeasurement], cut: float
+) -> Split[JoinedPair]:
+    """The pairs before and from `cut` on, each job with what was measured of it alone by then: by the cut for a pair to learn
+    from, by its own time for one that is asked about. There a job without any is known by its first run alone, which gpuq would
+    have made before."""
+    runs: dict[tuple[str, str], list[SingleMeasurement]] = defaultdict(list)
+    for single in sorted(singles, key=_at):
+        runs[single.device_type, single.job].append(single)
+
+    def profile(job: SingleMeasurement, moment: float) -> SingleMeasurement:
+        all_runs = runs[job.device_type, job.job]
+        by_then = [run for run in all_runs if (_at(run) <= moment if moment >= cut else _at(run) < cut)]
+        found = by_then or (all_runs[:1] if moment >= cut else [])
+        unknown = SingleMeasurement(job.device_type, job.job, job.model)
+        return combined(found, lambda run: run.job)[0] if found else unknown
+
+    dated = [replace(pair, a=profile(pair.a, _at(pair)), b=profile(pair.b, _at(pair))) for pair in pairs]
+    return _split(dated, [_at(pair) >= cut for pair in pairs])
 
 
 def _at(row: JoinedPair | SingleMeasurement) -> float:

@@ -7,6 +7,7 @@ described as a submission is.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import defaultdict
@@ -58,7 +59,8 @@ def slowdowns(known: Sequence[Directed], budget: float = BUDGET, priors: Priors 
     """Slowdowns by `learn.interference`, fitted to the known ones, and what is admitted at this budget."""
     limits = Limits(max_slowdown=budget)
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in known:
+    # Of more pairs than can be used the last ones count, and rows come sorted by name: a digest deals them evenly over the names.
+    for row in sorted(known, key=_dealt):
         measured[row.job.job, row.beside.job].append(row.slowdown)
     profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
     learned = fit(profiles, measured, QUANTILE, priors) or LAW
@@ -92,6 +94,11 @@ def slowdowns(known: Sequence[Directed], budget: float = BUDGET, priors: Priors 
         return Slowdowns(point, upper, point, admits & ~silent)
 
     return answer
+
+
+def _dealt(row: Directed) -> str:
+    """What orders pairs as if at random, always alike, and both directions of a pair next to each other."""
+    return hashlib.sha256("\n".join(sorted((row.job.job, row.beside.job))).encode()).hexdigest()
 
 
 def _admits(newcomer: Profile, resident: Profile, cost: PairCost, limits: Limits) -> bool:

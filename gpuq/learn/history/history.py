@@ -17,7 +17,7 @@ from itertools import chain
 from gpuq.core.state.attempt import MemoryCause
 from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import OngoingAttempt, Outcome, outcome_from_rows
-from gpuq.learn.statistics import order_statistic
+from gpuq.learn.statistics import REPEATED_RUN, Prior, order_statistic
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
@@ -82,6 +82,8 @@ class History:
         self._kinds_of: dict[tuple[Script, str], OrderedDict[str, None]] = {}
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[MeasuredSlowdown]] = OrderedDict()
         self._places: set[str] = set()
+        # Place -> (half of the squared differences, in logs, between one meeting of a pair and its next, summed; their number).
+        self._repeats: dict[str, tuple[float, int]] = {}
         self._unsafe: set[tuple[str, str, str]] = set()
         # (kind, type of device) -> attempts that run, as far as they count.
         self._running: dict[tuple[str, str], dict[tuple[int, int], MeasuredRun]] = {}
@@ -171,7 +173,11 @@ class History:
             where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
-            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, high))
+            before = self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT))
+            if before:
+                squares, count = self._repeats.get(where, (0.0, 0))
+                self._repeats[where] = squares + math.log(value / before[-1].value) ** 2 / 2, count + 1
+            before.append(MeasuredSlowdown(value, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)
@@ -215,6 +221,12 @@ class History:
     def slowdowns(self, kind: str, beside: str, place: str) -> list[MeasuredSlowdown]:
         """The measured slowdowns of `kind` beside the other kind in this place (see `place_of`), oldest first."""
         return list(self._slowdowns.get((kind, beside, place), ()))
+
+    def repeated_meetings(self, place: str) -> Prior:
+        """How much the meetings of one pair differ in this place, over all its pairs; as repeated runs do where few met again."""
+        squares, count = self._repeats.get(place, (0.0, 0))
+        weight, scale = REPEATED_RUN.weight, REPEATED_RUN.scale
+        return Prior(math.sqrt((weight * scale**2 + squares) / (weight + count)))
 
     def measured_pairs(self, place: str) -> bool:
         """Whether any slowdown was measured in this place."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ from gpuq.learn.statistics import conformal_rank
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
 
-MOST_PAIRS = 1200
-"""Directed pairs that are used. Work grows with the third power of their number."""
+MOST_PAIRS = 2000
+"""Directed pairs that are used. Work grows with the third power of their number: 1,626 take some 11 s of a core."""
 TUNED_ON = 150
 _STEPS = 110
 # For so many the priors of the reaches were set.
@@ -71,7 +72,8 @@ PRIORS = Priors()
 
 class LeftOut(NamedTuple):
     """One directed pair that was predicted from others: logs of slowdowns. `fold` numbers the part that was left out, `units` is
-    what of the pair was in it: one or two kinds or models, or the pair itself."""
+    what of the pair was in it: one or two kinds or models, or the pair itself. A kind beside itself has one row for both of its
+    jobs: `apart` is how far the worse of the two lies above `measured`."""
 
     pair: tuple[str, str]
     fold: int
@@ -79,6 +81,7 @@ class LeftOut(NamedTuple):
     doubt: float
     measured: float
     units: frozenset[Any]
+    apart: float = 0.0
 
 
 class _Table:
@@ -118,15 +121,22 @@ def fit(
 
 
 def _chosen(slowdowns: Slowdowns) -> Slowdowns:
-    """At most `MOST_PAIRS` of the pairs, in their order: of each kind the last ones given, so that none is left without any."""
+    """At most `MOST_PAIRS` of the pairs, in their order: of each kind the last ones given, so that none is left without any. Both
+    directions of a pair are kept, or neither, since the worse of the two decides."""
     if len(slowdowns) <= MOST_PAIRS:
         return slowdowns
     seen: Counter[str] = Counter()
-    ranks: dict[tuple[str, str], int] = {}
-    for pair in reversed(list(slowdowns)):
-        ranks[pair] = min(seen[kind] for kind in pair)
-        seen.update(set(pair))
-    kept = set(sorted(ranks, key=lambda pair: ranks[pair])[:MOST_PAIRS])
+    ranks: dict[frozenset[str], int] = {}
+    for pair in map(frozenset, reversed(list(slowdowns))):
+        if pair not in ranks:
+            ranks[pair] = min(seen[kind] for kind in pair)
+            seen.update(pair)
+    kept: set[tuple[str, str]] = set()
+    for pair in sorted(ranks, key=lambda pair: ranks[pair]):
+        a, b = min(pair), max(pair)
+        both = {(a, b), (b, a)} & slowdowns.keys()
+        if len(kept) + len(both) <= MOST_PAIRS:
+            kept |= both
     return {pair: values for pair, values in slowdowns.items() if pair in kept}
 
 
@@ -221,10 +231,17 @@ def _left_out(
         ones, besides = ([profiles.get(pair[side], Profile(pair[side])) for pair in asked] for side in (0, 1))
         logs, doubt = learned.logs(ones, besides)
         for one, beside, log, width, pair in zip(ones, besides, logs.tolist(), doubt.tolist(), asked, strict=True):
-            measured = fmean(map(math.log, slowdowns[pair]))
-            units = frozenset(groups[pair] & out)
-            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units))
+            measured, units = fmean(map(math.log, slowdowns[pair])), frozenset(groups[pair] & out)
+            apart = _apart(pair, slowdowns[pair])
+            found[learned.known(one, beside)].append(LeftOut(pair, start, log, width, measured, units, apart))
     return found
+
+
+def _apart(pair: tuple[str, str], values: Sequence[float]) -> float:
+    """`LeftOut.apart`: of any two of the values on average, since which two are of one meeting is not known."""
+    if pair[0] != pair[1] or len(values) < 2:
+        return 0.0
+    return fmean(abs(math.log(one / other)) / 2 for one, other in combinations(values, 2))
 
 
 def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftOut]:
@@ -235,7 +252,7 @@ def _by_law(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> list[LeftO
     units = {profile.kind: profile.model or profile.kind for profile in table.kinds}
     rows = zip(table.pairs, expected, table.y.tolist(), strict=True)
     return [
-        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair))
+        LeftOut(pair, 0, law, 1.0, measured, frozenset(units[kind] for kind in pair), _apart(pair, slowdowns[pair]))
         for pair, law, measured in rows
         if not math.isnan(law)
     ]
@@ -271,7 +288,7 @@ def _thresholds(left_out: Sequence[LeftOut], assumed: int = 0) -> Thresholds:
     """The thresholds of admission. Only pairs known in both directions count, by the worse."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(one.expected, other.expected), max(one.measured, other.measured), one.units)
+        (max(one.expected, other.expected), max(one.measured + one.apart, other.measured + other.apart), one.units)
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, median
+from itertools import accumulate
+from operator import mul
+from statistics import fmean
 
 import msgspec
 
@@ -21,6 +23,8 @@ from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
 _HALF_WIDTH = 1.96
+# A measured slowdown weighs half as much once so many newer ones of its pair were measured.
+_HALF_LIFE = 4.0
 _KEPT = 200_000
 _EVIDENCE = (RULE, PARTLY, LEARNED)
 
@@ -116,7 +120,8 @@ class PairCosts:
             factor = self._adaptation.factor(place, self._version, calibrated=part.admission.calibrated)
             found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
-            found = [estimate(values, self._quantile) for values in measured]
+            repeated = self._history.repeated_meetings(place)
+            found = [estimate(values, self._quantile, repeated) for values in measured]
             if evidence == LEARNED:
                 found = [guess if seen == _UNKNOWN else seen for seen, guess in zip(found, predicted, strict=True)]
             evidence = MEASURED
@@ -129,21 +134,48 @@ class PairCosts:
         return self._kept[key]
 
 
-def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
-    """The median, the predictive bound with the intervals' own mean spread as prior, and the risks of the median.
+def estimate(measured: Sequence[MeasuredSlowdown], quantile: float, repeated: Prior = REPEATED_RUN) -> Estimate:
+    """From the measured slowdowns of a pair, oldest first: their median, the predictive bound with the intervals' own mean spread
+    as prior, and how likely their mean is beyond each budget.
 
-    A measurement without an interval counts with the spread of a repeated run.
+    For that, meetings differ as those of other pairs do (`repeated`) and as these did, but by no less than the error of one
+    measurement, which for one without an interval is the spread of a repeated run. Newer ones weigh more: what an upgrade of the
+    driver changed shows within two or three meetings.
     """
     if not measured:
         return _UNKNOWN
     values = [slowdown.value for slowdown in measured]
-    spreads = [
+    errors = [
         math.log(each.high / each.value) / _HALF_WIDTH if each.high and each.high > each.value else REPEATED_RUN.scale
         for each in measured
     ]
-    point, spread = median(values), fmean(spreads)
-    upper = max(point, predictive_bound(values, quantile, Prior(spread)))
-    return point, upper, measured_risks(point, spread / math.sqrt(len(values)))
+    weights = [0.5 ** (age / _HALF_LIFE) for age in reversed(range(len(values)))]
+    total = math.fsum(weights)
+    mean = math.fsum(map(mul, weights, map(math.log, values))) / total
+    # So many measurements of equal weight would say as much.
+    count = total**2 / math.fsum(weight**2 for weight in weights)
+    off = math.fsum(weight * (math.log(value) - mean) ** 2 for weight, value in zip(weights, values, strict=True))
+    freedom = repeated.weight + count - 1
+    between = math.sqrt((repeated.weight * repeated.scale**2 + off * count / total) / freedom)
+    point = _median(values, weights)
+    upper = max(point, predictive_bound(values, quantile, Prior(fmean(errors))))
+    return point, upper, measured_risks(math.exp(mean), max(between, fmean(errors)) / math.sqrt(count), freedom)
+
+
+def _median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The weighted median; the mean of the two in the middle where as much weight lies below as above."""
+    ordered = sorted(zip(values, weights, strict=True))
+    sums = list(accumulate(weight for _, weight in ordered))
+    half = sums[-1] / 2
+    place = next(place for place, reached in enumerate(sums) if reached >= half * (1 - 1e-9))
+    both = place + 1 < len(ordered) and math.isclose(sums[place], half)
+    return fmean((ordered[place][0], ordered[place + both][0]))
+
+
+def shown_beyond(budget: float, value: float, low: float | None) -> bool:
+    """Whether a measured slowdown exceeds the budget by more than its error: by its whole interval, and without one by as much
+    as repeated runs differ."""
+    return (low or value / math.exp(_HALF_WIDTH * REPEATED_RUN.scale)) > budget
 
 
 def combined(costs: Sequence[PairCost]) -> tuple[float | None, float | None]:

@@ -29,13 +29,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference.law import Floats
+from gpuq.learn.statistics import student_quantile
 
 LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 """The risks that are distinguished. A risk is rounded up to one of them."""
@@ -54,6 +54,8 @@ _MOST_EXCESS = 6.0
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
+# Of log slowdowns in thresholds, and of all that is compared with them: pairs that differ by less are one group.
+_DECIMALS = 6
 _LEVELS = np.array(LEVELS)
 
 Thresholds = tuple[tuple[float, ...], ...]
@@ -70,8 +72,9 @@ def thresholds(
     """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured. `units`: what was left
     out of each pair, one or two models or kinds, which err alike; None: pairs are independent. `assumed`: so many more pairs that
     were expected to use up at most half of the budget are taken to have kept it."""
-    order = np.argsort(np.array(expected), kind="stable")
-    ordered, found = np.array(expected)[order], np.array(measured)[order]
+    rounded = np.array(expected, dtype=np.float64).round(_DECIMALS)
+    order = np.argsort(rounded, kind="stable")
+    ordered, found = rounded[order], np.array(measured)[order]
     members = None
     if units is not None and len(set(map(frozenset, units))) < len(units):
         index = list(dict.fromkeys(unit for of in units for unit in of))
@@ -85,18 +88,21 @@ def _threshold(
     """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
     from scipy.special import betaincinv  # only when training
 
+    budget = round(budget, _DECIMALS)
     within = int(np.searchsorted(expected, budget, side="right"))
     if within < ENOUGH:
         return ()
-    wrong, count = np.cumsum(exceeded[:within]), np.arange(1, within + 1)
-    effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])
-    kept = np.maximum(count - wrong, 1) / effect + np.where(expected[:within] <= budget / 2, assumed, 0)
+    # A threshold admits all pairs that are expected to be slowed equally, or none of them.
+    last = np.append(np.flatnonzero(np.diff(expected[:within])), within - 1)
+    wrong, count = np.cumsum(exceeded[:within])[last], last + 1
+    effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])[last]
+    kept = np.maximum(count - wrong, 1) / effect + np.where(expected[last] <= budget / 2, assumed, 0)
     upper = np.where(wrong < count, betaincinv(wrong / effect + 1, kept, _CONFIDENCE), 1.0)
     best = np.minimum.accumulate(upper[::-1])[::-1]
     # Where all of them may be admitted, no pair shows that one nearer to the budget may not.
-    limits = np.append(expected[: within - 1], budget)
-    last = [np.flatnonzero(best <= level) for level in LEVELS]
-    return tuple(round(float(limits[places[-1]]), 6) if len(places) else 0.0 for places in last)
+    limits = np.append(expected[last[:-1]], budget)
+    allowed = [np.flatnonzero(best <= level) for level in LEVELS]
+    return tuple(float(limits[places[-1]]) if len(places) else 0.0 for places in allowed)
 
 
 def _design_effect(members: Floats, exceeded: np.ndarray) -> Floats:
@@ -128,16 +134,17 @@ def strictest(found: Iterable[Thresholds]) -> Thresholds:
 def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
     """For each direction its risk at each of `BUDGETS`, from the expected log slowdown, and the law's (nan: unknown)."""
     levels = _assumed(expected, law)
-    known = [log - np.array(limits) for log, limits in zip(_LOGS, calibrated, strict=False) if limits]
+    expected, law, budgets = (np.round(logs, _DECIMALS) for logs in (expected, law, _LOGS))
+    known = [log - np.array(limits) for log, limits in zip(budgets, calibrated, strict=False) if limits]
     margins = np.max(known, axis=0) if known else None
-    for place, log in enumerate(_LOGS) if calibrated or of_law else ():
+    for place, log in enumerate(budgets) if calibrated or of_law else ():
         limits, law_limits = (each[place] if each else () for each in (calibrated, of_law))
         otherwise = np.full(len(law), len(LEVELS) - 1) if limits else levels[:, place]
         found = (
             _by_law(law_limits, expected, law, float(log), otherwise, assume=not limits) if law_limits else otherwise
         )
         if limits or margins is not None:
-            by_learned = np.array(limits) if limits else log - margins
+            by_learned = np.array(limits) if limits else np.round(log - margins, _DECIMALS)
             found = np.minimum(found, np.searchsorted(by_learned, expected))
         levels[:, place] = found
     return [_shared(row) for row in map(tuple, np.minimum(levels, len(LEVELS) - 1).tolist())]
@@ -168,10 +175,12 @@ def _shared(levels: tuple[int, ...]) -> tuple[float, ...]:
     return tuple(LEVELS[level] for level in levels)
 
 
-def measured_risks(expected: float, spread: float) -> tuple[float, ...]:
-    """The risks of a measured slowdown, the standard deviation of whose logarithm is `spread`."""
-    beyond = [1 - NormalDist(math.log(expected), spread).cdf(float(log)) for log in _LOGS]
-    return tuple(LEVELS[min(int(np.searchsorted(_LEVELS, one)), len(LEVELS) - 1)] for one in beyond)
+def measured_risks(expected: float, spread: float, freedom: float) -> tuple[float, ...]:
+    """The risks of a measured slowdown, whose logarithm has this standard error, known with so many degrees of freedom."""
+    # The highest mean that has at most each risk lies so far below the budget.
+    margins = [student_quantile(1 - level, freedom) * spread for level in LEVELS[:-1]]
+    reached = math.log(expected) + np.array(margins)
+    return tuple(LEVELS[int((reached > log).sum())] for log in _LOGS)
 
 
 @lru_cache(maxsize=8192)

@@ -23,7 +23,7 @@ from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, MeasuredRun, measured, peak_utilization, place_of
 from gpuq.learn.history.job_features import JobFeatures, Script
 from gpuq.learn.history.outcome import OngoingAttempt, Outcome
-from gpuq.learn.interference.pair import AskedPair, PairCosts, combined
+from gpuq.learn.interference.pair import AskedPair, PairCosts, combined, shown_beyond
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.interference.risk import Meeting
 from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
@@ -118,7 +118,7 @@ class Predictor:
         """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
         place = place_of(outcome.device_type, outcome.sharing)
         met = [
-            (beside, value, value if low is None else low, not self.history.slowdowns(outcome.kind, beside, place))
+            (beside, value, low, not self.history.slowdowns(outcome.kind, beside, place))
             for beside, value, low, _ in outcome.slowdowns
         ]
         if self.history.learn(outcome):
@@ -127,7 +127,8 @@ class Predictor:
             for beside, value, low, first in met:
                 risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
                 pair = frozenset((outcome.kind, beside))
-                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, low > budget))
+                shown = shown_beyond(budget, value, low)
+                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, shown))
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:

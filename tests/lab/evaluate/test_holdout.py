@@ -91,6 +91,20 @@ def test_time_is_cut_once_in_the_middle() -> None:
         assert abs(len(split.known) - len(split.asked)) <= 2
 
 
+def test_what_is_measured_of_a_job_after_the_cut_teaches_nothing() -> None:
+    """A job took 20% of the device, and after an update, long after the cut, 90%; another first ran after the cut."""
+    alone = [
+        SingleMeasurement("V100", "a", "a", utilization_pct=20, measured_at=1.0),
+        SingleMeasurement("V100", "a", "a", utilization_pct=90, measured_at=50.0),
+        SingleMeasurement("V100", "b", "b", utilization_pct=40, measured_at=50.0),
+    ]
+    together = [PairMeasurement("V100", None, "a", "b", 1.1, 1.1, at) for at in (10.0, 20.0, 30.0, 60.0)]
+    (split,) = by_time(clean(alone, together)).pairs
+
+    assert [(pair.a.utilization_pct, pair.b.utilization_pct) for pair in split.known] == [(20, None)] * 2
+    assert [(pair.a.utilization_pct, pair.b.utilization_pct) for pair in split.asked] == [(20, 40), (55, 40)]
+
+
 def test_time_without_times_is_a_sentence() -> None:
     with pytest.raises(BadInput, match="needs the column measured_at, and the pairs have none"):
         by_time(whole())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuq.lab.evaluate import ours as ours_module
 from gpuq.lab.evaluate.answers import Directed
 from gpuq.lab.evaluate.ours import ours, slowdowns
 from gpuq.lab.measured import SingleMeasurement
+from gpuq.learn.interference import fit as fit_module
 from tests.lab.evaluate import tables
 
 
@@ -66,6 +68,24 @@ def test_peaks_of_another_batch_size_of_a_known_model() -> None:
     assert memory.point[0] == pytest.approx(2420, rel=0.1)
     assert utilization.upper[0] >= utilization.point[0]
     assert memory.upper[0] >= memory.point[0]
+
+
+def test_a_large_table_loses_no_job_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows come in the order of names; with room for a fifth of them, the first names keep as many pairs as the last."""
+    monkeypatch.setattr(fit_module, "MOST_PAIRS", 80)
+    jobs = [SingleMeasurement("V100", f"job {place:02}", f"job {place:02}", utilization_pct=50) for place in range(20)]
+    given: list[dict[tuple[str, str], list[float]]] = []
+
+    def fit(profiles: object, measured: dict[tuple[str, str], list[float]], *_: object) -> None:
+        given.append(dict(fit_module._chosen(measured)))
+
+    monkeypatch.setattr(ours_module, "fit", fit)
+    slowdowns([Directed(a, b, 1.1) for a in jobs for b in jobs])
+    (kept,) = given
+    early = sum((a < "job 10") + (b < "job 10") for a, b in kept)
+
+    assert len(kept) == 80
+    assert early == pytest.approx(80, abs=16)
 
 
 def test_too_few_singles_are_no_evidence() -> None:

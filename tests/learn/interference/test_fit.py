@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference import fit as fit_module
 from gpuq.learn.interference.fit import LeftOut, fit
@@ -129,6 +130,28 @@ def test_a_flood_of_one_kinds_pairs_leaves_those_of_others(monkeypatch):
     assert found is not None
     assert len(found.pairs) == 12
     assert {profile.kind for profile in found.kinds} == {"rare", *(f"busy {i}" for i in range(4))}
+
+
+def test_of_too_many_pairs_both_directions_are_kept_and_none_of_the_kinds_is_lost(monkeypatch):
+    monkeypatch.setattr(fit_module, "MOST_PAIRS", 60)
+    kinds = [f"k{i:02}" for i in range(12)]
+    kept = fit_module._chosen({(a, b): [1.1] for a in kinds for b in kinds})
+
+    assert 58 <= len(kept) <= 60
+    assert all((b, a) in kept for a, b in kept)
+    assert {kind for pair in kept for kind in pair} == set(kinds)
+
+
+def test_a_job_beside_itself_is_calibrated_by_the_worse_of_the_two():
+    """Each of forty sweeps keeps 1.15 by the mean of its two jobs, and exceeds it by the worse: 1.05 and 1.22."""
+    profiles = {f"k{i:02}": Profile(f"k{i:02}", utilization_pct=50.0) for i in range(40)}
+    found = fit(profiles, {(name, name): [1.05, 1.22] for name in profiles}, 0.95)
+
+    assert found is not None
+    sweeps = list(profiles.values())
+    found_risks = found.risks(sweeps, sweeps, found.expect_many(sweeps, sweeps)[0])
+    assert min(of[BUDGETS.index(1.15)] for of in found_risks) > 0.1
+    assert max(of[BUDGETS.index(1.5)] for of in found_risks) <= 0.1
 
 
 @settings(max_examples=15, deadline=None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
-from gpuq.learn.history.history import History
+from dataclasses import replace
+
+from gpuq.core.state.forecast import BUDGETS, LEARNED, MEASURED, PARTLY, RULE
+from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference import Interference, PairCosts, Profile
 from gpuq.learn.interference.learned import Admission
+from gpuq.learn.interference.pair import estimate, shown_beyond
 from gpuq.learn.interference.risk import Meeting, thresholds
 from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
@@ -115,6 +118,47 @@ def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there()
 def test_risk_of_a_measured_pair_is_what_its_measurements_say():
     kept, exceeded = (costs(an_outcome("a", ("b", value)), an_outcome("b", ("a", 1.01))) for value in (1.02, 1.2))
 
-    assert kept.cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) == 0.01
+    assert kept.cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) == 0.02
     assert exceeded.cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) == 1
-    assert exceeded.cost(B, A, DEVICE, DEVICE).risk(1.15, 1.3) == 0.03, "each budget counts for its own job"
+    assert exceeded.cost(B, A, DEVICE, DEVICE).risk(1.15, 1.3) == 0.05, "each budget counts for its own job"
+
+
+def risk_after(*values: float, error: float = 0.005) -> float:
+    """The risk at 1.15 of a pair that was slowed so in its meetings, oldest first, each with this 95% interval."""
+    _, _, risks = estimate([MeasuredSlowdown(value, value * (1 + error)) for value in values], 0.95)
+    assert risks is not None
+    return risks[BUDGETS.index(1.15)]
+
+
+def test_a_known_pair_that_exceeded_its_budget_in_two_of_five_meetings_is_refused():
+    assert risk_after(1.0, 1.4, 1.0, 1.4, 1.0) > 0.3
+    assert risk_after(1.05) <= 0.05
+    assert risk_after(*[1.1] * 3) <= 0.1
+    assert risk_after(*[1.1] * 3) < risk_after(1.1), "more meetings make it clearer"
+    assert risk_after(*[1.1] * 3, error=0.2) > 0.1, "unless each of them was measured badly"
+
+
+def test_after_an_upgrade_of_the_driver_two_bad_meetings_are_enough_to_refuse_a_known_pair():
+    assert risk_after(*[1.05] * 16) <= 0.01
+    assert risk_after(*[1.05] * 15, 1.4) <= 0.1, "one bad meeting may be chance"
+    assert risk_after(*[1.05] * 14, 1.4, 1.4) > 0.1
+    assert risk_after(*[1.4] * 4, *[1.05] * 12) <= 0.1, "and what an upgrade mended counts as mended"
+
+
+def test_a_slowdown_without_an_interval_is_shown_beyond_its_budget_by_more_than_repeated_runs_differ():
+    assert not shown_beyond(1.15, 1.2, None)
+    assert shown_beyond(1.15, 1.3, None)
+    assert shown_beyond(1.15, 1.2, 1.16)
+    assert not shown_beyond(1.15, 1.2, 1.14)
+
+
+def test_where_meetings_of_one_pair_differ_little_one_of_them_says_more():
+    """One measurement of 1.11 does not show that the next one keeps 1.15, unless other pairs met again and were slowed alike."""
+    one = [
+        replace(an_outcome(*way), slowdowns=((way[1][0], way[1][1], 1.105, 1.115),))
+        for way in (("a", ("b", 1.11)), ("b", ("a", 1.11)))
+    ]
+    others = [an_outcome(f"k{place % 20}", ("other", 1.3)) for place in range(80)]
+
+    assert (costs(*one).cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) or 0) > 0.1
+    assert (costs(*others, *one).cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) or 1) <= 0.1

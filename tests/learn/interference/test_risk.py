@@ -81,6 +81,23 @@ def test_models_that_do_not_differ_count_as_independent_pairs():
     assert alike == pytest.approx(apart, abs=0.02)
 
 
+@pytest.mark.parametrize("good_first", [True, False])
+def test_pairs_that_are_expected_to_be_slowed_equally_are_admitted_together_or_not_at_all(good_first):
+    """Utilisations are whole percents, so many pairs share one expected slowdown. Half of these exceed their budget."""
+    same = math.log(1.09)
+    measured = [math.log(1.05)] * 30 + [math.log(1.6)] * 30
+    calibrated = thresholds([same] * 60, measured if good_first else measured[::-1])
+
+    assert risk_of(same, calibrated=calibrated) >= 0.5
+
+
+def test_a_pair_at_a_threshold_is_admitted_whatever_its_seventh_decimal():
+    light, heavy = np.full(60, 0.0600004), np.full(60, 0.12)
+    calibrated = thresholds(np.concatenate([light, heavy]), np.concatenate([light, heavy + 0.1]))
+
+    assert risk_of(0.0600004, calibrated=calibrated) == risk_of(0.0599996, calibrated=calibrated) <= 0.1
+
+
 def test_forecasts_that_are_no_good_admit_nothing():
     expected, measured = pairs(300, 0, noise=0.001)
     calibrated = thresholds(expected, np.random.default_rng(1).permutation(measured))
@@ -156,9 +173,12 @@ def test_of_two_calibrations_the_stricter_counts():
 
 
 def test_more_measurements_of_a_pair_make_its_risk_clearer():
-    assert measured_risks(1.1, 0.04)[AT] > measured_risks(1.1, 0.01)[AT]
-    assert measured_risks(1.2, 0.01)[AT] == 1
-    assert set(measured_risks(1.1, 0.04)) <= set(LEVELS)
+    assert measured_risks(1.1, 0.04, 5)[AT] > measured_risks(1.1, 0.01, 5)[AT]
+    assert measured_risks(1.1, 0.04, 5)[AT] > measured_risks(1.1, 0.04, 50)[AT], (
+        "the less is known of their spread, the less sure"
+    )
+    assert measured_risks(1.2, 0.01, 5)[AT] == 1
+    assert set(measured_risks(1.1, 0.04, 5)) <= set(LEVELS)
 
 
 def exceeded(risk: float, adapted: Adaptation, rounds: int, chance: np.random.Generator, shift: float) -> float:

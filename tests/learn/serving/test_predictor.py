@@ -186,6 +186,18 @@ def test_only_first_meetings_beyond_the_jobs_budget_raise_the_risk_of_other_pair
     assert forecast(of, RESNET, BERT.described()[0]).pairs[0].risks == after, "that pair is known by now"
 
 
+@pytest.mark.parametrize(("slowdown", "low", "stopped"), [(1.2, None, False), (1.4, None, True), (1.2, 1.16, True)])
+def test_first_meetings_stop_new_sharing_only_where_they_exceed_by_more_than_the_error(slowdown, low, stopped):
+    of = predictor(*runs(RESNET, 1), *runs(BERT, 1))
+    before = forecast(of, RESNET, BERT.described()[0]).pairs[0].risks
+    for place in range(10):
+        met = {"shared": True, "partner_kinds": ("a",), "slowdowns": (("a", slowdown, low, None),)}
+        of.learn(runs(RESNET, 1, kind=f"kind {place}", attempt=(90 + place, 1), **met)[0])
+    after = forecast(of, RESNET, BERT.described()[0]).pairs[0].risks
+
+    assert (min(after[0]) > 8 * min(before[0])) is stopped
+
+
 def test_running_out_of_memory_together_marks_the_pair():
     failed = runs(RESNET, 1, shared=True, partner_kinds=("bert",), ending="out of memory", whole=False)
     of = predictor(*failed)
