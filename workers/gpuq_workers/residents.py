@@ -59,7 +59,8 @@ from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
 
-# A folder without an order belongs to a task that died, or that is about to write it: it has this long.
+# A folder without an order or a lock belongs to a task that died, or one that has just made it, or a shim that lost it and is
+# about to write its files again: they have this long.
 _UNORDERED_FOR_S = 2.0
 # An attempt that was given to a unit: the broker and PID 1 have this long to start it.
 _UNIT_STARTS_WITHIN_S = 30.0
@@ -74,6 +75,8 @@ _HELD_FOR_S = 600.0
 # at once. Its devices take no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
+_UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
+_UNORDERED = "its order was not carried out: the process that follows orders ended, or gave up waiting for the record"
 
 
 T = TypeVar("T")
@@ -243,8 +246,10 @@ class Residents:
         if end is not None and self._has_unit(live):
             return  # processes that outlived the shim, which PID 1 kills now
         # A job may write an end and then kill its shim. So processes are looked for even where there is an end.
-        if (end is None and await self._is_abandoned(live)) or (end is not None and await self._runs_on(live)):
-            end = self._read(live, "exit.json", live.folder.ended) if await self._sweep(live) else None
+        if end is None:
+            end = await self._end_if_abandoned(live)
+        elif await self._runs_on(live):
+            end = await self._sweep(live)
         if end is not None:
             await self._spool_end(live, end)
 
@@ -335,25 +340,38 @@ class Residents:
 
     # --- attempts without a shim ---
 
+    async def _end_if_abandoned(self, live: _Live) -> EndFile | None:
+        """The end of an attempt that no process is left to end, once it is written."""
+        if self._has_supervisor(live):
+            return None
+        if live.order is not None or live.start is not None:
+            return await self._sweep(live) if await self._is_abandoned(live) else None
+        # Whoever makes a folder keeps it locked until an order or an end is in it, however long the record takes to answer.
+        with live.folder.locked() as is_ours:
+            return await self._sweep(live) if is_ours and await self._is_abandoned(live) else None
+
+    def _has_supervisor(self, live: _Live) -> bool:
+        """Whether its shim or its unit runs, or may still be about to start."""
+        age_s = self.monotonic() - live.first_seen
+        if live.unit is not None:
+            return self._has_unit(live) or age_s < _UNIT_STARTS_WITHIN_S
+        if live.shim is None:
+            return self._has_unit(live) or age_s < _UNORDERED_FOR_S
+        return is_alive(live.shim)
+
     async def _is_abandoned(self, live: _Live) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
-        now, shim = self.monotonic(), live.shim
-        if live.unit is not None:
-            if self._has_unit(live) or now - live.first_seen < _UNIT_STARTS_WITHIN_S:
-                return False
-        elif shim is None:
-            if self._has_unit(live) or now - live.first_seen < _UNORDERED_FOR_S:
-                return False
-        elif is_alive(shim):
-            return False
-        # The shim may have written the end and exited since it was read above.
+        now = self.monotonic()
+        # The end, and in a folder that was just unlocked the order, may have been written since they were read above.
         if self._read(live, "exit.json", live.folder.ended, at_once=True) is not None:
             return False
+        if live.order is None and self._read(live, "order.json", live.folder.order, at_once=True) is not None:
+            return False
         # What cannot be read may say that the attempt has ended or, where its shim is not known, that it runs.
-        unknown = [file for name, file in live.unreadable.items() if shim is None or name == "exit.json"]
+        unknown = [file for name, file in live.unreadable.items() if live.shim is None or name == "exit.json"]
         if any(now - file.since < _UNREADABLE_FOR_S for file in unknown):
             return False
-        if shim is not None or not unknown:
+        if live.shim is not None or not unknown:
             return True
         left = await asyncio.to_thread(_left_of, live)
         if left:
@@ -374,20 +392,19 @@ class Residents:
             return True
         return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(_left_of, live))
 
-    async def _sweep(self, live: _Live) -> bool:
-        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end. Whether that
-        is done."""
+    async def _sweep(self, live: _Live) -> EndFile | None:
+        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
-            return False
+            return None
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
         left = await asyncio.to_thread(_left_of, live)
         if left and live.shim is None and now - live.first_seen < _UNORDERED_FOR_S:
-            return False  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
+            return None  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
         if left:
             await asyncio.to_thread(self._press, live, left, now)
-            return False
+            return None
         has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
         if live.shim is not None and live.shim.boot_id != boot_id():
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
@@ -395,13 +412,13 @@ class Residents:
             why = "; ".join(file.why for file in live.unreadable.values())
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, is gone, and how it ended is not known: {why}"
         elif not has_started:
-            ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
+            ending, reason = Ending.NEVER_STARTED, _UNORDERED if live.order is None else _UNSTARTED
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
             ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
-        return True
+        return self._read(live, "exit.json", live.folder.ended)
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
