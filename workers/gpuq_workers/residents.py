@@ -33,7 +33,7 @@ from gpuq.adapters.process import (
 )
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
-from gpuq.core.state.device import DeviceId
+from gpuq.core.state.device import DeviceId, NoStarts
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
 from gpuq.messages import launch
@@ -71,8 +71,8 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# What this host could not start, for lack of processes or memory or because PID 1 did not start its unit, would be ordered again
-# at once. Its devices take no jobs for so long, twice as long each time.
+# What this host could not start, for lack of processes or memory or because the record or PID 1 did not answer, would be ordered
+# again at once. The host takes no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
@@ -136,6 +136,8 @@ class Residents:
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
     _unstarted_in_a_row: int = 0
+    _no_starts: NoStarts | None = None
+    _starts_again_at: float = 0.0
     _stamp: int = -1
     _stamp_since: float = 0.0
 
@@ -190,6 +192,10 @@ class Residents:
         self._held = {device: held for device, held in self._held.items() if held[0] > now}
         return {device: why for device, (_, why) in self._held.items()}
 
+    def no_starts(self) -> NoStarts | None:
+        """Why this host takes no jobs for now, after the last could not be started."""
+        return self._no_starts if self.monotonic() < self._starts_again_at else None
+
     def _discover(self) -> None:
         stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
         if stamp != self._stamp:
@@ -236,7 +242,7 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-            self._unstarted_in_a_row = 0
+            self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so an order to end it closed a new one.
@@ -320,18 +326,17 @@ class Residents:
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
     def _wait_before_next(self, live: _Live, reason: str) -> None:
-        """Let the devices that it was given take no job for a while, or all devices of this host if no order names them."""
-        sample, held = self.sample(), self.held()
-        all_of_host = [device.id for device in sample.devices] if sample else []
-        given = all_of_host if live.order is None else map(DeviceId, live.order.devices)
-        devices = [device for device in given if device not in held]
-        if not devices:
+        """Let this host take no job for a while."""
+        if self.no_starts() is not None:
             return  # it was started before the dispatcher had heard of the wait
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("the devices of attempt %s take no new job for %g s: %s", live.folder.attempt, pause_s, reason)
+        log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
         why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
-        self._held.update(dict.fromkeys(devices, (self.monotonic() + pause_s, why)))
+        now = self.clock()
+        since = now if self._no_starts is None else self._no_starts.since_at
+        self._no_starts = NoStarts(why, since, now + pause_s)
+        self._starts_again_at = self.monotonic() + pause_s
 
     def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)

@@ -20,6 +20,7 @@ from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record, is_held
 from gpuq.cli.verbs import policy
+from gpuq.cli.verbs.host import no_starts
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 from gpuq.logs import last_words
@@ -192,12 +193,17 @@ def _is_silent(device: Record) -> bool:
 
 
 def _hosts(client: HttpClient) -> Iterator[Check]:
-    """The hosts whose reports are dropped; and what the record lost, as after a replica without the last commits replaced it."""
+    """The hosts that start no job, and those whose reports are dropped; and what the record lost, as after a replica without the
+    last commits replaced it."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
     except GpuqError:  # the devices' check says why
         return
     for host in hosts:
+        if host.get("no_starts"):
+            found = f"{host['name']} {no_starts(host)}"
+            fix = f"Mend what it names, on {host['name']}; jobs start there again by themselves after that."
+            yield Check("starts", BROKEN, found, fix)
         if host.get("unread"):
             fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
             yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)

@@ -254,6 +254,15 @@ def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Comman
     assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
 
 
+def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: Command, healthy: FakeApi) -> None:
+    cannot = {"why": "no process is left", "since_at": "2026-11-22T10:00:00Z", "again_at": "2026-11-22T10:00:08Z"}
+    healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "no_starts": cannot}, {"name": "node3", "no_starts": None}])
+    found = checks(gpuq("doctor", "--json"))["starts"]
+    assert (found["status"], found["found"][:51]) == ("broken", "node2 starts no job since 2026-11-22 10:00:00: no p")
+    assert found["found"].endswith("; it tries again at 2026-11-22 10:00:08")
+    assert "reset" not in found["fix"]
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
