@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -82,6 +83,35 @@ def test_a_dispatcher_that_runs_and_is_stuck_is_not_to_be_started_but_quoted(gpu
         found = checks(gpuq("doctor", "--json"))["dispatcher"]
     assert "although it runs here; it wrote last: 1 WARNING: Redis refused: OOM" in found["found"]
     assert "gpuq up" not in found["fix"]
+
+
+def held(lock: Path) -> Any:
+    lock.parent.mkdir(exist_ok=True)
+    file = lock.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def test_an_endpoint_that_cannot_start_is_not_taken_for_no_gpuq(gpuq: Command, home: Path) -> None:
+    (home / "logs").mkdir()
+    why = "Cannot listen on /h/run/api.sock: its disk has no room, or no inode, for one more file."
+    (home / "logs" / "api.log").write_text(f"gpuq: {why}\n  Make room there.\n")
+    with held(home / "run" / "dispatcher.lock"):
+        found = checks(gpuq("doctor", "--json"))["api"]
+    assert found["found"] == f"gpuq runs here, and its endpoint does not answer; it wrote last: {why}"
+    assert found["fix"] == "Make room there."
+
+
+def test_a_name_of_redis_that_is_not_found_is_said(
+    gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_found(*_: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(doctor.socket, "getaddrinfo", not_found)
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "redis": "unreachable"}, 503))
+    found = checks(gpuq("doctor", "--json", GPUQ_REDIS_URL="redis://cache.lab:6379/0"))["redis"]["found"]
+    assert found == "unreachable: the name cache.lab is not found (Name or service not known)"
 
 
 def test_a_record_whose_jobs_cannot_be_read_is_broken(gpuq: Command, healthy: FakeApi) -> None:
@@ -268,6 +298,15 @@ def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> N
     found = {check.part: check for check in doctor.local_checks(Home(home))}
     assert found["disk"].status == "broken"
     assert found["disk"].fix
+
+
+def test_a_disk_without_inodes_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """It has room for bytes, but not for one more file."""
+    left = type("Left", (), {"f_files": 10**6, "f_favail": 3})()
+    monkeypatch.setattr(doctor.os, "statvfs", lambda _: left)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**30})())
+    found = {check.part: check for check in doctor.local_checks(Home(home))}["disk"]
+    assert (found.status, found.found) == ("broken", f"room for 3 more files at {home}")
 
 
 def test_a_check_that_fails_itself_is_reported(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
