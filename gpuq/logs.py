@@ -10,6 +10,7 @@ import copy
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from gpuq.home import write_private
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # What every record has; all other attributes came with `extra=`.
 _STANDARD_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+_BEGINS_A_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ [A-Z]+ ")
 _REPEAT_AFTER_S = 60.0
 _TEXTS_REMEMBERED = 1000
 LARGEST_LOG_BYTES = 8 * 2**20
@@ -112,17 +114,24 @@ def shorten(log: Path, most_bytes: int = LARGEST_LOG_BYTES) -> None:
 
 
 def last_words(log: Path, since: int = 0) -> tuple[str, str | None]:
-    """What a process wrote last, behind byte `since` of its log: a sentence, and the fix if `report` wrote it."""
+    """What a process wrote last, behind byte `since` of its log: a sentence, and the fix if `report` wrote it.
+
+    A report is the last that its process says. So what the log's own format shows after it is of a later process, and counts.
+    """
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             # A log that is shorter than `since` was shortened meanwhile: all of it is new.
             file.seek(max(since if since <= size else 0, size - 4096))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+            text = file.read().decode(errors="replace")
     except OSError:
-        lines = []
-    reported = [number for number, line in enumerate(lines) if line.startswith("gpuq: ")]
-    if reported:
-        fix = lines[reported[-1] + 1 : reported[-1] + 2]
-        return lines[reported[-1]].removeprefix("gpuq: "), fix[0] if fix else None
+        text = ""
+    # The traceback of an exception group has frames of these.
+    lines = [line for line in (raw.strip(" \t+-|") for raw in text.splitlines()) if line]
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number].startswith("gpuq: "):
+            fix = lines[number + 1 : number + 2]
+            return lines[number].removeprefix("gpuq: "), fix[0] if fix else None
+        if _BEGINS_A_LINE.match(lines[number]):
+            break
     return (lines[-1], None) if lines else ("It wrote nothing.", None)

@@ -110,3 +110,29 @@ def test_the_last_words_are_the_report_or_the_last_line(tmp_path: Path, capsys: 
     assert last_words(file, began) == ("ValueError: no", None)
     assert last_words(file, 10**6) == ("`port` is wrong.", "Correct it."), "shortened meanwhile"
     assert last_words(tmp_path / "absent") == ("It wrote nothing.", None)
+
+
+def test_a_report_that_a_later_process_has_written_after_is_over(
+    tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the error of a start that failed an hour ago would be named as what is wrong now."""
+    report(BadSettings("`port` is wrong.", fix="Correct it."))
+    over = capsys.readouterr().err
+    handler = CountingHandler(io.StringIO())
+    handler.setFormatter(FieldFormatter())
+    log.addHandler(handler)
+    log.warning("Redis is away", extra={"action": "stream"})
+    file = tmp_path / "log"
+    file.write_text(f"{over}{handler.stream.getvalue()}")
+    said, fix = last_words(file)
+    assert (said.partition(" WARNING ")[2], fix) == ("gpuq.test_logs: Redis is away action=stream", None)
+    file.write_text(f"{over}{handler.stream.getvalue()}{over}")
+    assert last_words(file) == ("`port` is wrong.", "Correct it.")
+
+
+def test_the_frame_around_a_group_of_exceptions_is_no_last_word(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text(
+        "  +-+---------------- 1 ----------------\n    | OSError: [Errno 24] Too many open files\n    +----------\n"
+    )
+    assert last_words(file) == ("OSError: [Errno 24] Too many open files", None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -25,7 +26,10 @@ from gpuq.api.sockets import BACKLOG, open_tcp, open_unix
 from gpuq.home import Home, write_private
 from gpuq.settings import Api
 
+_log = logging.getLogger("gpuq.api")
+
 _TAKE_OVER_EVERY_S = 0.5
+_WRITE_AGAIN_EVERY_S = 1.0
 # A list of 1000 ids with 18 digits each, and the other parameters.
 _MAX_ADDRESS = 2**15
 _STREAMS_END_WITHIN_S = 3.0
@@ -40,6 +44,7 @@ class SocketOwner:
     settings: Api
     port: int
     _lock: int | None = field(default=None, init=False)
+    _noting: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def take(self) -> bool:
         """Take the lock and open the socket; False if another process holds the lock. Raises Failure."""
@@ -52,9 +57,23 @@ class SocketOwner:
             # Anyone may connect; `identity` decides by the user that the kernel names.
             shared = open_unix(Path(self.settings.shared_socket), 0o666)
             await web.SockSite(self.runner, shared, backlog=BACKLOG).start()
-        where = {"url": address(self.settings.host, self.port), "port": self.port, "pid": os.getpid()}
-        write_private(note(self.home), msgspec.json.encode(where), durable=False)
+        if not self._write_note():
+            self._noting = asyncio.create_task(self._write_note_later())
         return True
+
+    def _write_note(self) -> bool:
+        """Write `http.json`, without which the endpoint works all the same; False if that failed."""
+        where = {"url": address(self.settings.host, self.port), "port": self.port, "pid": os.getpid()}
+        try:
+            write_private(note(self.home), msgspec.json.encode(where), durable=False)
+        except OSError as error:
+            _log.warning("%s cannot be written, trying again: %s", note(self.home), error.strerror)
+            return False
+        return True
+
+    async def _write_note_later(self) -> None:
+        while not self._write_note():
+            await asyncio.sleep(_WRITE_AGAIN_EVERY_S)
 
     async def take_later(self) -> None:
         """Retry `take` until the holder has ended."""
@@ -65,6 +84,8 @@ class SocketOwner:
         """Remove the socket and the note, and release the lock."""
         if self._lock is None:
             return
+        if self._noting is not None:
+            self._noting.cancel()
         shared = [Path(self.settings.shared_socket)] if self.settings.shared_socket else []
         for path in (self.home.api_socket, note(self.home), *shared):
             path.unlink(missing_ok=True)

@@ -87,6 +87,11 @@ def open_unix(path: Path, mode: int = 0o600) -> socket.socket:
         server.bind(str(path))
     except OSError as error:
         server.close()
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Failure(
+                f"Cannot listen on {path}: its disk has no room, or no inode, for one more file.",
+                fix=f"Make room there: `df -h {path.parent}` and `df -i {path.parent}` show what is left.",
+            ) from error
         raise Failure(
             f"Cannot listen on {path}: {error.strerror or error}.",
             fix="It must be on a local disk, in a folder that gpuq may write to, and have at most 107 characters: the home's "

@@ -388,6 +388,7 @@ def _device_view(
         **{name: getattr(vitals, name) for name in _VITAL_KEYS},
         name=names.of(device.id),
         kind=device.type,
+        no_starts=None if device.no_starts is None else device.no_starts.why,
         throttling=None if vitals.throttling is None else list(vitals.throttling),
         xids=None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
         until_at=rfc3339_or_none(device.until_at),

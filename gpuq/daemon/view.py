@@ -105,7 +105,8 @@ class View:
             host = state.hosts.get(name)
             reported_at = None if host is None else host.last_seen + wall_offset
             drained, lost = state.drained.get(name), tuple(self._lost.get(name, ()))
-            yield HostStatus(name, reported_at, drained, lost, self._unread.get(name))
+            no_starts = None if host is None else host.no_starts
+            yield HostStatus(name, reported_at, drained, lost, self._unread.get(name), no_starts)
 
     def _device(
         self, state: State, device: Device, now: float, wall_offset: float, reserved_for: JobId | None
@@ -114,11 +115,13 @@ class View:
         if reading is not None and now - reading.at > self._limits.stale_after_s:
             reading = None
         snapshot = DeviceSnapshot(device, state.residents_of(device.id), reading)
+        host = state.hosts.get(device.host)
         status = DeviceStatus.of(
             device,
             promised_memory_bytes=sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             reserved_for=reserved_for,
             drained=state.drained.get(device.host),
+            no_starts=None if host is None else host.no_starts,
             residents=tuple(
                 self._resident(state, device, attempt, now, wall_offset)
                 for attempt in state.residents.get(device.id, ())

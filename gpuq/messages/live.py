@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gpuq.core.measuring.account import SlowdownAccount
-from gpuq.core.state.device import Device, Vitals
+from gpuq.core.state.device import Device, NoStarts, Vitals
 from gpuq.core.state.events import ResidentNumbers
 from gpuq.core.state.forecast import Forecast
 
@@ -78,6 +78,8 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
     unwell: str | None = None
     drained: str | None = None
     """Why an operator keeps new jobs off its host."""
+    no_starts: NoStarts | None = None
+    """Why its host starts no job for now."""
     reserved_for: int | None = None
     """The waiting job that it is kept free for."""
     vitals: Vitals | None = None
@@ -104,13 +106,15 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class HostStatus(msgspec.Struct, frozen=True):
     """A host: when it reported last (Unix seconds; None: not since the dispatcher began), and why it is drained, if it is. `lost`
-    says what the record had lost of it since the dispatcher began, a sentence each; `unread` why its last report was dropped."""
+    says what the record had lost of it since the dispatcher began, a sentence each; `unread` why its last report was dropped;
+    `no_starts` why it starts no job for now."""
 
     name: str
     reported_at: float | None = None
     drained: str | None = None
     lost: tuple[str, ...] = ()
     unread: str | None = None
+    no_starts: NoStarts | None = None
 
 
 class PolicyReplacement(msgspec.Struct, frozen=True):

@@ -49,12 +49,19 @@ class _Resident(msgspec.Struct):
     rates: _Rates | None = None
 
 
+class _NoStarts(msgspec.Struct):
+    why: Annotated[str, Meta(max_length=1000, pattern=NO_NUL)]
+    since_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT)]
+    again_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT)] | None = None
+
+
 class _HostReported(msgspec.Struct):
     boot_id: _Name
     residents: tuple[_Resident, ...]
     devices: Annotated[tuple[_Device, ...], Meta(max_length=1024)]
     instance: _Name | None = None
     address: Annotated[str, Meta(pattern=_ADDRESS)] | None = None
+    no_starts: _NoStarts | None = None
 
 
 class _Exited(msgspec.Struct):

@@ -29,6 +29,7 @@ _TITLES = {
     "Resources": "Every device is taken",
     "StaleReading": "The device has not been read lately, and an unread device admits no job",
     "Unwell": "The device had an error that it must recover from first",
+    "NoStarts": "The device's host can start no job at the moment",
     "Drained": "The device's host is drained: an operator keeps new jobs off it",
     "PredictedMemory": "The predicted memory does not fit beside the jobs on the device",
     "PredictedLoad": "Together, the predicted peak utilisations exceed the limit",
@@ -69,6 +70,7 @@ _WHAT_HELPS = {
     "ForeignProcess": "`gpuq gpus` shows how much such processes use; --gpu-mem lets a first run start beside them.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
     "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
+    "NoStarts": "It starts on another device, or once the host can start jobs: `gpuq doctor` says what keeps it from that.",
     "Drained": "It starts on another device, or after `gpuq host resume`.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "That job goes first, because it has waited long or others were stopped for it; then this one.",
@@ -257,6 +259,11 @@ def constraint(n: Numbers) -> str:
 _CONSTRAINED = {"types": "type", "hosts": "host", "features": "the features"}
 
 
+def _no_starts(n: Numbers) -> str:
+    again = f"; it tries again at {local_time(n['again_at'])}" if "again_at" in n else ""
+    return f"host {n['host']} starts no job since {local_time(n['since_at'])}: {n['why']}{again}."
+
+
 def _booked(n: Numbers) -> str:
     start, end = local_time(n["from_at"]), local_time(n["until_at"])
     whose = f"user {n['user']} has it from {start} until {end} (reservation {n['booking']})"
@@ -344,6 +351,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("Exclusive", False): lambda n: (
         f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
     ),
+    ("NoStarts", False): _no_starts,
     ("Drained", False): lambda n: f"its host is drained: {n['why']}.",
     ("UnsafePair", False): lambda n: f"beside kind {n['beside']} one of the two ran out of memory before.",
     ("NeverFits", False): _never,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 from dataclasses import replace
@@ -11,13 +12,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from gpuq.api import server
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
 from gpuq.api.server import address, note, serve
+from gpuq.home import write_private
 from gpuq.settings import Settings
 from tests.api.conftest import TOKEN, started
 from tests.api.support import FaultyStore, MemoryStream, describe, submission
-from tests.support.patience import Stopwatch
+from tests.support.patience import Stopwatch, until
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,31 @@ async def test_the_note_and_the_socket_are_gone_after_the_end(settings: Settings
         assert note(settings.home).stat().st_mode & 0o777 == 0o600
     assert not note(settings.home).exists()
     assert not settings.home.api_socket.exists()
+
+
+async def test_a_full_disk_does_not_end_the_endpoint(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of where it listens is written once there is room."""
+    monkeypatch.setattr(server, "_WRITE_AGAIN_EVERY_S", 0.01)
+    is_full = True
+
+    def write(path: Path, content: bytes, *, durable: bool = True) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device", f"{path}.tmp")
+        write_private(path, content, durable=durable)
+
+    monkeypatch.setattr(server, "write_private", write)
+    context = ApiContext(settings, FaultyStore(), MemoryStream(), describe, TOKEN)
+    said: list[str] = []
+    serving = asyncio.create_task(serve(make_app(context), settings.home, settings.api, context.ending, said.append))
+    await until(lambda: said or serving.done(), story=lambda: "an endpoint")
+    connector = aiohttp.UnixConnector(str(settings.home.api_socket))
+    async with aiohttp.ClientSession(connector=connector) as client, client.get("http://gpuq/version") as answer:
+        assert (answer.status, note(settings.home).exists()) == (200, False)
+    is_full = False
+    await until(note(settings.home).exists, story=lambda: "the note")
+    context.ending.set()
+    await asyncio.wait_for(serving, 60)
+    assert not note(settings.home).exists()
 
 
 async def test_streams_end_when_the_process_does(settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -57,6 +58,18 @@ def test_the_socket_is_private_from_its_first_moment_and_replaces_a_stale_one(tm
         assert path.stat().st_mode & 0o777 == 0o600
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(str(path))
+
+
+def test_a_disk_without_room_for_a_socket_is_named_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(socket.socket):
+        def bind(self, _address: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(socket, "socket", Full)
+    with pytest.raises(Failure, match="has no room, or no inode") as refused:
+        open_unix(tmp_path / "api.sock")
+    assert "107 characters" not in refused.value.fix
+    assert f"df -i {tmp_path}" in refused.value.fix
 
 
 def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:

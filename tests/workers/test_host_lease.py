@@ -13,6 +13,7 @@ from gpuq_workers.host_lease import HostLease, instance_of
 
 from gpuq.adapters.store.contract import LEASE_S, Store
 from gpuq.adapters.store.memory import MemoryStore
+from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, Failure, Unreachable
 from gpuq.home import Home
 
@@ -82,6 +83,35 @@ async def test_a_reinstalled_host_takes_over(store: MemoryStore, time: Time) -> 
     began = time.now
     await a_lease(store, "reinstalled").take()
     assert LEASE_S <= time.now - began <= LEASE_S + 2
+
+
+async def test_since_when_the_record_cannot_be_reached_is_known(
+    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is to be launched there meanwhile, since no claim would be answered."""
+    wall = iter([100.0, 105.0])
+    lease = HostLease(lambda: store, "node1", "original", lambda: next(wall))
+    lease_host, seen = store.lease_host, []
+    await lease.take()
+    answers = iter(["yes", "no", "no", "yes"])
+
+    def answering(host: str, instance: str) -> object:
+        if next(answers) == "no":
+            raise Unreachable("The database does not answer.")
+        return lease_host(host, instance)
+
+    monkeypatch.setattr(store, "lease_host", answering)
+
+    def note() -> None:
+        seen.append(lease.unreachable)
+        if len(seen) == 5:
+            raise TimeoutError
+
+    time.meanwhile = note
+    with pytest.raises(TimeoutError):
+        await lease.keep()
+    why = NoStarts("it cannot reach the record: The database does not answer.", 100.0)
+    assert seen == [None, None, why, why, None]
 
 
 async def test_a_service_that_lost_its_name_ends(store: MemoryStore, time: Time) -> None:

@@ -675,37 +675,49 @@ def test_a_job_in_a_unit_cannot_have_another_process_ended_or_waited_for(in_unit
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_host_that_can_start_nothing_is_given_jobs_at_a_growing_distance(host: Host, ordered: bool) -> None:
-    """No process is left. Without a shim there is no order either, which would name the devices."""
+    """No process is left. That is the host's fault and no device's: none of them is held, and none needs a reset."""
     now, waits = [100.0], []
     host.residents.monotonic = lambda: now[0]
+    host.residents.clock = lambda: 1000.0 + now[0]
     host.residents.sample = lambda: Sample(StillSampler().devices(), (), ())
     for number in range(1, 5):
-        for job in (2 * number, 2 * number + 1):  # the second before the dispatcher has heard that the device is held
+        for job in (2 * number, 2 * number + 1):  # the second before the dispatcher has heard that the host waits
             made = host.attempt(job)
             if ordered:
                 made.order("true", job=job)
             AttemptFolder(made.folder, attempt_id(job)).close_unstarted("no process is left", 5.0)
             host.look()
-        assert host.residents.held() == {"cpu-0": "no process is left"}
+        assert host.residents.held() == {}
+        waiting = host.residents.no_starts()
+        assert waiting is not None
+        assert (waiting.why, waiting.since_at) == ("no process is left", 1100.0)
         began = now[0]
-        while host.residents.held():
+        while host.residents.no_starts():
             now[0] += 1
+        assert waiting.again_at == 1000.0 + now[0]
         waits.append(now[0] - began)
     assert waits == [2, 4, 8, 16]
+    host.run("sleep", "60", job=20)
+    host.look_until(lambda: any(isinstance(event, Started) for event in host.events()), "a start")
+    AttemptFolder(host.attempt(21).folder, attempt_id(21)).close_unstarted("no process is left", 5.0)
+    host.look()
+    after_a_start = host.residents.no_starts()
+    assert after_a_start is not None
+    assert (after_a_start.since_at, after_a_start.again_at) == (1000.0 + now[0], 1002.0 + now[0])
 
 
-def test_a_job_that_was_stopped_before_its_start_holds_no_device(host: Host) -> None:
+def test_a_job_that_was_stopped_before_its_start_keeps_no_other_from_starting(host: Host) -> None:
     folder = AttemptFolder(host.attempt().order("true").folder, attempt_id())
     folder.write_stop("stopped by order", 5.0)
     folder.close_unstarted("stopped before it was started", 5.0)
     host.look()
-    assert host.residents.held() == {}
+    assert host.residents.no_starts() is None
 
 
 def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bus of PID 1 is away, so each order ends at once, and the dispatcher would give the next one to the same device."""
+    """The bus of PID 1 is away, so each order ends at once, and the dispatcher would send the next one."""
     monkeypatch.setattr(residents_module.units, "is_active", lambda _: False)
     monkeypatch.setattr(residents_module.units, "is_in", lambda *_: True)
     (tmp_path / "home").mkdir()
@@ -721,7 +733,7 @@ def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
     for number in range(1, 8):
         unstarted(number)
         began = now[0]
-        while host.residents.held():
+        while host.residents.no_starts():
             now[0] += 1
         waits.append(now[0] - began)
     assert waits == [2, 4, 8, 16, 32, 60, 60]

@@ -26,8 +26,9 @@ from systemd_watchdog import WatchDog
 
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
+from gpuq.core.state.device import NoStarts
 from gpuq.core.state.events import Exited, HostReported, Started
-from gpuq.messages import codec
+from gpuq.messages import codec, reported
 from gpuq.messages.wire import Verb
 from gpuq.settings import Settings
 from tests.support import patience
@@ -138,6 +139,22 @@ async def test_a_device_that_was_lost_under_a_job_is_reported_unwell(
         report = of_now(service)
     assert committed(inbox)[1].ending == "device failed"
     assert [(device, reading.unwell) for device, reading in report.readings] == [("cpu-0", "it failed under job 1")]
+
+
+async def test_a_host_that_cannot_reach_the_record_says_so_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_REPORT_EVERY_S", 60.0)
+    inbox, fault = Inbox(), NoStarts("it cannot reach the record", 100.0)
+    found: list[NoStarts] = []
+    async with serving(settings, inbox) as service:
+        service._unreachable = lambda: found[0] if found else None
+        await until(inbox.reports, "the first report")
+        found.append(fault)
+        await until(lambda: len(inbox.reports()) > 1, "the next report, long before its time")
+    first, *_, last = (codec.decoded(report.body, HostReported) for report in inbox.reports())
+    assert (first.no_starts, last.no_starts) == (None, fault)
+    assert reported.report(inbox.reports()[-1].body) == last, "the dispatcher takes it"
 
 
 async def test_the_first_report_has_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """An attempt's folder, as docs/architecture.md describes it: reads its JSON files, and writes those that are not the shim's.
 
-The folder's existence is the fence of a start: only one process can make it. The job may write into the folder, so every file is
+The folder's existence is the fence of a start: only one process can make it. That one keeps it locked until it has written an
+order or an end there, and so has who takes it for abandoned: neither can come between the steps of the other. The lock ends with
+its process. The job may write into the folder, so every file is
 read with `gpuq.home.read_regular` and every value is checked. A missing file is read as None, and one that cannot be read raises
 UnreadableFile: it says nothing about the attempt. The shim writes its own files (`shim/record.py`), because it must not import
 gpuq.
@@ -8,9 +10,10 @@ gpuq.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Container, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -18,6 +21,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
+from gpuq.adapters.lock import is_at
 from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
@@ -173,6 +177,27 @@ class AttemptFolder:
     def __init__(self, path: Path, attempt: AttemptId) -> None:
         self.path = path
         self.attempt = attempt
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Keep the folder locked during the block; False if another process has it. True too for one that is not there. Raises
+        OSError."""
+        try:
+            # A folder's lock is one of this machine, also where a network file system would ask its server for that of a file.
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            yield True
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its holder may have removed it, and another process have made and locked the next one.
+            is_ours = is_at(self.path, os.fstat(descriptor))
+        except BlockingIOError:
+            is_ours = False
+        try:
+            yield is_ours
+        finally:
+            os.close(descriptor)
 
     @property
     def job_path(self) -> Path:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import closing
 
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.store.contract import LEASE_S, Claims, NameLease
+from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, GpuqError, Unreachable
 from gpuq.home import Home, instance_id
 
@@ -34,8 +36,12 @@ class HostLease:
     The record is closed again after each renewal: no connection to the database stays open for a statement every five seconds.
     """
 
-    def __init__(self, open_claims: Callable[[], Claims], host: str, instance: str) -> None:
-        self._open, self._host, self._instance = open_claims, host, instance
+    def __init__(
+        self, open_claims: Callable[[], Claims], host: str, instance: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._open, self._host, self._instance, self._clock = open_claims, host, instance, clock
+        self.unreachable: NoStarts | None = None
+        """Why and since when the record cannot be reached: no attempt could be claimed meanwhile."""
 
     async def take(self) -> None:
         """Wait until the lease is ours. Raises Conflict as soon as another instance renews it, because that one is alive."""
@@ -63,8 +69,12 @@ class HostLease:
     async def _renew(self, *passing: type[Exception]) -> NameLease | None:
         """The lease after an attempt to renew it; None if that failed with one of these errors."""
         try:
-            return await asyncio.to_thread(self._lease)
+            lease = await asyncio.to_thread(self._lease)
+            self.unreachable = None
+            return lease
         except passing as error:
+            since = self._clock() if self.unreachable is None else self.unreachable.since_at
+            self.unreachable = NoStarts(f"it cannot reach the record: {error}"[:600], since)
             log.warning("the lease of the host name could not be renewed: %s", error, extra={"action": "lease"})
             return None
 

@@ -33,7 +33,7 @@ from gpuq.adapters.process import (
 )
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
-from gpuq.core.state.device import DeviceId
+from gpuq.core.state.device import DeviceId, NoStarts
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Exited, Started
 from gpuq.messages import launch
@@ -59,7 +59,8 @@ from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
 
-# A folder without an order belongs to a task that died, or that is about to write it: it has this long.
+# A folder without an order or a lock belongs to a task that died, or one that has just made it, or a shim that lost it and is
+# about to write its files again: they have this long.
 _UNORDERED_FOR_S = 2.0
 # An attempt that was given to a unit: the broker and PID 1 have this long to start it.
 _UNIT_STARTS_WITHIN_S = 30.0
@@ -70,10 +71,12 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# What this host could not start, for lack of processes or memory or because PID 1 did not start its unit, would be ordered again
-# at once. Its devices take no jobs for so long, twice as long each time.
+# What this host could not start, for lack of processes or memory or because the record or PID 1 did not answer, would be ordered
+# again at once. The host takes no jobs for so long, twice as long each time.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
+_UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
+_UNORDERED = "its order was not carried out: the process that follows orders ended, or gave up waiting for the record"
 
 
 T = TypeVar("T")
@@ -133,6 +136,8 @@ class Residents:
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
     _unstarted_in_a_row: int = 0
+    _no_starts: NoStarts | None = None
+    _starts_again_at: float = 0.0
     _stamp: int = -1
     _stamp_since: float = 0.0
 
@@ -187,6 +192,10 @@ class Residents:
         self._held = {device: held for device, held in self._held.items() if held[0] > now}
         return {device: why for device, (_, why) in self._held.items()}
 
+    def no_starts(self) -> NoStarts | None:
+        """Why this host takes no jobs for now, after the last could not be started."""
+        return self._no_starts if self.monotonic() < self._starts_again_at else None
+
     def _discover(self) -> None:
         stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
         if stamp != self._stamp:
@@ -233,7 +242,7 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=self._write(start), exited=None)
             live.folder.mark(live.marker)
-            self._unstarted_in_a_row = 0
+            self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so an order to end it closed a new one.
@@ -243,8 +252,10 @@ class Residents:
         if end is not None and self._has_unit(live):
             return  # processes that outlived the shim, which PID 1 kills now
         # A job may write an end and then kill its shim. So processes are looked for even where there is an end.
-        if (end is None and await self._is_abandoned(live)) or (end is not None and await self._runs_on(live)):
-            end = self._read(live, "exit.json", live.folder.ended) if await self._sweep(live) else None
+        if end is None:
+            end = await self._end_if_abandoned(live)
+        elif await self._runs_on(live):
+            end = await self._sweep(live)
         if end is not None:
             await self._spool_end(live, end)
 
@@ -315,18 +326,17 @@ class Residents:
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
     def _wait_before_next(self, live: _Live, reason: str) -> None:
-        """Let the devices that it was given take no job for a while, or all devices of this host if no order names them."""
-        sample, held = self.sample(), self.held()
-        all_of_host = [device.id for device in sample.devices] if sample else []
-        given = all_of_host if live.order is None else map(DeviceId, live.order.devices)
-        devices = [device for device in given if device not in held]
-        if not devices:
+        """Let this host take no job for a while."""
+        if self.no_starts() is not None:
             return  # it was started before the dispatcher had heard of the wait
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("the devices of attempt %s take no new job for %g s: %s", live.folder.attempt, pause_s, reason)
+        log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
         why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
-        self._held.update(dict.fromkeys(devices, (self.monotonic() + pause_s, why)))
+        now = self.clock()
+        since = now if self._no_starts is None else self._no_starts.since_at
+        self._no_starts = NoStarts(why, since, now + pause_s)
+        self._starts_again_at = self.monotonic() + pause_s
 
     def _write(self, event: Started | Exited) -> int:
         seq = self.spool.write(event)
@@ -335,25 +345,38 @@ class Residents:
 
     # --- attempts without a shim ---
 
+    async def _end_if_abandoned(self, live: _Live) -> EndFile | None:
+        """The end of an attempt that no process is left to end, once it is written."""
+        if self._has_supervisor(live):
+            return None
+        if live.order is not None or live.start is not None:
+            return await self._sweep(live) if await self._is_abandoned(live) else None
+        # Whoever makes a folder keeps it locked until an order or an end is in it, however long the record takes to answer.
+        with live.folder.locked() as is_ours:
+            return await self._sweep(live) if is_ours and await self._is_abandoned(live) else None
+
+    def _has_supervisor(self, live: _Live) -> bool:
+        """Whether its shim or its unit runs, or may still be about to start."""
+        age_s = self.monotonic() - live.first_seen
+        if live.unit is not None:
+            return self._has_unit(live) or age_s < _UNIT_STARTS_WITHIN_S
+        if live.shim is None:
+            return self._has_unit(live) or age_s < _UNORDERED_FOR_S
+        return is_alive(live.shim)
+
     async def _is_abandoned(self, live: _Live) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
-        now, shim = self.monotonic(), live.shim
-        if live.unit is not None:
-            if self._has_unit(live) or now - live.first_seen < _UNIT_STARTS_WITHIN_S:
-                return False
-        elif shim is None:
-            if self._has_unit(live) or now - live.first_seen < _UNORDERED_FOR_S:
-                return False
-        elif is_alive(shim):
-            return False
-        # The shim may have written the end and exited since it was read above.
+        now = self.monotonic()
+        # The end, and in a folder that was just unlocked the order, may have been written since they were read above.
         if self._read(live, "exit.json", live.folder.ended, at_once=True) is not None:
             return False
+        if live.order is None and self._read(live, "order.json", live.folder.order, at_once=True) is not None:
+            return False
         # What cannot be read may say that the attempt has ended or, where its shim is not known, that it runs.
-        unknown = [file for name, file in live.unreadable.items() if shim is None or name == "exit.json"]
+        unknown = [file for name, file in live.unreadable.items() if live.shim is None or name == "exit.json"]
         if any(now - file.since < _UNREADABLE_FOR_S for file in unknown):
             return False
-        if shim is not None or not unknown:
+        if live.shim is not None or not unknown:
             return True
         left = await asyncio.to_thread(_left_of, live)
         if left:
@@ -374,20 +397,19 @@ class Residents:
             return True
         return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(_left_of, live))
 
-    async def _sweep(self, live: _Live) -> bool:
-        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end. Whether that
-        is done."""
+    async def _sweep(self, live: _Live) -> EndFile | None:
+        """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
-            return False
+            return None
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
         left = await asyncio.to_thread(_left_of, live)
         if left and live.shim is None and now - live.first_seen < _UNORDERED_FOR_S:
-            return False  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
+            return None  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
         if left:
             await asyncio.to_thread(self._press, live, left, now)
-            return False
+            return None
         has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
         if live.shim is not None and live.shim.boot_id != boot_id():
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
@@ -395,13 +417,13 @@ class Residents:
             why = "; ".join(file.why for file in live.unreadable.values())
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, is gone, and how it ended is not known: {why}"
         elif not has_started:
-            ending, reason = Ending.NEVER_STARTED, f"{_SUPERVISOR}, ended before it started the job"
+            ending, reason = Ending.NEVER_STARTED, _UNORDERED if live.order is None else _UNSTARTED
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
             ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
-        return True
+        return self._read(live, "exit.json", live.folder.ended)
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from gpuq.adapters.devices import Backend
 from gpuq.adapters.process import boot_id, is_alive
 from gpuq.adapters.store.contract import Claims
-from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending
 from gpuq.errors import GpuqError
 from gpuq.messages import wire
+from gpuq.messages.job_record import JobRecord
 from gpuq.settings import Settings
 from gpuq_workers.attempts import AttemptFolder, UnreadableFile, ask_for_end, make_folder
 from gpuq_workers.epoch import SeenEpoch
@@ -72,23 +73,28 @@ def run(context: OrderContext, signed: Any) -> None:
 
 
 def _launch(context: OrderContext, order: wire.Order) -> None:
-    # Before the claim: so a claimed attempt that has no folder had one, and may have run.
-    folder = make_folder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
-    if folder is None:
-        log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
-        return
-    try:
-        claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
-    except (GpuqError, OSError) as error:
-        # The claim may have been made all the same, so the folder has to stay.
-        folder.close_unstarted(f"the record did not let it start: {error}", context.clock())
-        raise
-    if claimed is None:
-        log.info("%s dropped: the record does not let it start", order.rq_id)
-        with suppress(OSError):  # an order to stop it has just been written there
-            folder.path.rmdir()
-        return
-    record, attempt = claimed
+    # Made before the claim: so a claimed attempt that has no folder had one, and may have run.
+    with _new_folder(context, order.attempt_id) as folder:
+        if folder is None:
+            log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
+            return
+        try:
+            claimed = context.store.claim(order.attempt_id, order.host, context.instance, boot_id(), context.clock())
+        except (GpuqError, OSError) as error:
+            # The claim may have been made all the same, so the folder has to stay.
+            folder.close_unstarted(f"the record did not let it start: {error}", context.clock())
+            raise
+        if claimed is None:
+            log.info("%s dropped: the record does not let it start", order.rq_id)
+            with suppress(OSError):  # an order to stop it has just been written there
+                folder.path.rmdir()
+            return
+        _start(context, order, folder, *claimed)
+
+
+def _start(
+    context: OrderContext, order: wire.Order, folder: AttemptFolder, record: JobRecord, attempt: Attempt
+) -> None:
     try:
         placement = context.backend.placement(attempt.devices)
         context.launcher.start(folder, Claimed(record, attempt, placement, order.credential))
@@ -100,16 +106,27 @@ def _launch(context: OrderContext, order: wire.Order) -> None:
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
 
 
+@contextmanager
+def _new_folder(context: OrderContext, attempt: AttemptId) -> Iterator[AttemptFolder | None]:
+    """The folder of an attempt that had none here, locked while the block writes what comes of it; None for one that had."""
+    folder = make_folder(context.settings.home.attempt(*attempt), attempt)
+    if folder is None:
+        yield None
+        return
+    with folder.locked() as is_ours:
+        yield folder if is_ours else None
+
+
 # --- preempt, stop, void -----------------------------------------------------------------------------------------------------
 
 
 def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> None:
     reason = "asked to save its work and make room" if save else "stopped by order"
-    made = _close_fence(context, order.attempt_id)
-    if made is not None:
-        made.write_stop(reason, context.clock(), save=save)
-        made.close_unstarted("stopped before it was started", context.clock())
-        return
+    with _close_fence(context, order.attempt_id) as made:
+        if made is not None:
+            made.write_stop(reason, context.clock(), save=save)
+            made.close_unstarted("stopped before it was started", context.clock())
+            return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     shim = folder.shim()
     with suppress(UnreadableFile):
@@ -127,17 +144,17 @@ def _stop(context: OrderContext, order: wire.Order, *, save: bool = False) -> No
 
 def _void(context: OrderContext, attempt: AttemptId) -> None:
     """Only a claimed attempt is voided, and that had a folder. The worker service ends what runs of it before it reports this."""
-    made = _close_fence(context, attempt)
-    if made is not None:
-        made.close(Ending.LOST, "its folder was removed; how it ended is not known", context.clock())
+    with _close_fence(context, attempt) as made:
+        if made is not None:
+            made.close(Ending.LOST, "its folder was removed; how it ended is not known", context.clock())
 
 
-def _close_fence(context: OrderContext, attempt: AttemptId) -> AttemptFolder | None:
+@contextmanager
+def _close_fence(context: OrderContext, attempt: AttemptId) -> Iterator[AttemptFolder | None]:
     """The new folder of an attempt that has none here. None for one that has, whose end is sent again if it is over."""
-    path = context.settings.home.attempt(*attempt)
-    made = make_folder(path, attempt)
-    if made is None:
-        ask_for_end(path.parent, attempt)
-    else:
-        context.launcher.stop(made, save=False)  # its unit may run, although its folder was removed
-    return made
+    with _new_folder(context, attempt) as made:
+        if made is None:
+            ask_for_end(context.settings.home.attempts, attempt)
+        else:
+            context.launcher.stop(made, save=False)  # its unit may run, although its folder was removed
+        yield made

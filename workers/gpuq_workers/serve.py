@@ -25,7 +25,7 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.adapters.tasks import end, wait_for_event
-from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.device import DeviceId, HostId, NoStarts
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import key_of_this_host
@@ -62,7 +62,7 @@ class WorkerService:
     """Samples, reports and delivers until it is stopped.
 
     `orders` is the process to supervise that follows orders, None for none; `serve_requests` answers what the API asks of
-    this host, until cancelled.
+    this host, until cancelled. `unreachable`: why the record cannot be reached.
     """
 
     def __init__(
@@ -72,7 +72,9 @@ class WorkerService:
         inbox: Inbox,
         orders: ChildSpec | None,
         serve_requests: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        unreachable: Callable[[], NoStarts | None] = lambda: None,
     ) -> None:
+        self._unreachable = unreachable
         self._settings, self._orders, self._serve_requests = settings, orders, serve_requests
         self._host = HostId(settings.worker.host)
         self._instance = instance_of(settings.home)
@@ -147,10 +149,10 @@ class WorkerService:
 
     async def _deliver(self) -> None:
         # Not in one task with the looks: those must go on where Redis does not answer.
-        reported: dict[DeviceId, str] = {}
+        reported: tuple[dict[DeviceId, str], NoStarts | None] = ({}, None)
         while True:
-            held = self._residents.held()
-            # Before the end because of which a device is held: else another job would be launched there meanwhile.
+            held = self._residents.held(), self._no_starts()
+            # Before the end because of which nothing is to start: else another job would be launched meanwhile.
             if held != reported:
                 await self._delivery.report(self.report())
                 reported = held
@@ -175,6 +177,9 @@ class WorkerService:
         if young:
             await self._watch.look_at_memory(young)
 
+    def _no_starts(self) -> NoStarts | None:
+        return self._unreachable() or self._residents.no_starts()
+
     def report(self) -> wire.HostReport:
         """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""
         sample = self._watch.sample
@@ -196,6 +201,7 @@ class WorkerService:
             ),
             instance=self._instance,
             address=self._settings.worker.address or None,
+            no_starts=self._no_starts(),
         )
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
@@ -263,7 +269,8 @@ async def _open_and_serve(settings: Settings) -> None:
     )
     try:
         with trees.serving(settings.home) if settings.worker.run_as == "submitter" else nullcontext():
-            await serve(WorkerService(settings, sampler, uplink.inbox, orders, requests), lease)
+            service = WorkerService(settings, sampler, uplink.inbox, orders, requests, lambda: lease.unreachable)
+            await serve(service, lease)
     finally:
         await uplink.close()
         sampler.close()

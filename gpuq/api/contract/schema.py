@@ -384,8 +384,9 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
     what the command shows and its options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well; `drained` why an operator keeps new jobs off its host; `reserved_for` is the waiting job that it is
-    kept free for. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    device that is well; `drained` why an operator keeps new jobs off its host, `no_starts` why the host itself can start none;
+    `reserved_for` is the waiting job that it is kept free for. `processes_visible`: whether its driver shows the processes of
+    jobs, null where no job has shown it yet.
     `energy_joules` counts since the driver was loaded.
     """
 
@@ -408,6 +409,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     utilization_pct: float | None
     unwell: str | None
     drained: str | None
+    no_starts: str | None = None
     reserved_for: int | None
     processes_visible: bool | None
     power_watts: float | None
@@ -421,8 +423,17 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     residents: list[ResidentView]
 
 
+class NoStartsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a host starts no job for now, since when, and when it tries again: null for once the cause is over."""
+
+    why: str
+    since_at: str
+    again_at: str | None
+
+
 class HostView(msgspec.Struct, frozen=True, kw_only=True):
-    """A host with its devices. `state` is `ok`, `drained`, or `silent` for one that has not reported for `stale_after_s`.
+    """A host with its devices. `state` is `ok`, `drained`, `failing` for one that can start no job for now, which `no_starts`
+    explains, or `silent` for one that has not reported for `stale_after_s`.
 
     `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began. `lost` are
     sentences: what the record had lost of the host and the dispatcher found out since it began. `unread`: why its last report
@@ -437,6 +448,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[int]
     lost: list[str] = []
     unread: str | None = None
+    no_starts: NoStartsView | None = None
 
 
 class Invited(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,9 +12,10 @@ from aiohttp import web
 from gpuq.adapters.certificates import Authority
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
-from gpuq.api.contract.schema import HostRequestTaken, HostView, Invited
+from gpuq.api.contract.schema import HostRequestTaken, HostView, Invited, NoStartsView
 from gpuq.api.hosts import joining
 from gpuq.api.identity import caller_of
+from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, Failure, NotFound, Unreachable
 from gpuq.format import rfc3339, rfc3339_or_none
 from gpuq.messages.live import LiveView
@@ -119,19 +120,25 @@ def host_views(context: ApiContext, live: LiveView | None) -> list[HostView]:
     for host in live.hosts:
         devices = [device for device in live.devices if device.host == host.name]
         silent = host.reported_at is None or now - host.reported_at > stale_after_s
+        no_starts = host.no_starts
         found.append(
             HostView(
                 name=host.name,
-                state="silent" if silent else "ok" if host.drained is None else "drained",
+                state="silent" if silent else "drained" if host.drained else "failing" if no_starts else "ok",
                 drained=host.drained,
                 reported_at=rfc3339_or_none(host.reported_at),
                 devices=len(devices),
                 lost=list(host.lost),
                 unread=host.unread,
+                no_starts=None if no_starts is None else _no_starts_view(no_starts),
                 jobs=sorted({resident.job for device in devices for resident in device.residents}),
             )
         )
     return found
+
+
+def _no_starts_view(found: NoStarts) -> NoStartsView:
+    return NoStartsView(why=found.why, since_at=rfc3339(found.since_at), again_at=rfc3339_or_none(found.again_at))
 
 
 async def _host(request: web.Request) -> HostView:

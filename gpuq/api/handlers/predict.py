@@ -326,7 +326,14 @@ def snapshot_of(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSna
         features=device.features,
     )
     kept_for = None if device.reserved_for is None else JobId(device.reserved_for)
-    return DeviceSnapshot(known, tuple(residents), reading, reserved_for=kept_for, drained=device.drained)
+    return DeviceSnapshot(
+        known,
+        tuple(residents),
+        reading,
+        reserved_for=kept_for,
+        drained=device.drained,
+        no_starts=device.no_starts,
+    )
 
 
 def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:

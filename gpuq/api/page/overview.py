@@ -102,6 +102,8 @@ def _line(device: DeviceView, owners: dict[int, str], now: float) -> DeviceLine:
     remarks = [f"Gets no new jobs: {device.unwell}"] if device.unwell else []
     if device.drained:
         remarks.append(f"Drained: {device.drained}")
+    if device.no_starts:
+        remarks.append(f"Gets no new jobs, its host can start none: {device.no_starts}")
     if device.throttling:
         remarks.append("Runs at lower clocks: " + ", ".join(device.throttling).replace("_", " "))
     if device.xids:

@@ -23,7 +23,15 @@ OF_THE_JOB = (
     Rule.DEVICE_HOURS_QUOTA,
     Rule.ARRAY_LIMIT,
 )
-OF_ANY_DEVICE = (Rule.CONSTRAINTS, Rule.DRAINED, Rule.STALE_READING, Rule.UNWELL, Rule.RESERVED, Rule.RESOURCES)
+OF_ANY_DEVICE = (
+    Rule.CONSTRAINTS,
+    Rule.DRAINED,
+    Rule.STALE_READING,
+    Rule.NO_STARTS,
+    Rule.UNWELL,
+    Rule.RESERVED,
+    Rule.RESOURCES,
+)
 OF_AN_IDLE_DEVICE = (Rule.FOREIGN_PROCESS, Rule.PREDICTED_MEMORY)
 OF_A_SHARED_DEVICE = (
     Rule.EXCLUSIVE,
@@ -55,6 +63,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.CONSTRAINTS: "Is it what the job asks for?",
     Rule.DRAINED: "Does its host take new jobs?",
     Rule.STALE_READING: "Was the device read lately?",
+    Rule.NO_STARTS: "Can its host start jobs at the moment?",
     Rule.UNWELL: "Is the device well?",
     Rule.RESERVED: "Is it free for this job, not reserved for another?",
     Rule.RESOURCES: "Is there room for one more job?",

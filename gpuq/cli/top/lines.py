@@ -68,6 +68,8 @@ def trouble_of(device: Record) -> str | None:
         return f"no new jobs: its host is drained: {fmt.clean(device['drained'])}"
     if device["read_at"] is None:
         return "not reported"
+    if device.get("no_starts"):
+        return f"no new jobs: its host can start none: {fmt.clean(device['no_starts'])}"
     if device["throttling"]:
         return f"lower clocks: {fmt.clean(', '.join(device['throttling'])).replace('_', ' ')}"
     return None

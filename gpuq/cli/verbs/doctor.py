@@ -9,24 +9,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record, is_held
+from gpuq.cli.service_logs import UNIT_FOLDERS, log_elsewhere, service_log
 from gpuq.cli.verbs import policy
+from gpuq.cli.verbs.host import no_starts
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
-from gpuq.logs import last_words
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 _NVML = "libnvidia-ml.so.1"
-_MIN_FREE_BYTES = 2**30
+_MIN_FREE_BYTES, _MIN_FREE_FILES = 2**30, 1000
 _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
@@ -36,7 +39,6 @@ _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _FOR_SUBMITTERS = tuple(
     map(Path, ("/run/gpuq-broker.sock", "/run/gpuq-lease", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq"))
 )
-_UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
         ready: Record = client.look("/readyz")
         version: Record = client.look("/version")
     except GpuqError as error:
-        return [Check("api", BROKEN, error.message, error.fix)]
+        return [_no_answer(client, home, error)]
     answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
     checks = [Check("api", OK, answering)]
     for part, status in ready.items():
@@ -122,7 +124,7 @@ def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
             checks.append(_stuck_dispatcher(home, status))
         else:
             fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-            found = "its schema is not this version's" if status == "schema" else status
+            found = "its schema is not this version's" if status == "schema" else f"{status}{_unresolved(part)}"
             checks.append(Check(part, BROKEN, found, fix))
     with suppress(GpuqError):
         theirs = client.server_time()
@@ -141,10 +143,32 @@ _FIXES = {
 
 def _stuck_dispatcher(home: Home, status: str) -> Check:
     """It runs here, so to start it would change nothing: what it waits for is in its log."""
-    log = home.logs / "dispatcher.log"
-    said, fix = last_words(log)
-    found = f"{status}, although it runs here; it wrote last: {said}"
-    return Check("dispatcher", BROKEN, found, fix or f"Mend what it names; {log} has more.")
+    log = service_log(home, "dispatcher")
+    return Check("dispatcher", BROKEN, f"{status}, although it runs here{log.quoted}", log.what_to_do)
+
+
+def _no_answer(client: HttpClient, home: Home, error: GpuqError) -> Check:
+    """Where the dispatcher runs, gpuq does; only its endpoint does not answer."""
+    if client.address != f"unix://{home.api_socket}" or not is_held(home.run / "dispatcher.lock"):
+        return Check("api", BROKEN, error.message, error.fix)
+    log = service_log(home, "api")
+    return Check("api", BROKEN, f"gpuq runs here, and its endpoint does not answer{log.quoted}", log.what_to_do)
+
+
+def _unresolved(part: str) -> str:
+    """What is wrong with the name of Redis or of the database, as far as this process knows it: the end of a sentence."""
+    from gpuq.settings import load
+
+    try:
+        settings = load(warn=lambda _: None)
+        host = urlsplit(settings.effective_redis_url if part == "redis" else settings.database_url).hostname
+        if host:
+            socket.getaddrinfo(host, None)
+    except (BadSettings, ValueError):
+        return ""
+    except OSError as error:
+        return f": the name {host} is not found ({error.strerror})"
+    return ""
 
 
 def _jobs(client: HttpClient) -> Iterator[Check]:
@@ -173,7 +197,7 @@ def _devices(client: HttpClient) -> Iterator[Check]:
         )
         yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
     elif silent:
-        fix = "A device without readings gets no jobs. Run `gpuq doctor` on its host, and read its logs/worker.log."
+        fix = f"Run `gpuq doctor` on its host: it gets no jobs without. {log_elsewhere('worker')} has more there."
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
@@ -192,12 +216,17 @@ def _is_silent(device: Record) -> bool:
 
 
 def _hosts(client: HttpClient) -> Iterator[Check]:
-    """The hosts whose reports are dropped; and what the record lost, as after a replica without the last commits replaced it."""
+    """The hosts that start no job, and those whose reports are dropped; and what the record lost, as after a replica without the
+    last commits replaced it."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
     except GpuqError:  # the devices' check says why
         return
     for host in hosts:
+        if host.get("no_starts"):
+            found = f"{host['name']} {no_starts(host)}"
+            fix = f"Mend what it names, on {host['name']}; jobs start there again by themselves after that."
+            yield Check("starts", BROKEN, found, fix)
         if host.get("unread"):
             fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
             yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)
@@ -305,7 +334,7 @@ def _events(home: Home) -> Check:
     if since_s < _EVENTS_WAIT_S:
         return Check("events", OK, "none waits for the dispatcher")
     found = f"starts or ends of jobs that wait for the dispatcher: {len(waiting)}, since {fmt.local_time(min(waiting))}"
-    fix = f"Where gpuq runs, {home.logs}/worker.log and the log of the dispatcher say why."
+    fix = f"{service_log(home, 'worker').where} and the log of the dispatcher say why."
     return Check("events", BROKEN, found, fix)
 
 
@@ -315,6 +344,11 @@ def _disk(root: Path) -> Check:
     if free < _MIN_FREE_BYTES:
         found = f"{fmt.gib(free)} free at {existing}"
         return Check("disk", BROKEN, found, "Make room: logs and the record live there.")
+    files = os.statvfs(existing)
+    # Some file systems count no inodes, and say 0 of 0.
+    if files.f_files and files.f_favail < _MIN_FREE_FILES:
+        found = f"room for {files.f_favail} more files at {existing}"
+        return Check("disk", BROKEN, found, f"Remove files there: it has no inodes left (`df -i {existing}`).")
     return Check("disk", OK, f"{fmt.gib(free)} free")
 
 
@@ -340,7 +374,9 @@ def _nvml(devices: Sequence[Record] = ()) -> Check:
     read = {device.get("backend") for device in devices if not _is_silent(device)}
     known = {device.get("backend") for device in devices}
     if "nvml" in known and "nvml" not in read:
-        fix = "`nvidia-smi` must list them on their host; logs/worker.log there says what the driver answered."
+        fix = (
+            f"`nvidia-smi` must list them on their host; {log_elsewhere('worker')} says there what the driver answered."
+        )
         return Check("nvml", BROKEN, "no GPU of this gpuq answers, and none gets a job", fix)
     if "nvml" in read or (not devices and _loads_nvml()):
         if not _in_host_pid_namespace():
@@ -352,7 +388,7 @@ def _nvml(devices: Sequence[Record] = ()) -> Check:
         fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
         return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)
     if driver:
-        fix = 'Unless `backend = "cpu"` is meant: logs/worker.log says why; restart gpuq after that.'
+        fix = f'Unless `backend = "cpu"` is meant: {log_elsewhere("worker")} says why; restart gpuq after that.'
         return Check("nvml", NOTE, "there is an NVIDIA driver, but gpuq uses CPU devices", fix)
     if _has_nvidia_gpu():
         found = "there is an NVIDIA GPU, but no driver for it; jobs run on CPU devices"
@@ -414,10 +450,10 @@ def _submitters(home: Home) -> Check:
 
 
 def _timer() -> Check:
-    for folder in _UNIT_FOLDERS:
+    for folder in UNIT_FOLDERS:
         if (Path(folder).expanduser() / "gpuq-retrain.timer").exists():
             return Check("timer", OK, f"gpuq-retrain.timer in {folder}")
-    if any((Path(folder).expanduser() / "gpuqd.service").exists() for folder in _UNIT_FOLDERS):
+    if any((Path(folder).expanduser() / "gpuqd.service").exists() for folder in UNIT_FOLDERS):
         found = "gpuq's services are installed without their nightly training"
         return Check("timer", NOTE, found, "Install systemd/gpuq-retrain.timer, or run `gpuq model train` at times.")
     return Check("timer", OK, "no nightly training is installed; `gpuq model train` trains now")

@@ -63,6 +63,9 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
             lines += console.wrapped(
                 f"{name} gets no new jobs, its host is drained: {fmt.clean(device['drained'])}", width
             )
+        if device.get("no_starts"):
+            why = f"{name} gets no new jobs, its host can start none: {fmt.clean(device['no_starts'])}"
+            lines += console.wrapped(why, width)
         if device.get("reserved_for") is not None:
             lines += console.wrapped(f"{name} is kept free for job {device['reserved_for']}", width)
         if device.get("throttling"):

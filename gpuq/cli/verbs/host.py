@@ -62,6 +62,15 @@ def sentence(answer: Record) -> str:
     return _DONE[answer["asked"]].format(host=fmt.clean(answer["host"]), jobs=f"{jobs} job{'' if jobs == 1 else 's'}")
 
 
+def no_starts(host: Record) -> str | None:
+    """Why a host starts no job for now; None where it does."""
+    found = host.get("no_starts")
+    if found is None:
+        return None
+    again = f"; it tries again at {fmt.local_time(found['again_at'])}" if found["again_at"] else ""
+    return f"starts no job since {fmt.local_time(found['since_at'])}: {found['why']}{again}"
+
+
 def listing(hosts: list[Record], width: int) -> list[str]:
     """A table of hosts, one line each."""
     columns = [Column("HOST"), Column("STATE"), Column("DEVICES", right=True), Column("JOBS", right=True)]
@@ -73,7 +82,7 @@ def listing(hosts: list[Record], width: int) -> list[str]:
             str(host["devices"]),
             str(len(host["jobs"])),
             fmt.local_time(host["reported_at"]) if host["reported_at"] else "not yet",
-            fmt.clean(host["drained"] or ""),
+            fmt.clean(host["drained"] or no_starts(host) or ""),
         )
         for host in hosts
     ]

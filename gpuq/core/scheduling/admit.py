@@ -14,7 +14,7 @@ from functools import cached_property
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.constraints import DeviceConstraints, had
-from gpuq.core.state.device import Device, HostId, Reading
+from gpuq.core.state.device import Device, HostId, NoStarts, Reading
 from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
 from gpuq.core.state.job import Job, JobId, KindId, Sharing
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
@@ -23,13 +23,14 @@ from gpuq.core.state.verdict import Numbers, Rule, Verdict
 @dataclass(frozen=True)
 class DeviceSnapshot:
     """A device with its residents and its reading (None when missing or too old). `reserved_for`: the other job that it is
-    kept for; `drained`: why an operator keeps new jobs off its host."""
+    kept for; `drained`: why an operator keeps new jobs off its host; `no_starts`: why the host itself starts none."""
 
     device: Device
     residents: tuple[Attempt, ...]
     reading: Reading | None
     reserved_for: JobId | None = None
     drained: str | None = None
+    no_starts: NoStarts | None = None
 
     @property
     def unusable(self) -> Rule | None:
@@ -38,6 +39,8 @@ class DeviceSnapshot:
             return Rule.DRAINED
         if self.reading is None:
             return Rule.STALE_READING
+        if self.no_starts is not None:
+            return Rule.NO_STARTS
         return None if self.reading.unwell is None else Rule.UNWELL
 
     def promised_here(self, attempt: Attempt) -> int:
@@ -178,6 +181,8 @@ def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None
     reading = snapshot.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
         return _refused(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
+    if snapshot.no_starts is not None:
+        return _refused(Rule.NO_STARTS, snapshot, numbers_of_no_starts(snapshot))
     if reading.unwell is not None:
         return _refused(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
     if snapshot.reserved_for is not None:
@@ -187,6 +192,14 @@ def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None
             Rule.RESOURCES, snapshot, (("residents", len(snapshot.residents)), ("limit", limits.residents_per_device))
         )
     return None
+
+
+def numbers_of_no_starts(snapshot: DeviceSnapshot) -> Numbers:
+    """The numbers of a verdict on a device whose host starts no job."""
+    no_starts = snapshot.no_starts
+    assert no_starts is not None
+    numbers: Numbers = (("host", snapshot.device.host), ("why", no_starts.why), ("since_at", no_starts.since_at))
+    return numbers if no_starts.again_at is None else (*numbers, ("again_at", no_starts.again_at))
 
 
 def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, numbers_of_no_starts, refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
@@ -183,24 +183,31 @@ class SchedulingContext:
     def no_device_open(self, job: Job) -> Verdict:
         """The verdict for a job that no single device refused: none of those that it may have is open at all."""
         index, residents = self._device_index, self.state.residents
+        devices: Iterable[DeviceId] = index.snapshots
         count, unusable, busy = len(index.snapshots), index.unusable, len(residents)
         if job.constraints is not None:
-            allowed = self.cache.allowed(job.constraints)
+            devices = allowed = self.cache.allowed(job.constraints)
             count, busy = len(allowed), sum(device in residents for device in allowed)
             unusable = Counter(rule for device in allowed if (rule := index.snapshots[device].unusable) is not None)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
-        drained, stale, unwell = unusable[Rule.DRAINED], unusable[Rule.STALE_READING], unusable[Rule.UNWELL]
-        if drained == count:
-            return Verdict(False, Rule.DRAINED, None, (("devices", count),))
-        if stale and stale + drained == count:
-            return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
-        if unwell and unwell + stale + drained == count:
-            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", unwell)))
+        if unusable.total() == count:
+            return self._none_usable(count, unusable, map(index.snapshots.__getitem__, devices))
         numbers: Numbers = (("devices", count), ("busy_devices", busy))
         if unusable.total():
             numbers = (*numbers, ("unusable_devices", unusable.total()))
         return Verdict(False, Rule.RESOURCES, None, numbers)
+
+    def _none_usable(self, count: int, unusable: Counter[Rule], snapshots: Iterable[DeviceSnapshot]) -> Verdict:
+        """The verdict where none of these devices admits any job: by the rule that an operator has the most to do about."""
+        if unusable[Rule.UNWELL]:
+            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", unusable[Rule.UNWELL])))
+        if unusable[Rule.NO_STARTS]:
+            first = next(snapshot for snapshot in snapshots if snapshot.unusable is Rule.NO_STARTS)
+            return Verdict(False, Rule.NO_STARTS, None, numbers_of_no_starts(first))
+        if unusable[Rule.STALE_READING]:
+            return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
+        return Verdict(False, Rule.DRAINED, None, (("devices", count),))
 
     # --- forecasts ---------------------------------------------------------------------------------------------------
 

@@ -158,8 +158,10 @@ class DeviceIndex:
             reading = state.readings.get(device_id)
             fresh = reading if reading and now - reading.at <= limits.stale_after_s else None
             device = state.devices[device_id]
-            drained = state.drained.get(device.host)
-            snapshot = DeviceSnapshot(device, state.residents_of(device_id), fresh, drained=drained)
+            drained, host = state.drained.get(device.host), state.hosts.get(device.host)
+            no_starts = None if host is None else host.no_starts
+            residents = state.residents_of(device_id)
+            snapshot = DeviceSnapshot(device, residents, fresh, drained=drained, no_starts=no_starts)
             self.snapshots[device_id] = snapshot
             # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
             if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
@@ -220,4 +222,4 @@ def _inputs_of_admission(snapshot: DeviceSnapshot) -> tuple[object, ...]:
     )
     residents = tuple(attempt.id for attempt in snapshot.residents)
     committed = snapshot.committed_memory, snapshot.committed_utilization
-    return snapshot.device, residents, *committed, seen, snapshot.drained
+    return snapshot.device, residents, *committed, seen, snapshot.drained, snapshot.no_starts

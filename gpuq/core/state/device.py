@@ -76,12 +76,22 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class NoStarts:
+    """Why a host starts no job for now: since when (Unix seconds), and when it tries again, None for once the cause is over."""
+
+    why: str
+    since_at: float
+    again_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A machine with devices and one worker service, as last heard of. `instance` is that of the worker service; None where it
-    is older than this field. `address`: where other hosts reach it, None for its name."""
+    is older than this field. `address`: where other hosts reach it, None for its name. `no_starts`: None where jobs start."""
 
     id: HostId
     boot_id: str
     last_seen: float
     instance: str | None = None
     address: str | None = None
+    no_starts: NoStarts | None = None

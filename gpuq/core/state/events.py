@@ -11,7 +11,7 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.booking import Booking, BookingId
-from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.device import Device, DeviceId, HostId, NoStarts, Reading
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.quota import Account, Quota
@@ -161,7 +161,8 @@ class ResidentReport(ResidentNumbers):
 @dataclass(frozen=True, slots=True)
 class HostReported:
     """A host's full report: all its devices, all its residents. What is not in it is not there. `instance` is that of the worker
-    service that sends it; `address` a name or an IP address at which other hosts reach it, None for its name."""
+    service that sends it; `address` a name or an IP address at which other hosts reach it, None for its name. `no_starts`: why
+    it starts no job for now, None where it does, and for a host of the previous release."""
 
     host: HostId
     boot_id: str
@@ -171,6 +172,7 @@ class HostReported:
     residents: tuple[ResidentReport, ...]
     instance: str | None = None
     address: str | None = None
+    no_starts: NoStarts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def forget_host(state: State, host: HostId) -> bool:
 
 def record_report(state: State, report: HostReported, now: float) -> bool:
     """Replace what is known of the host: its devices, their readings, and the live numbers of its attempts."""
-    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance, report.address)
+    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance, report.address, report.no_starts)
     for reported in report.devices:
         # A device that is said to have become smaller keeps what its residents were promised, until they end.
         promised = state.promised_on(reported.id)

@@ -21,6 +21,7 @@ class Rule(StrEnum):
     RESOURCES = "Resources"
     STALE_READING = "StaleReading"
     UNWELL = "Unwell"
+    NO_STARTS = "NoStarts"
     DRAINED = "Drained"
     PREDICTED_MEMORY = "PredictedMemory"
     PREDICTED_LOAD = "PredictedLoad"

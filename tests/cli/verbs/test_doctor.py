@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -82,6 +83,35 @@ def test_a_dispatcher_that_runs_and_is_stuck_is_not_to_be_started_but_quoted(gpu
         found = checks(gpuq("doctor", "--json"))["dispatcher"]
     assert "although it runs here; it wrote last: 1 WARNING: Redis refused: OOM" in found["found"]
     assert "gpuq up" not in found["fix"]
+
+
+def held(lock: Path) -> Any:
+    lock.parent.mkdir(exist_ok=True)
+    file = lock.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def test_an_endpoint_that_cannot_start_is_not_taken_for_no_gpuq(gpuq: Command, home: Path) -> None:
+    (home / "logs").mkdir()
+    why = "Cannot listen on /h/run/api.sock: its disk has no room, or no inode, for one more file."
+    (home / "logs" / "api.log").write_text(f"gpuq: {why}\n  Make room there.\n")
+    with held(home / "run" / "dispatcher.lock"):
+        found = checks(gpuq("doctor", "--json"))["api"]
+    assert found["found"] == f"gpuq runs here, and its endpoint does not answer; it wrote last: {why}"
+    assert found["fix"] == "Make room there."
+
+
+def test_a_name_of_redis_that_is_not_found_is_said(
+    gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_found(*_: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(doctor.socket, "getaddrinfo", not_found)
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "redis": "unreachable"}, 503))
+    found = checks(gpuq("doctor", "--json", GPUQ_REDIS_URL="redis://cache.lab:6379/0"))["redis"]["found"]
+    assert found == "unreachable: the name cache.lab is not found (Name or service not known)"
 
 
 def test_a_record_whose_jobs_cannot_be_read_is_broken(gpuq: Command, healthy: FakeApi) -> None:
@@ -254,11 +284,29 @@ def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Comman
     assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
 
 
+def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: Command, healthy: FakeApi) -> None:
+    cannot = {"why": "no process is left", "since_at": "2026-11-22T10:00:00Z", "again_at": "2026-11-22T10:00:08Z"}
+    healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "no_starts": cannot}, {"name": "node3", "no_starts": None}])
+    found = checks(gpuq("doctor", "--json"))["starts"]
+    assert (found["status"], found["found"][:51]) == ("broken", "node2 starts no job since 2026-11-22 10:00:00: no p")
+    assert found["found"].endswith("; it tries again at 2026-11-22 10:00:08")
+    assert "reset" not in found["fix"]
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
     assert found["disk"].status == "broken"
     assert found["disk"].fix
+
+
+def test_a_disk_without_inodes_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """It has room for bytes, but not for one more file."""
+    left = type("Left", (), {"f_files": 10**6, "f_favail": 3})()
+    monkeypatch.setattr(doctor.os, "statvfs", lambda _: left)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**30})())
+    found = {check.part: check for check in doctor.local_checks(Home(home))}["disk"]
+    assert (found.status, found.found) == ("broken", f"room for 3 more files at {home}")
 
 
 def test_a_check_that_fails_itself_is_reported(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:

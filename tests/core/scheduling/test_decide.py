@@ -9,7 +9,7 @@ import pytest
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Launch, Revoke
 from gpuq.core.state.attempt import AttemptId, Ending
-from gpuq.core.state.device import HostId
+from gpuq.core.state.device import HostId, NoStarts
 from gpuq.core.state.events import HostDrained, HostResumed, Submitted, Woke
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import JobId, KindId, Sharing
@@ -135,6 +135,22 @@ def test_a_device_with_a_stale_reading_admits_no_job() -> None:
     play = Playbook().happen(a_report(a_device())).happen(Woke(), after=60).happen(Submitted(a_job(1))).settle()
 
     assert play.reason(1) is Rule.STALE_READING
+
+
+def test_a_host_that_can_start_nothing_is_passed_over_until_it_can() -> None:
+    waits = NoStarts("no process can be started", 900.0, 960.0)
+    failing = replace(a_report(a_device("gpu-a", host="a"), host="a"), no_starts=waits)
+    play = Playbook().happen(failing, Submitted(a_job(1))).settle()
+    assert play.reason(1) is Rule.NO_STARTS
+    verdict = play.state.verdicts[JobId(1)]
+    numbers = {"host": "a", "why": "no process can be started", "since_at": 900.0, "again_at": 960.0}
+    assert dict(verdict.numbers) == numbers
+    play.happen(a_report(a_device("gpu-b", host="b"), host="b")).settle()
+    assert play.launched() == {1: "gpu-b"}
+    play.happen(Submitted(a_job(2))).settle()
+    assert 2 not in play.launched()
+    play.happen(a_report(a_device("gpu-a", host="a"), host="a")).settle()
+    assert play.launched() == {1: "gpu-b", 2: "gpu-a"}
 
 
 def test_an_unwell_device_gets_no_jobs_and_does_again_when_it_is_well() -> None:
