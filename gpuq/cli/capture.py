@@ -267,27 +267,21 @@ def git_state(folder: Path) -> tuple[str | None, bool | None]:
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None, None
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    # In a submodule git would start what the submodule's configuration names.
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
     return commit.strip(), None if status is None else bool(status.strip())
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    import subprocess
+    from subprocess import SubprocessError
 
-    # A repository's configuration may name programs to run, which a query of its state must not start.
-    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    from gpuq.cli.git import run
+
     try:
-        done = subprocess.run(
-            ["git", *safe, "-C", str(folder), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_TIMEOUT_S,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = run(folder, *arguments, timeout=_GIT_TIMEOUT_S)
+    except (OSError, SubprocessError):
         return None
-    return done.stdout.decode("utf-8", "replace")
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:

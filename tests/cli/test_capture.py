@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.cli import capture
+from gpuq.cli.git import git as run_git
 from gpuq.errors import BadInput
 
 
@@ -236,6 +237,33 @@ def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", "/nonexistent")
     capture.git_state.cache_clear()
     assert capture.git_state(work) == (None, None)
+    capture.git_state.cache_clear()
+
+
+def test_the_state_of_a_repository_starts_none_of_its_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gives away a repository could otherwise run programs as those who submit in it."""
+    monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
+    work, started = tmp_path / "work", tmp_path / "started"
+    work.mkdir()
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, "-C", str(work), *words], check=True)
+
+    git("init", "-q")
+    (work / "train.py").write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    (work / ".gitattributes").write_text("*.py filter=a=b\n*.sh filter=long\n")
+    git("config", "filter.a=b.clean", f"touch {started}; cat")
+    git("config", "filter.a=b.required", "true")
+    git("config", "filter.long.process", f"touch {started}")
+    (work / "train.py").write_text("2")
+    capture.git_state.cache_clear()
+    assert capture.git_state(work)[1] is True
+    (work / "run.sh").write_text("true")
+    run_git(work, "add", "--all")
+    assert not started.exists()
     capture.git_state.cache_clear()
 
 
