@@ -18,6 +18,10 @@ from pathlib import Path
 from gpuq.cli import piped
 from gpuq.errors import BadInput
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpuq.script.program import Program
+
 # docs/quickstart.md lists both.
 # fmt: off
 PASSED_NAMES = frozenset({
@@ -54,7 +58,6 @@ _OF_THE_JOB = re.compile(
     r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
     r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
 )
-_CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 # The kernel reads this much of a `#!` line.
 _FIRST_LINE_BYTES = 256
@@ -204,12 +207,17 @@ def is_listed(name: str) -> bool:
     return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
+@cache
+def _program_of(command: Command, folder: Path) -> Program:
+    from gpuq.script.program import program
+
+    return program(command.words, str(folder), stdin=command.stdin)
+
+
 def work_sha256(command: Command, folder: Path) -> str | None:
     """SHA-256 over what says what the command does: the first 16 MiB of its script, and small files that this imports or names,
     or that the command names. None if none of them can be read."""
-    from gpuq.script.program import program
-
-    found = program(command.words, str(folder), stdin=command.stdin)
+    found = _program_of(command, folder)
     files = tuple(Path(path).expanduser() for path in found.files)
     return _sha256(command.script, files, Path(found.cwd or folder).expanduser())
 
@@ -236,17 +244,14 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
 
 
 def hints(command: Command, folder: Path) -> dict[str, object] | None:
-    """What can be read of the job in its script and its command's arguments; None if there is nothing to read."""
-    script = command.script if command.script is not None and command.script.suffix == ".py" else None
-    if script is None and not any(word.endswith(_CONFIGS) for word in command.words):
-        return None
+    """What can be read of the job in its program and its command's arguments; None if there is nothing to read."""
     from gpuq.script.hints import hints as read
-    from gpuq.script.program import program
 
-    found = program(command.words, str(folder), stdin=command.stdin)
+    found = _program_of(command, folder)
     # In a container without a known folder only the script's own is known.
-    cwd = script.parent if script is not None and found.cwd is None else found.cwd
-    return None if cwd is None else read(script, found.arguments, Path(cwd))
+    cwd = command.script.parent if command.script is not None and found.cwd is None else found.cwd
+    files = [Path(path).expanduser() for path in found.files]
+    return None if cwd is None else read(command.script, found.arguments, Path(cwd).expanduser(), files)
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:

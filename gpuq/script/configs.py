@@ -22,6 +22,7 @@ from gpuq.script.source import digest, is_file, parse, text
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 12
 SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
+_VARIABLES = ".env"
 # These are read where the command names them: in the source of a script such names are rather data.
 _MORE_SUFFIXES = frozenset({".py", ".gin", ".jsonnet", ".libsonnet", ".prototxt", ".conf", ".txt", ".xml"})
 _MOST_ENTRIES = 2000
@@ -35,7 +36,7 @@ _ITEM = re.compile(r"^(\s*)- +(.+?)\s*$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 # What a value of YAML may begin with where more follows, or where another place says what it is.
 _NOT_PLAIN = re.compile(r"[{&*!|>%@`]|\[(?!.*\]$)|\"(?!.*\"$)|'(?!.*'$)")
-_ASSIGNED = re.compile(r"^\s*([\w./@-]+)\s*=\s*(\S.*?)\s*$")
+_ASSIGNED = re.compile(r"^\s*(?:export\s+)?([\w./@-]+)\s*=\s*(\S.*?)\s*$")
 _SECTION = re.compile(r"^\[([^\]]+)\]\s*$", re.MULTILINE)
 NOT_TRAINING = re.compile(
     r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
@@ -87,13 +88,23 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
     return found
 
 
-def _found(path: Path, is_config: bool) -> Path | None:
-    if path.suffix.lower() in SUFFIXES | _MORE_SUFFIXES:
+def is_config(path: Path) -> bool:
+    """Whether a file with this name is a configuration file wherever it is named."""
+    return path.suffix.lower() in SUFFIXES or _kind(path) == _VARIABLES
+
+
+def _kind(path: Path) -> str:
+    """The suffix in lower case, also of a file that is called by it alone."""
+    return path.suffix.lower() or path.name.lower()
+
+
+def _found(path: Path, without_suffix: bool) -> Path | None:
+    if is_config(path) or path.suffix.lower() in _MORE_SUFFIXES:
         candidates = [path]
     else:
         folders = [path.parent, *(path.parent / name for name in _FOLDERS)]
         names = [path.name, *(path.name + suffix for suffix in sorted(SUFFIXES))]
-        candidates = [folder / name for folder in folders for name in names] if is_config else []
+        candidates = [folder / name for folder in folders for name in names] if without_suffix else []
     return next((one for one in candidates if is_file(one)), None)
 
 
@@ -123,7 +134,7 @@ def read(path: Path) -> ConfigFile:
     if body is None:
         return ConfigFile(rest=digest(path) or "")
     try:
-        found = _READERS.get(path.suffix.lower(), _unread)(body.decode("utf-8-sig"))
+        found = _READERS.get(_kind(path), _unread)(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return ConfigFile(rest=repr(body))
     return found if len(found.entries) <= _MOST_ENTRIES else ConfigFile(rest=repr(body))
@@ -266,6 +277,7 @@ _READERS: Mapping[str, Callable[[str], ConfigFile]] = {
     ".cfg": _ini,
     ".py": _python,
     ".gin": _assignments,
+    _VARIABLES: _assignments,
     ".conf": _assignments,
     ".txt": _arguments,
     **dict.fromkeys((".yaml", ".yml"), lambda source: _Yaml().read(source)),
