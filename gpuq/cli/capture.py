@@ -251,7 +251,8 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
     # In a container without a known folder only the script's own is known.
     cwd = command.script.parent if command.script is not None and found.cwd is None else found.cwd
     files = [Path(path).expanduser() for path in found.files]
-    return None if cwd is None else read(command.script, found.arguments, Path(cwd).expanduser(), files)
+    words = (*found.around, *found.arguments)
+    return None if cwd is None else read(command.script, words, Path(cwd).expanduser(), files)
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:

@@ -27,7 +27,7 @@ _VARIABLES = ".env"
 _MORE_SUFFIXES = frozenset({".py", ".gin", ".jsonnet", ".libsonnet", ".prototxt", ".conf", ".txt", ".xml"})
 _MOST_ENTRIES = 2000
 _LONGEST_LINE = 1000
-_NAMES_FILE = re.compile(r"conf|cfg|flag-?file|args-?file|recipe")
+_NAMES_FILE = re.compile(r"conf|cfg|(?:flag|args|env)-?file|recipe|^source$")
 # Where a configuration may be that is named without its suffix: `--config small`.
 _FOLDERS = ("conf", "config", "configs")
 _PARENTS = frozenset({"_base_", "__base__", "base", "inherits", "extends"})
@@ -82,7 +82,10 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
     for name, value in pairs(words):
         about = plain(name or "")
         if value and len(value) < 1024 and meaning(about) is not Meaning.OUTPUT:
-            path = _found(cwd / value.removeprefix("@"), bool(_NAMES_FILE.search(about)) or value.startswith("@"))
+            path = _found(
+                cwd / Path(value.removeprefix("@")).expanduser(),
+                bool(_NAMES_FILE.search(about)) or value.startswith("@"),
+            )
             if path is not None:
                 found[value] = path
     return found
@@ -277,6 +280,7 @@ _READERS: Mapping[str, Callable[[str], ConfigFile]] = {
     ".cfg": _ini,
     ".py": _python,
     ".gin": _assignments,
+    ".sh": _assignments,
     _VARIABLES: _assignments,
     ".conf": _assignments,
     ".txt": _arguments,

@@ -19,6 +19,10 @@ _SETTING_UP = frozenset({
     "mkdir", "nvidia-smi", "sleep", "true", ":", "whoami", "uname", "exit", "return",
 })
 # fmt: on
+# Files that set up a shell, and say nothing of the job.
+_OF_THE_SHELL = re.compile(
+    r"(?:^|/)(?:activate|\.?(?:bash|zsh)rc|\.?(?:bash_)?profile|conda\.sh|mamba\.sh|setvars\.sh)$|^/(?:etc|usr|opt)/"
+)
 _ENVIRONMENTS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _READERS = frozenset({"tee", "cat", "grep", "tail", "head", "ts", "sed", "awk", "logger"})
 _KEYWORDS = frozenset(
@@ -46,6 +50,8 @@ class ShellCommand(NamedTuple):
     words: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
+    sourced: tuple[str, ...] = ()
+    """Absolute paths of the files of variables that it reads before."""
 
 
 def only_command(code: str, cwd: str) -> ShellCommand | None:
@@ -144,6 +150,7 @@ class _Reader:
     cwd: str
     found: ShellCommand | None = None
     _env: dict[str, str] = field(default_factory=dict)
+    _sourced: list[str] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
     _before: str = ";"
     """The operator before these words."""
@@ -197,7 +204,10 @@ class _Reader:
             self.cwd = absolute(words[1], self.cwd) if len(words) == 2 else self.cwd
         elif first == "export":
             self._env |= {one[1]: one[2] for word in words[1:] if (one := ASSIGNMENT.fullmatch(word))}
+        elif first in ("source", ".") and len(words) > 1:
+            path = absolute(words[1], self.cwd)
+            self._sourced += [] if _OF_THE_SHELL.search(path) else [path]
         elif not sets_up:
             if self.found is not None:
                 raise _NotSimpleError
-            self.found = ShellCommand(tuple(words), self.cwd, dict(self._env))
+            self.found = ShellCommand(tuple(words), self.cwd, dict(self._env), tuple(self._sourced))

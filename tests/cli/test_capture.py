@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -271,3 +272,36 @@ def test_dots_in_a_path_do_not_make_another_kind(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     assert capture.absolute("../train.py", tmp_path / "a") == tmp_path.resolve() / "train.py"
     assert capture.absolute("./train.py", tmp_path) == tmp_path / "train.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "before", "after"),
+    [
+        (
+            "accelerate launch --config_file a.yaml train.py",
+            "a.yaml",
+            "fsdp_sharding_strategy: FULL_SHARD",
+            "fsdp_sharding_strategy: NO_SHARD",
+        ),
+        ("docker run --env-file a.env image train", "a.env", "BS=8", "BS=512"),
+        ("bash -c 'source a.env && python train.py'", "a.env", "export BS=8", "export BS=512"),
+        (
+            "bash -c '. ./env.sh; python train.py'",
+            "env.sh",
+            "if true; then export BS=8; fi",
+            "if true; then export BS=512; fi",
+        ),
+    ],
+)
+def test_files_that_a_launcher_is_given_are_settings_of_the_job(
+    tmp_path: Path, line: str, name: str, before: str, after: str
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    words = tuple(shlex.split(line))
+    found = []
+    for text in (before, after):
+        (tmp_path / name).write_text(text)
+        hints = capture.hints(capture.Command(words, tmp_path / "train.py"), tmp_path)
+        assert hints is not None
+        found.append(hints["values"])
+    assert found[0] != found[1]
