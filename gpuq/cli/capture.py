@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from gpuq.cli import piped
 from gpuq.errors import BadInput
@@ -243,8 +244,8 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
     return digest.hexdigest() if has_read else None
 
 
-def hints(command: Command, folder: Path) -> dict[str, object] | None:
-    """What can be read of the job in its program and its command's arguments; None if there is nothing to read."""
+def hints(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyType({})) -> dict[str, object] | None:
+    """What can be read of the job in its program, its command's arguments and the variables `env`; None for nothing."""
     from gpuq.script.hints import hints as read
 
     found = _program_of(command, folder)
@@ -252,7 +253,7 @@ def hints(command: Command, folder: Path) -> dict[str, object] | None:
     cwd = command.script.parent if command.script is not None and found.cwd is None else found.cwd
     files = [Path(path).expanduser() for path in found.files]
     words = (*found.around, *found.arguments)
-    return None if cwd is None else read(command.script, words, Path(cwd).expanduser(), files)
+    return None if cwd is None else read(command.script, words, Path(cwd).expanduser(), files, {**env, **found.env})
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:

@@ -6,9 +6,11 @@ usual name is not repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuq.script.configs import configured, named_files, read, with_parents
@@ -16,9 +18,10 @@ from gpuq.script.fingerprint import fingerprint
 from gpuq.script.frameworks import framework
 from gpuq.script.network import network
 from gpuq.script.options import SPELLINGS, pairs, parsed
-from gpuq.script.own_configs import own_configs
+from gpuq.script.own_configs import OwnConfigs, own_configs
+from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
-from gpuq.script.source import sources
+from gpuq.script.source import digest, sources
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, effective_settings
 from gpuq.script.values import Values
@@ -26,24 +29,41 @@ from gpuq.script.values import Values
 _CODE = "program-code"
 
 
-def hints(script: Path | None, words: Sequence[str], cwd: Path, files: Sequence[Path] = ()) -> dict[str, Any] | None:
-    """What `script`, called with `words` in `cwd`, says of its job, and `files` that say it too. Never raises."""
+def hints(
+    script: Path | None,
+    words: Sequence[str],
+    cwd: Path,
+    files: Sequence[Path] = (),
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any] | None:
+    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and `files` that say it too. Never
+    raises."""
     try:
-        return _read(script, words, cwd, files)
+        return _read(script, words, cwd, files, env)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
         return None
 
 
-def _read(script: Path | None, words: Sequence[str], cwd: Path, files: Sequence[Path] = ()) -> dict[str, Any] | None:
+def _read(
+    script: Path | None,
+    words: Sequence[str],
+    cwd: Path,
+    files: Sequence[Path] = (),
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
     surveys, code = _surveys(programs, cwd)
+    arguments = {name: value for name, value in pairs(words) if name is not None}
     named = named_files(words, cwd)
-    own = own_configs(surveys, programs[0], words, cwd) if surveys else ()
-    read_files = [read(path) for path in with_parents([*own, *named.values()])]
+    of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
+    own = OwnConfigs([], [])
+    if surveys:
+        texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
+        own = own_configs(surveys, programs[0], words, cwd, texts, env)
+    read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
     if code is None and not any(one.entries or one.rest for one in read_files):
         return None
     in_files = configured(read_files)
-    arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
     ours = effective_settings(words, {}, read_files, surveys, values, read=named)
     built, read_settings = network(surveys, values), settings(surveys, values, arguments, in_files)
@@ -52,7 +72,8 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path, files: Sequence[
         if setting["origin"] == "script":
             ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
     if code is not None:
-        _note_code(ours, code)
+        unsure = [digest(path) for path in own.unsure]
+        _note_code(ours, hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code)
     found = {
         "framework": framework(surveys),
         **built,
