@@ -125,7 +125,10 @@ def in_image(
     _check_first(words[0], cwd)
     first, interpreter_there = words[0], python or "python3"
     if first == piped.HERE and not verbatim:
-        return Command((interpreter_there, "-", *words[1:]), stdin=read())
+        script = read()
+        named = piped.interpreter_in(script)
+        before = (interpreter_there, "-") if named is None else (*named, "/dev/stdin")
+        return Command((*before, *words[1:]), stdin=script)
     path = absolute(first, cwd)
     if not verbatim and first.endswith(".py"):
         _check_script(path, cwd)

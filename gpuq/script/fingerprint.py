@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
+from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.settings import OPTIMIZERS
@@ -48,13 +49,11 @@ _MESSAGES_OF_SHELL = frozenset({
 # fmt: on
 _NO_WORK = frozenset({ast.Load, ast.Store, ast.Del, ast.Pass})
 _SHELL = frozenset({".sh", ".bash", ".zsh", ".mk"})
-_SHELL_LINE = re.compile(r"#!.*\b(?:ba|z|da|k)?sh\b")
+_SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|da|k)?sh\b")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _DESCRIPTOR = re.compile(r"(?<=\s)\d(?=>)")
 _OPERATOR = re.compile(r"[();&|]+")
 _REDIRECTION = re.compile(r"[&<>]*>[&<>]*")
-# One of many inputs with numbers in their names: each has contents of its own, and they are one kind of work.
-_OF_A_SERIES = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
 
 
 def fingerprint(
@@ -65,7 +64,8 @@ def fingerprint(
     found = sorted(
         sha256("\n".join(_said(one, surveys.get(one.path), cwd, compared)).encode("utf-8", "replace")).hexdigest()
         for one in files
-        if one.is_program or not _OF_A_SERIES.search(one.path.name)
+        # Of many inputs with numbers in their names each has contents of its own, and they are one kind of work.
+        if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
     )
     return sha256("".join(found).encode()).hexdigest()[:8] if found else None
 
@@ -76,10 +76,14 @@ def _said(file: SourceFile, survey: Survey | None, cwd: Path, compared: bool) ->
         return _of_python(file.tree, left_out)
     if is_config(file.path):
         return _of_config(read(file.path))
-    text = file.content.decode("utf-8", "replace")
-    if file.path.suffix in _SHELL or file.path.name.lower().endswith("makefile") or _SHELL_LINE.match(text):
-        return _of_shell(text, (file.path.parent, cwd))
+    if is_shell(file.path, file.content) or file.path.name.lower().endswith("makefile"):
+        return _of_shell(file.content.decode("utf-8", "replace"), (file.path.parent, cwd))
     return iter((repr(file.content),))
+
+
+def is_shell(path: Path, content: bytes) -> bool:
+    """Whether this is a file of shell code."""
+    return path.suffix in _SHELL or _SHELL_LINE.match(content) is not None
 
 
 def is_harmless(name: str | None, value: Any) -> bool:

@@ -14,19 +14,23 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuq.script.configs import configured, named_files, read, with_parents
-from gpuq.script.fingerprint import fingerprint
+from gpuq.script.fingerprint import fingerprint, is_shell
 from gpuq.script.frameworks import framework
+from gpuq.script.inputs import inputs
 from gpuq.script.network import network
 from gpuq.script.options import SPELLINGS, pairs, parsed
 from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
-from gpuq.script.source import digest, sources
+from gpuq.script.shell import named_positions
+from gpuq.script.source import LARGEST_BYTES, digest, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, effective_settings
 from gpuq.script.values import Values
 
 _CODE = "program-code"
+# As `gpuq.messages.submission.Word` requires it.
+_LONGEST_WORD = 100
 
 
 def hints(
@@ -53,6 +57,8 @@ def _read(
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
     surveys, code = _surveys(programs, cwd)
+    if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
+        words = named_positions(content.decode("utf-8", "replace"), words)
     arguments = {name: value for name, value in pairs(words) if name is not None}
     named = named_files(words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
@@ -61,11 +67,14 @@ def _read(
         texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
         own = own_configs(surveys, programs[0], words, cwd, texts, env)
     read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
-    if code is None and not any(one.entries or one.rest for one in read_files):
-        return None
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
     ours = effective_settings(words, {}, read_files, surveys, values, read=named)
+    given = inputs(words, cwd, ours.values, named)
+    if code is None and not given and not any(one.entries or one.rest for one in read_files):
+        return None
+    for name, called in given.items():
+        _note(ours, name, called)
     built, read_settings = network(surveys, values), settings(surveys, values, arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     for name, setting in read_settings.items():
@@ -73,7 +82,8 @@ def _read(
             ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
     if code is not None:
         unsure = [digest(path) for path in own.unsure]
-        _note_code(ours, hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code)
+        code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
+        _note(ours, _CODE, f"file-{code}", is_given=False)
     found = {
         "framework": framework(surveys),
         **built,
@@ -84,13 +94,14 @@ def _read(
     return {name: value for name, value in found.items() if value} or None
 
 
-def _note_code(ours: EffectiveSettings, code: str) -> None:
-    """Let the digest of the program count as a file whose name says what is done. Where there is no room for it, it counts with
-    what else had none."""
-    if len(ours.values) < MOST:
-        ours.values[_CODE] = f"file-{code}"
-    else:
-        ours.values["configuration"] = f"{ours.values['configuration']}-{code}"
+def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = True) -> None:
+    """Let a digest count under this name, as what says which work is done. Where there is no room, it counts with what else had
+    none."""
+    if len(ours.values) >= MOST - is_given:
+        name, digest = "configuration", f"{ours.values.get('configuration', '')}-{digest}"[-_LONGEST_WORD:]
+    ours.values[name] = digest
+    if is_given:
+        ours.given.add(name)
 
 
 def variables(script: Path, cwd: Path) -> frozenset[str]:

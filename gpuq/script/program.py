@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
+from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
 from gpuq.script.launchers import (
     ALSO_TO_FOLDER,
@@ -80,8 +81,6 @@ _NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
 # An input file by its look. What a configuration file holds is read as settings.
 _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg)$")
 _FILE = re.compile(r"(?!.*://)(?!.*\.(?:json|toml|ya?ml|ini|cfg)$)(?:[^\s/]*/\S*|[^\s/]*[\w-]\.[A-Za-z]\w*)")
-# Within a word digits are part of a name: `7b`, or an identifier.
-_NUMBER = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
 # What options of these meanings hold is compared as a setting, or is no part of the work.
 _NO_INPUT = frozenset({Meaning.CHOICE, Meaning.OUTPUT, Meaning.HARMLESS, Meaning.PRIVATE})
 
@@ -317,7 +316,7 @@ def _inputs(arguments: Sequence[str]) -> list[tuple[str | None, str]]:
 def _alike(path: str, cwd: str) -> str:
     """The path without its numbers, which tell parts of one data set apart, or repeated runs."""
     name, suffix = posixpath.splitext(absolute(path, cwd))
-    return _NUMBER.sub("#", name) + suffix
+    return NUMBER_IN_NAME.sub("#", name) + suffix
 
 
 def _of_code(code: str, cwd: str, deepest: int) -> Program | None:

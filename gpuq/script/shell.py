@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,6 +64,23 @@ def only_command(code: str, cwd: str) -> ShellCommand | None:
     except _NotSimpleError:
         return None
     return reader.found
+
+
+# `--seed $2`, `--seed="${2:-1}"`, `SEED=$2`.
+_GIVEN_ON = re.compile(r"""(?:--([\w.-]+)[= ]|(?<![\w-])([A-Za-z_]\w*)=)\s*["']?\$\{?([1-9])(?!\d)""")
+
+
+def named_positions(code: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The words that a shell script is given, each by the option or variable that it is in the script: `--seed=7` for the second
+    word where it runs `train.py --seed $2`. Words that have options among them stay as they are."""
+    if any(word.startswith("-") for word in words):
+        return tuple(words)
+    names = {int(place): option or variable for option, variable, place in reversed(_GIVEN_ON.findall(code))}
+    return tuple(
+        f"--{names[place]}={word}" if place in names else word
+        for place, word in enumerate(words, start=1)
+        if names.get(place) != "CUDA_VISIBLE_DEVICES"
+    )
 
 
 def absolute(path: str, cwd: str) -> str:

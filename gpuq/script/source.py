@@ -37,6 +37,7 @@ _SCRIPTS = (
     ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
 # fmt: on
+_OF_PROGRAMS = (*_SCRIPTS, "")
 _MAGIC = re.compile(rb"^([ \t]*)([%!?].*)$", re.MULTILINE)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 _MOST_DIGESTED = 2**20
@@ -63,11 +64,12 @@ def sources(files: Sequence[Path], cwd: Path) -> list[SourceFile]:
         if is_python and count and len(content) <= min(left, LARGEST_PARSED_BYTES):
             tree = parse(_without_magics(content) if path.suffix == ".ipynb" else content)
             left, count = left - len(content), count - 1
-        is_program = path not in files or path.suffix in (*_SCRIPTS, "")
-        found.append(SourceFile(path, content, tree, is_program))
+        found.append(SourceFile(path, content, tree, path not in files or path.suffix in _OF_PROGRAMS))
     read = {one.path for one in found}
     large = ((path, digest(path)) for path in files if path not in read)
-    return found + [SourceFile(path, of.encode(), None, True) for path, of in large if of is not None]
+    return found + [
+        SourceFile(path, of.encode(), None, path.suffix in _OF_PROGRAMS) for path, of in large if of is not None
+    ]
 
 
 def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:

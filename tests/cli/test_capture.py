@@ -305,3 +305,11 @@ def test_files_that_a_launcher_is_given_are_settings_of_the_job(
         assert hints is not None
         found.append(hints["values"])
     assert found[0] != found[1]
+
+
+def test_a_script_on_standard_input_runs_by_its_first_line_in_an_image_too(tmp_path: Path) -> None:
+    def captured(script: str) -> tuple[str, ...]:
+        return capture.in_image(["-", "7"], verbatim=False, python=None, cwd=tmp_path, read=lambda: script).words
+
+    assert captured("#!/bin/bash -e\necho 1\n") == ("/bin/bash", "-e", "/dev/stdin", "7")
+    assert captured("#!/usr/bin/env python3\nprint(1)\n") == ("python3", "-", "7")
