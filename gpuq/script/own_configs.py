@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gpuq.script.configs import is_config
 from gpuq.script.hydra import composed
+from gpuq.script.inputs import RESULTS
 from gpuq.script.options import canonical, pairs
 from gpuq.script.path_texts import UNKNOWN_PART, PathTexts
 from gpuq.script.source import is_file
@@ -33,6 +34,7 @@ _READ_METHODS = frozenset({"read_text", "read_bytes", "open"})
 _IS_CONFIG = re.compile(
     r"conf|cfg|param|setting|option|hyper|arg|default|model|train|experiment|recipe|\.gin$", re.IGNORECASE
 )
+_HAS_CONFIGS = re.compile(r"conf|cfg|param|setting|option|hyper|recipe|preset", re.IGNORECASE)
 _MOST_UNSURE = 64
 
 
@@ -63,7 +65,7 @@ def _in(folders: Sequence[Path], name: str) -> Path:
 def _all_in(folders: Sequence[Path], name: str) -> Iterator[Path]:
     """The configuration files of the folder of a name that is known in part."""
     place = name.partition(UNKNOWN_PART)[0].rpartition("/")[0]
-    for folder in folders if place else ():
+    for folder in folders if _HAS_CONFIGS.search(place) else ():
         try:
             found = sorted(path for path in (folder / place).iterdir() if is_config(path))
         except OSError:
@@ -87,7 +89,7 @@ def _opened(surveys: Sequence[Survey], texts: PathTexts) -> Iterator[str]:
             continue
         node = _path_in(call)
         name = texts.of(node)
-        if node is None or not _may_be_config(name):
+        if node is None or not _may_be_config(name) or RESULTS.search(texts.within(name)):
             continue
         if call.last in _READING | _READ_METHODS and not _writes(call.node):
             read += [name] if _IS_CONFIG.search(name) or _IS_CONFIG.search(ast.unparse(node)) else []

@@ -36,6 +36,10 @@ class PathTexts:
         self._values, self._script, self._env = values, script, env
         self._positional = [value for name, value in pairs(words) if name is None and value is not None]
 
+    def within(self, path: str) -> str:
+        """The path from the script's folder on, if it is in there."""
+        return path.removeprefix(f"{self._script.parent}/")
+
     def of(self, node: ast.expr | None, depth: int = 0) -> str:
         """The text; `UNKNOWN_PART` alone for what is no path, or not known."""
         if node is None or depth > _DEEPEST:

@@ -33,11 +33,11 @@ _COMMENT = re.compile(r"#.*|\\\n")
 # In files of other languages: a script's name, `-m module`, and `module:function` of a project's entry points.
 _PATH = re.compile(r"[\w./~-]+")
 # fmt: off
-_SCRIPTS = (
+SCRIPTS = (
     ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
 # fmt: on
-_OF_PROGRAMS = (*_SCRIPTS, "")
+_OF_PROGRAMS = (*SCRIPTS, "")
 _MAGIC = re.compile(rb"^([ \t]*)([%!?].*)$", re.MULTILINE)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 _MOST_DIGESTED = 2**20
@@ -162,7 +162,7 @@ class _Finder:
             yield from self.imported(source, path, folders)
             return
         folders = list(dict.fromkeys(folders))
-        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(_SCRIPTS)):
+        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(SCRIPTS)):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
             yield from [place for place in places if is_file(place)][:1]

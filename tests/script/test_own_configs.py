@@ -73,6 +73,20 @@ def test_a_file_that_the_script_writes_is_no_configuration(tmp_path: Path):
     assert before == values(tmp_path, {"train/state.json": '{"width": 2}'}, [], {})
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "c = json.load(open(os.path.join('out', 'trainer_state.json')))",
+        "def load(model):\n    return json.load(open(f'tables/{model}.json'))",
+    ],
+)
+def test_what_runs_leave_behind_is_no_configuration(tmp_path: Path, source: str):
+    """It is another one after each run, so that no two of them would be the same work."""
+    names = ("out/trainer_state.json", "tables/a.json")
+    before = values(tmp_path, {"t.py": HERE + source, **dict.fromkeys(names, '{"hidden": 1}')}, [], {})
+    assert before == values(tmp_path, dict.fromkeys(names, '{"hidden": 2}'), [], {})
+
+
 def test_a_file_of_variables_is_read_where_the_script_loads_it(tmp_path: Path):
     files = {"t.py": "from dotenv import load_dotenv\nload_dotenv()\n", ".env": "WIDTH=64\n"}
     assert values(tmp_path, files, [], {})["width"] == 64.0
