@@ -274,9 +274,10 @@ def misplaced(options: Iterable[str], body: Record) -> list[str]:
     typed = dict.fromkeys(option for word in command[place + 1 :] if (option := word.partition("=")[0]) in known)
     if not typed:
         return []
-    from gpuq.script.source import trees
+    from gpuq.script.source import sources
 
-    found = trees(Path(body["script"]), Path(body["cwd"]))
+    read = sources([Path(body["script"])], Path(body["cwd"]))
+    found = [one.tree for one in read if one.tree is not None]
     return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
 
 

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from gpuq.cli import piped
 from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpuq.script.program import Program
 
 # docs/quickstart.md lists both.
 # fmt: off
@@ -54,7 +59,6 @@ _OF_THE_JOB = re.compile(
     r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
     r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
 )
-_CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 # The kernel reads this much of a `#!` line.
 _FIRST_LINE_BYTES = 256
@@ -121,7 +125,10 @@ def in_image(
     _check_first(words[0], cwd)
     first, interpreter_there = words[0], python or "python3"
     if first == piped.HERE and not verbatim:
-        return Command((interpreter_there, "-", *words[1:]), stdin=read())
+        script = read()
+        named = piped.interpreter_in(script)
+        before = (interpreter_there, "-") if named is None else (*named, "/dev/stdin")
+        return Command((*before, *words[1:]), stdin=script)
     path = absolute(first, cwd)
     if not verbatim and first.endswith(".py"):
         _check_script(path, cwd)
@@ -204,12 +211,17 @@ def is_listed(name: str) -> bool:
     return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
+@cache
+def _program_of(command: Command, folder: Path) -> Program:
+    from gpuq.script.program import program
+
+    return program(command.words, str(folder), stdin=command.stdin)
+
+
 def work_sha256(command: Command, folder: Path) -> str | None:
     """SHA-256 over what says what the command does: the first 16 MiB of its script, and small files that this imports or names,
     or that the command names. None if none of them can be read."""
-    from gpuq.script.program import program
-
-    found = program(command.words, str(folder), stdin=command.stdin)
+    found = _program_of(command, folder)
     files = tuple(Path(path).expanduser() for path in found.files)
     return _sha256(command.script, files, Path(found.cwd or folder).expanduser())
 
@@ -235,18 +247,16 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
     return digest.hexdigest() if has_read else None
 
 
-def hints(command: Command, folder: Path) -> dict[str, object] | None:
-    """What can be read of the job in its script and its command's arguments; None if there is nothing to read."""
-    script = command.script if command.script is not None and command.script.suffix == ".py" else None
-    if script is None and not any(word.endswith(_CONFIGS) for word in command.words):
-        return None
+def hints(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyType({})) -> dict[str, object] | None:
+    """What can be read of the job in its program, its command's arguments and the variables `env`; None for nothing."""
     from gpuq.script.hints import hints as read
-    from gpuq.script.program import program
 
-    found = program(command.words, str(folder), stdin=command.stdin)
+    found = _program_of(command, folder)
     # In a container without a known folder only the script's own is known.
-    cwd = script.parent if script is not None and found.cwd is None else found.cwd
-    return None if cwd is None else read(script, found.arguments, Path(cwd))
+    cwd = command.script.parent if command.script is not None and found.cwd is None else found.cwd
+    files = [Path(path).expanduser() for path in found.files]
+    words = (*found.around, *found.arguments)
+    return None if cwd is None else read(command.script, words, Path(cwd).expanduser(), files, {**env, **found.env})
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:
@@ -267,27 +277,21 @@ def git_state(folder: Path) -> tuple[str | None, bool | None]:
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None, None
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    # In a submodule git would start what the submodule's configuration names.
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
     return commit.strip(), None if status is None else bool(status.strip())
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    import subprocess
+    from subprocess import SubprocessError
 
-    # A repository's configuration may name programs to run, which a query of its state must not start.
-    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    from gpuq.cli.git import run
+
     try:
-        done = subprocess.run(
-            ["git", *safe, "-C", str(folder), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_TIMEOUT_S,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = run(folder, *arguments, timeout=_GIT_TIMEOUT_S)
+    except (OSError, SubprocessError):
         return None
-    return done.stdout.decode("utf-8", "replace")
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:

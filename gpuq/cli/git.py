@@ -11,6 +11,9 @@ from gpuq.errors import BadInput
 
 # A repository's configuration may name programs to run, which taking its state must not start.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false")
+# These compare or write files of the work tree, which go through the programs that the configuration names as filters.
+_WITH_FILTERS = frozenset({"status", "add", "checkout-index", "reset"})
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 
 
 def git(
@@ -21,15 +24,7 @@ def git(
     no: bytes | None = None,
 ) -> bytes:
     """What git prints. Raises BadInput with git's own sentence; `no` is the answer where git ends with 1 instead."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    given: dict[str, object] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(  # type: ignore[call-overload]
-        ["git", *_SAFE, "-C", str(folder), *arguments],
-        **given,
-        capture_output=True,
-        env={**inherited, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(env or {})},
-        check=False,
-    )
+    done = run(folder, *arguments, env=env, stdin=stdin)
     if done.returncode == 1 and no is not None:
         return no
     if done.returncode:
@@ -42,6 +37,40 @@ def git(
             fix="Correct that, or leave --snapshot or --sync out.",
         )
     return done.stdout
+
+
+def run(
+    folder: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    timeout: float | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Git with these arguments, without the programs of the repository's configuration."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    whole = {**inherited, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(env or {})}
+    if arguments[0] in _WITH_FILTERS:
+        listed = run(folder, "config", "--null", "--name-only", "--get-regexp", _FILTERS, env=env, timeout=timeout)
+        whole |= _switched_off(lines(listed.stdout))
+    given: dict[str, object] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        ["git", *_SAFE, "-C", str(folder), *arguments],
+        **given,
+        capture_output=True,
+        env=whole,
+        check=False,
+        timeout=timeout,
+    )
+
+
+def _switched_off(filters: Sequence[str]) -> dict[str, str]:
+    """The variables that empty these settings of filters. `-c NAME=VALUE` would not do for a name with `=`."""
+    names = dict.fromkeys(filters)
+    found = {"GIT_CONFIG_COUNT": str(len(names))}
+    for number, name in enumerate(names):
+        found[f"GIT_CONFIG_KEY_{number}"] = name
+        found[f"GIT_CONFIG_VALUE_{number}"] = "false" if name.endswith(".required") else ""
+    return found
 
 
 def lines(output: bytes) -> Sequence[str]:

@@ -247,12 +247,12 @@ def _hints(
         if array is not None or options.image or options.module or command.stdin is not None or options.pty:
             fix = "Leave --dry-run-memory out, or try one of its jobs with `gpuq predict --dry-run-memory`."
             raise BadInput("--dry-run-memory is for one script of this machine's Python.", fix=fix)
-        return {**(capture.hints(command, folder) or {}), "traced": _traced(command.words, folder, env)}
+        return {**(capture.hints(command, folder, env) or {}), "traced": _traced(command.words, folder, env)}
     if array is None:
-        return capture.hints(command, folder)
+        return capture.hints(command, folder, env)
     from gpuq.cli import sweep
 
-    return sweep.hints(command, folder, array)
+    return sweep.hints(command, folder, array, env)
 
 
 def _traced(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:

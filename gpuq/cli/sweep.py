@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuq import array
@@ -69,7 +70,9 @@ def task_values(found: Mapping[str, Any], place: int) -> dict[str, str]:
     return {**params, array.TASK: str(array.numbers(found["tasks"])[place])}
 
 
-def hints(command: capture.Command, folder: Path, found: Mapping[str, Any]) -> dict[str, Any] | None:
+def hints(
+    command: capture.Command, folder: Path, found: Mapping[str, Any], env: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any] | None:
     """What can be read in the script that holds for every task of this array; None if there is nothing.
 
     It is read for the first task, and for each parameter with two other values; what differs is left out.
@@ -82,7 +85,7 @@ def hints(command: capture.Command, folder: Path, found: Mapping[str, Any]) -> d
     for place in dict.fromkeys([0, *others]):
         filling = task_values(found, place)
         words = tuple(array.filled(word, filling) for word in command.words)
-        read.append(capture.hints(replace(command, words=words), folder) or {})
+        read.append(capture.hints(replace(command, words=words), folder, env) or {})
     kept = {name: _in_all([one.get(name) for one in read]) for name in read[0]}
     return {name: value for name, value in kept.items() if value} or None
 

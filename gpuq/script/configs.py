@@ -22,11 +22,12 @@ from gpuq.script.source import digest, is_file, parse, text
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 12
 SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
+_VARIABLES = ".env"
 # These are read where the command names them: in the source of a script such names are rather data.
 _MORE_SUFFIXES = frozenset({".py", ".gin", ".jsonnet", ".libsonnet", ".prototxt", ".conf", ".txt", ".xml"})
 _MOST_ENTRIES = 2000
 _LONGEST_LINE = 1000
-_NAMES_FILE = re.compile(r"conf|cfg|flag-?file|args-?file|recipe")
+_NAMES_FILE = re.compile(r"conf|cfg|(?:flag|args|env)-?file|recipe|^source$")
 # Where a configuration may be that is named without its suffix: `--config small`.
 _FOLDERS = ("conf", "config", "configs")
 _PARENTS = frozenset({"_base_", "__base__", "base", "inherits", "extends"})
@@ -35,7 +36,10 @@ _ITEM = re.compile(r"^(\s*)- +(.+?)\s*$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 # What a value of YAML may begin with where more follows, or where another place says what it is.
 _NOT_PLAIN = re.compile(r"[{&*!|>%@`]|\[(?!.*\]$)|\"(?!.*\"$)|'(?!.*'$)")
-_ASSIGNED = re.compile(r"^\s*([\w./@-]+)\s*=\s*(\S.*?)\s*$")
+_FLOW = re.compile(
+    r"""\s*(?:([{}\[\],]|:(?=[\s\[{]))|"([^"]*)"|'([^']*)'|([^\s{}\[\],:"'](?:[^{}\[\],:]|:(?![\s\[{]))*?)(?=\s*(?:[{}\[\],]|:[\s\[{]|$)))"""
+)
+_ASSIGNED = re.compile(r"^\s*(?:export\s+)?([\w./@-]+)\s*=\s*(\S.*?)\s*$")
 _SECTION = re.compile(r"^\[([^\]]+)\]\s*$", re.MULTILINE)
 NOT_TRAINING = re.compile(
     r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
@@ -81,19 +85,32 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
     for name, value in pairs(words):
         about = plain(name or "")
         if value and len(value) < 1024 and meaning(about) is not Meaning.OUTPUT:
-            path = _found(cwd / value.removeprefix("@"), bool(_NAMES_FILE.search(about)) or value.startswith("@"))
+            path = _found(
+                cwd / Path(value.removeprefix("@")).expanduser(),
+                bool(_NAMES_FILE.search(about)) or value.startswith("@"),
+            )
             if path is not None:
                 found[value] = path
     return found
 
 
-def _found(path: Path, is_config: bool) -> Path | None:
-    if path.suffix.lower() in SUFFIXES | _MORE_SUFFIXES:
+def is_config(path: Path) -> bool:
+    """Whether a file with this name is a configuration file wherever it is named."""
+    return path.suffix.lower() in SUFFIXES or _kind(path) == _VARIABLES
+
+
+def _kind(path: Path) -> str:
+    """The suffix in lower case, also of a file that is called by it alone."""
+    return path.suffix.lower() or path.name.lower()
+
+
+def _found(path: Path, without_suffix: bool) -> Path | None:
+    if is_config(path) or path.suffix.lower() in _MORE_SUFFIXES:
         candidates = [path]
     else:
         folders = [path.parent, *(path.parent / name for name in _FOLDERS)]
         names = [path.name, *(path.name + suffix for suffix in sorted(SUFFIXES))]
-        candidates = [folder / name for folder in folders for name in names] if is_config else []
+        candidates = [folder / name for folder in folders for name in names] if without_suffix else []
     return next((one for one in candidates if is_file(one)), None)
 
 
@@ -123,7 +140,7 @@ def read(path: Path) -> ConfigFile:
     if body is None:
         return ConfigFile(rest=digest(path) or "")
     try:
-        found = _READERS.get(path.suffix.lower(), _unread)(body.decode("utf-8-sig"))
+        found = _READERS.get(_kind(path), _unread)(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return ConfigFile(rest=repr(body))
     return found if len(found.entries) <= _MOST_ENTRIES else ConfigFile(rest=repr(body))
@@ -177,7 +194,7 @@ def _ini(source: str) -> ConfigFile:
 
 
 def _python(source: str) -> ConfigFile:
-    """Names to which a literal is assigned; of all other statements what they do."""
+    """Names to which a literal is assigned, or `dict(...)` of literals; of all other statements what they do."""
     tree = parse(source.encode())
     found: list[Entry] = []
     rest: list[str] = []
@@ -186,10 +203,21 @@ def _python(source: str) -> ConfigFile:
         try:
             assert isinstance(node, ast.Assign)
             assert isinstance(name, ast.Name)
-            found += _leaves((name.id,), ast.literal_eval(node.value))
+            found += _leaves((name.id,), ast.literal_eval(_AsDisplays().visit(node.value)))
         except (AssertionError, ValueError, TypeError):
             rest.append(ast.dump(node))
     return ConfigFile(found, "\n".join(rest)) if tree is not None else ConfigFile(rest=source)
+
+
+class _AsDisplays(ast.NodeTransformer):
+    """`dict(depth=50)` as `{"depth": 50}`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if getattr(node.func, "id", "") != "dict" or node.args or any(one.arg is None for one in node.keywords):
+            return node
+        keys: list[ast.expr | None] = [ast.Constant(one.arg) for one in node.keywords]
+        return ast.Dict(keys, [one.value for one in node.keywords])
 
 
 def _assignments(source: str) -> ConfigFile:
@@ -209,6 +237,44 @@ def _arguments(source: str) -> ConfigFile:
         [((name,), True if value is None else parsed(value)) for name, value in found if name],
         "\n".join(value or "" for name, value in found if not name),
     )
+
+
+def _flow(text: str) -> dict[str, Any] | None:
+    """What `{lr: 0.1, betas: [0.9, 0.99]}` says; None for other values."""
+    tokens = [(found[1], found[2] or found[3] or found[4] or "") for found in _FLOW.finditer(text)]
+    if not (text.startswith("{") and text.endswith("}")) or "".join(_FLOW.split(text)[::5]).strip():
+        return None
+    try:
+        found, left = _flow_value(tokens)
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and not left else None
+
+
+_Tokens = list[tuple[str | None, str]]
+
+
+def _flow_value(tokens: _Tokens) -> tuple[Any, _Tokens]:
+    """(the value at the beginning of these tokens, the others)."""
+    (sign, text), tokens = tokens[0], tokens[1:]
+    if sign is None:
+        if text[:1] in "&*!":
+            raise ValueError(text)
+        return parsed(text), tokens
+    if sign not in ("{", "["):
+        raise ValueError(sign)
+    items: list[Any] = []
+    entries_: dict[str, Any] = {}
+    while tokens[0][0] not in ("}", "]"):
+        value, tokens = _flow_value(tokens)
+        if sign == "{":
+            key, value = value, None
+            if tokens[0][0] == ":":
+                value, tokens = _flow_value(tokens[1:])
+            entries_[str(key)] = value
+        items.append(value)
+        tokens = tokens[1:] if tokens[0][0] == "," else tokens
+    return (entries_ if sign == "{" else items), tokens[1:]
 
 
 class _Yaml:
@@ -231,14 +297,17 @@ class _Yaml:
     def _read_line(self, line: str) -> None:
         found = _LINE.match(line) if len(line) < _LONGEST_LINE else None
         item = _ITEM.match(line) if found is None and len(line) < _LONGEST_LINE else None
-        if found is not None and not _NOT_PLAIN.match(found[4] or ""):
+        flow = _flow(found[4] or "") if found is not None else None
+        if found is not None and (flow is not None or not _NOT_PLAIN.match(found[4] or "")):
             column, dash, key, value = len(found[1]), found[2] or "", found[3].strip("'\""), found[4]
             if dash:
                 self._leave(column, is_item=True)
                 path = self._path()
                 self._above.append((column, str(next(self._items.setdefault(path, count()))), True))
             self._leave(column + len(dash), is_item=False)
-            if value:
+            if flow is not None:
+                self.entries += _leaves((*self._path(), key), flow)
+            elif value:
                 self.entries.append(((*self._path(), key), parsed(value.strip("'\""))))
             else:
                 self._above.append((column + len(dash), key, False))
@@ -266,6 +335,8 @@ _READERS: Mapping[str, Callable[[str], ConfigFile]] = {
     ".cfg": _ini,
     ".py": _python,
     ".gin": _assignments,
+    ".sh": _assignments,
+    _VARIABLES: _assignments,
     ".conf": _assignments,
     ".txt": _arguments,
     **dict.fromkeys((".yaml", ".yml"), lambda source: _Yaml().read(source)),

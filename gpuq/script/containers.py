@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuq.script.meaning import Meaning, meaning
 from gpuq.script.shell import ASSIGNMENT, absolute
 
 
@@ -75,6 +78,9 @@ _BY_OPTIONS = {
 _SEEN = ("~", "/home", "/tmp")  # noqa: S108 - only compared with
 
 
+_ODD = re.compile(r"[^\w]+")
+
+
 class Container(NamedTuple):
     """A container that a command starts."""
 
@@ -88,6 +94,22 @@ class Container(NamedTuple):
     """(folder in the container, folder of the host)."""
     env: Mapping[str, str]
     sees_host: bool
+    given: tuple[tuple[str, str], ...] = ()
+    """Those of `mounts` that the command names."""
+    env_files: tuple[str, ...] = ()
+
+    def settings(self, program: str) -> tuple[str, ...]:
+        """What it says of the data and variables of `program`, a path in it, as words `--name=value`. The folder of the program
+        is none of its data, nor is one for results."""
+        others = [
+            (inside, host) for inside, host in self.given if not f"{program}/".startswith(f"{inside.rstrip('/')}/")
+        ]
+        data = (
+            f"--data-at{_ODD.sub('-', inside)}={host}"
+            for inside, host in others
+            if meaning(f"{posixpath.basename(inside)}-dir") is not Meaning.OUTPUT
+        )
+        return (*(f"--env-file={path}" for path in self.env_files), *data)
 
     def outside(self, path: str) -> str | None:
         """The path on the host; None for one of the image, or of a volume."""
@@ -106,15 +128,19 @@ def container(name: str, words: tuple[str, ...], start: int, cwd: str) -> Contai
     begins = (place + 1 for place in range(start, len(words)) if words[place] in engine.starts)
     place = next(begins, len(words)) if engine.starts else start
     inside = cwd if engine.sees_host else ""
-    mounts = [(path, path) for path in (cwd, *_SEEN)] if engine.sees_host else []
+    seen = [(path, path) for path in (cwd, *_SEEN)] if engine.sees_host else []
+    given: list[tuple[str, str]] = []
     env: dict[str, str] = {}
+    env_files: list[str] = []
     entry = ""
     while place < len(words) and words[place].startswith("-"):
         option, value, place = _option(engine, words, place)
         if option in engine.folder:
             inside = absolute(value, inside or "/")
         elif option in engine.mounts:
-            mounts += _mounts(value, cwd)
+            given += _mounts(value, cwd)
+        elif option == "--env-file":
+            env_files.append(absolute(value, cwd))
         elif option in ("-e", "--env"):
             env |= {one[1]: one[2] for part in value.split(",") if (one := ASSIGNMENT.fullmatch(part))}
         elif option == "--entrypoint":
@@ -126,7 +152,8 @@ def container(name: str, words: tuple[str, ...], start: int, cwd: str) -> Contai
     if entry:
         # This program takes what follows the image as its arguments.
         words, start = (*words[:place], entry, *words[place + 1 :]), place
-    return Container(image, words, start, inside, tuple(mounts), env, engine.sees_host)
+    mounts = (*seen, *given)
+    return Container(image, words, start, inside, mounts, env, engine.sees_host, tuple(given), tuple(env_files))
 
 
 def container_by_options(name: str, options: tuple[str, ...], cwd: str) -> Container | None:
@@ -137,7 +164,7 @@ def container_by_options(name: str, options: tuple[str, ...], cwd: str) -> Conta
         return None
     values = (value_of(of_mounts, options, place) for place in range(len(options)))
     mounts = tuple(pair for value in values if value for pair in _mounts(value.replace(";", ","), cwd))
-    return Container(image, options, len(options), "", mounts, {}, sees_host=False)
+    return Container(image, options, len(options), "", mounts, {}, sees_host=False, given=mounts)
 
 
 def value_of(options: Sequence[str], words: Sequence[str], place: int) -> str | None:

@@ -7,49 +7,83 @@ usual name is not repeated.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuq.script.configs import configured, named_files, read, with_parents
+from gpuq.script.fingerprint import fingerprint, is_shell
 from gpuq.script.frameworks import framework
-from gpuq.script.network import network, written
+from gpuq.script.inputs import inputs
+from gpuq.script.network import network
 from gpuq.script.options import SPELLINGS, pairs, parsed
-from gpuq.script.own_configs import own_configs
+from gpuq.script.own_configs import OwnConfigs, own_configs
+from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
-from gpuq.script.source import trees
+from gpuq.script.shell import named_positions
+from gpuq.script.source import LARGEST_BYTES, digest, sources, text
 from gpuq.script.survey import Survey, survey
-from gpuq.script.tunables import effective_settings
+from gpuq.script.tunables import MOST, EffectiveSettings, effective_settings
 from gpuq.script.values import Values
 
+_CODE = "program-code"
+# As `gpuq.messages.submission.Word` requires it.
+_LONGEST_WORD = 100
 
-def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
-    """What `script`, called with `words` in `cwd`, says of its job; None for nothing. Never raises."""
+
+def hints(
+    script: Path | None,
+    words: Sequence[str],
+    cwd: Path,
+    files: Sequence[Path] = (),
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any] | None:
+    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and `files` that say it too. Never
+    raises."""
     try:
-        return _read(script, words, cwd)
+        return _read(script, words, cwd, files, env)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
         return None
 
 
-def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
-    surveys = _surveys(script, cwd) if script else ()
-    named = named_files(words, cwd)
-    own = own_configs(surveys, script, words, cwd) if script else ()
-    files = [read(path) for path in with_parents([*own, *named.values()])]
-    in_files = configured(files)
-    if not surveys and not any(one.entries or one.rest for one in files):
-        return None
+def _read(
+    script: Path | None,
+    words: Sequence[str],
+    cwd: Path,
+    files: Sequence[Path] = (),
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any] | None:
+    programs = (*files,) if script is None else (script, *files)
+    surveys, code = _surveys(programs, cwd)
+    if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
+        words = named_positions(content.decode("utf-8", "replace"), words)
     arguments = {name: value for name, value in pairs(words) if name is not None}
+    named = named_files(words, cwd)
+    of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
+    own = OwnConfigs([], [])
+    if surveys:
+        texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
+        own = own_configs(surveys, programs[0], words, cwd, texts, env)
+    read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
+    in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(words, {}, files, surveys, values, read=named)
+    ours = effective_settings(words, {}, read_files, surveys, values, read=named)
+    given = inputs(words, cwd, ours.values, named)
+    if code is None and not given and not any(one.entries or one.rest for one in read_files):
+        return None
+    for name, called in given.items():
+        _note(ours, name, called)
     built, read_settings = network(surveys, values), settings(surveys, values, arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     for name, setting in read_settings.items():
         if setting["origin"] == "script":
             ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
-    if code := [*built["constructors"], *written(surveys, values)]:
-        ours.default("network-code", f"code-{hashlib.sha256(repr(code).encode()).hexdigest()[:8]}")
+    if code is not None:
+        unsure = [digest(path) for path in own.unsure]
+        code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
+        _note(ours, _CODE, f"file-{code}", is_given=False)
     found = {
         "framework": framework(surveys),
         **built,
@@ -60,14 +94,29 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
     return {name: value for name, value in found.items() if value} or None
 
 
+def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = True) -> None:
+    """Let a digest count under this name, as what says which work is done. Where there is no room, it counts with what else had
+    none."""
+    if len(ours.values) >= MOST - is_given:
+        name, digest = "configuration", f"{ours.values.get('configuration', '')}-{digest}"[-_LONGEST_WORD:]
+    ours.values[name] = digest
+    if is_given:
+        ours.given.add(name)
+
+
 def variables(script: Path, cwd: Path) -> frozenset[str]:
     """The variables of the environment that the script reads, as far as their names are written out in it. Never raises."""
     try:
-        return frozenset(name for one in _surveys(script, cwd) for name in one.variables)
+        return frozenset(name for one in _surveys((script,), cwd)[0] for name in one.variables)
     except Exception:  # noqa: BLE001 - as above
         return frozenset()
 
 
 @lru_cache(maxsize=16)
-def _surveys(script: Path, cwd: Path) -> tuple[Survey, ...]:
-    return tuple(survey(tree) for tree in trees(script, cwd))
+def _surveys(programs: tuple[Path, ...], cwd: Path) -> tuple[tuple[Survey, ...], str | None]:
+    """What the program's own code and its modules say, if it is one of Python, and the digest of all its files."""
+    found = sources(programs, cwd)
+    surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
+    is_python = bool(found) and found[0].path in surveys
+    code = fingerprint(found, surveys, cwd, compared=is_python)
+    return tuple(surveys.values()) if is_python else (), code

@@ -6,7 +6,7 @@ alike. Branches that the command rules out, and entries of a table that it does 
 
 Layers are counted as they are written, and their sizes are not worked out: that changes no figure of "What parts of the predictor
 are worth" (docs/measurements/forecasts.md). The settings that change a network's size (`--hidden 512`) are compared by name and
-number instead, see `tunables`; sizes that are written out only by whether they are the same.
+number instead, see `tunables`; sizes that are written out only by whether they are the same, see `fingerprint`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.survey import Call, Survey, argument, word
 from gpuq.script.values import Values
@@ -76,20 +75,6 @@ def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
         "constructors": list(dict.fromkeys(name for name in names if word(name)))[:_MOST_CONSTRUCTORS],
         "layers": {name: min(count, _MOST_COUNTED) for name, count in layers.most_common(_MOST_LAYERS) if word(name)},
     }
-
-
-def written(surveys: Sequence[Survey], values: Values) -> list[str]:
-    """Each layer with its sizes as they are written, so that an edit of them shows. What settings give is left to those."""
-    calls = (call for one in surveys for call in one.calls if _is_layer(call))
-    sizes = ((call.last, [*call.node.args, *(one.value for one in call.node.keywords)]) for call in calls)
-    return [f"{name}({', '.join(_size(node, values) for node in nodes)})" for name, nodes in sizes]
-
-
-def _size(node: ast.expr, values: Values) -> str:
-    # A name with a known meaning is a setting of its own, compared by what it means.
-    if isinstance(node, ast.Name) and meaning(plain(node.id)) is Meaning.OTHER:
-        node = values.node(node)
-    return ast.unparse(node)
 
 
 def _own_networks(surveys: Sequence[Survey]) -> set[str]:

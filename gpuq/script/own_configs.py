@@ -1,7 +1,8 @@
 """The configuration files that a script reads although the command does not name them.
 
 Those are Hydra's configuration with the files of its groups, the default of an option such as `--config`, and files that the
-script opens by a name that is written out in it. Files that it writes too are none of its configuration.
+script opens by a name that can be told. Where a part of the name cannot, all such files of the folder are `unsure`. Files that
+the script writes too are none of its configuration.
 """
 
 from __future__ import annotations
@@ -10,87 +11,109 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from gpuq.script.configs import SUFFIXES, read
+from gpuq.script.configs import is_config
+from gpuq.script.hydra import composed
+from gpuq.script.inputs import RESULTS
 from gpuq.script.options import canonical, pairs
-from gpuq.script.survey import Survey, argument, keyword, text_of
+from gpuq.script.path_texts import UNKNOWN_PART, PathTexts
+from gpuq.script.source import is_file
+from gpuq.script.survey import Call, Survey, keyword, text_of
 
-_READING = frozenset(
-    {
-        *(
-            "open",
-            "load",
-            "safe_load",
-            "full_load",
-            "read",
-            "read_text",
-            "from_json_file",
-            "from_file",
-            "from_yaml",
-            "Path",
-        ),
-        *("parse_file", "load_config", "read_config", "get_config", "load_yaml", "load_json", "load_params"),
-    }
-)
+# fmt: off
+_READING = frozenset({
+    "open", "load", "safe_load", "full_load", "read", "from_json_file", "from_file", "from_yaml", "parse_file", "load_config",
+    "read_config", "get_config", "load_yaml", "load_json", "load_params", "merge_from_file", "parse_config_file", "fromfile",
+    "Path",
+})
+_OF_VARIABLES = frozenset({"load_dotenv", "dotenv_values"})
+# fmt: on
+_READ_METHODS = frozenset({"read_text", "read_bytes", "open"})
 # Data and results have such names too.
-_IS_CONFIG = re.compile(r"conf|cfg|param|setting|option|hyper|arg|default|model|train|experiment|recipe", re.IGNORECASE)
-_GROUP = re.compile(r"\+{0,2}([\w/]+)=([\w.-]+)")
+_IS_CONFIG = re.compile(
+    r"conf|cfg|param|setting|option|hyper|arg|default|model|train|experiment|recipe|\.gin$", re.IGNORECASE
+)
+_HAS_CONFIGS = re.compile(r"conf|cfg|param|setting|option|hyper|recipe|preset", re.IGNORECASE)
+_MOST_UNSURE = 64
 
 
-def own_configs(surveys: Sequence[Survey], script: Path, words: Sequence[str], cwd: Path) -> list[Path]:
-    """Files that may exist, in the order in which a later one overrides an earlier one."""
+class OwnConfigs(NamedTuple):
+    """Files that may exist, in the order in which a later one overrides an earlier one; and files of which some are read."""
+
+    files: list[Path]
+    unsure: list[Path]
+
+
+def own_configs(
+    surveys: Sequence[Survey], script: Path, words: Sequence[str], cwd: Path, texts: PathTexts, env: Mapping[str, str]
+) -> OwnConfigs:
+    """What `script`, called with `words` in `cwd`, reads."""
     given = {canonical(name): value for name, value in pairs(words) if name is not None}
-    found = [*_of_hydra(surveys[:1], script, words, given)]
     folders = (cwd, script.parent)
-    found += [_in(folders, name) for name in (*_defaults(surveys, given), *_opened(surveys))]
-    return list(dict.fromkeys(found))
+    names = [*_defaults(surveys, given, texts), *_opened(surveys, texts)]
+    known = [_in(folders, name) for name in names if UNKNOWN_PART not in name]
+    unsure = [path for name in names if UNKNOWN_PART in name for path in _all_in(folders, name)]
+    files = dict.fromkeys([*composed(surveys[:1], script, words, given, env), *known])
+    return OwnConfigs(list(files), list(dict.fromkeys(unsure))[:_MOST_UNSURE])
 
 
 def _in(folders: Sequence[Path], name: str) -> Path:
-    return next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
+    return next((folder / name for folder in folders if is_file(folder / name)), folders[0] / name)
 
 
-def _of_hydra(
-    surveys: Sequence[Survey], script: Path, words: Sequence[str], given: Mapping[str, str | None]
-) -> Iterator[Path]:
-    for call in (call for one in surveys for call in one.calls if call.name == "hydra.main"):
-        place = given.get("config-dir") or given.get("config-path")
-        folder = script.parent / (place or text_of(argument(call.node, 0, "config_path")) or ".")
-        name = given.get("config-name") or text_of(argument(call.node, 1, "config_name"))
-        if name is None:
+def _all_in(folders: Sequence[Path], name: str) -> Iterator[Path]:
+    """The configuration files of the folder of a name that is known in part."""
+    place = name.partition(UNKNOWN_PART)[0].rpartition("/")[0]
+    for folder in folders if _HAS_CONFIGS.search(place) else ():
+        try:
+            found = sorted(path for path in (folder / place).iterdir() if is_config(path))
+        except OSError:
             continue
-        main = folder / (name if Path(name).suffix in SUFFIXES else f"{name}.yaml")
-        yield main
-        groups = {
-            keys[-1]: value
-            for keys, value in read(main).entries
-            if keys[0] == "defaults" and len(keys) in (2, 3) and isinstance(value, str)
-        }
-        groups |= {chosen[1]: chosen[2] for word in words if (chosen := _GROUP.fullmatch(word))}
-        yield from (folder / group / f"{value}.yaml" for group, value in groups.items())
+        yield from found[:_MOST_UNSURE]
 
 
-def _defaults(surveys: Sequence[Survey], given: Mapping[str, str | None]) -> Iterator[str]:
+def _defaults(surveys: Sequence[Survey], given: Mapping[str, str | None], texts: PathTexts) -> Iterator[str]:
     for option in (option for one in surveys for option in one.options):
-        name = text_of(option.default)
-        if name and Path(name).suffix in SUFFIXES and given.keys().isdisjoint(map(canonical, option.names)):
+        name = texts.of(option.default)
+        if _may_be_config(name) and given.keys().isdisjoint(map(canonical, option.names)):
             yield name
 
 
-def _opened(surveys: Sequence[Survey]) -> Iterator[str]:
+def _opened(surveys: Sequence[Survey], texts: PathTexts) -> Iterator[str]:
     read: list[str] = []
     written: set[str] = set()
     for call in (call for one in surveys for call in one.calls):
-        name = text_of(call.node.args[0]) if call.node.args else None
-        if name is None or Path(name).suffix not in SUFFIXES:
+        if call.last in _OF_VARIABLES:
+            read.append(texts.of(call.node.args[0]) if call.node.args else ".env")
             continue
-        if call.last in _READING and not _writes(call.node):
-            read.append(name)
+        node = _path_in(call)
+        name = texts.of(node)
+        if node is None or not _may_be_config(name) or RESULTS.search(texts.within(name)):
+            continue
+        if call.last in _READING | _READ_METHODS and not _writes(call.node):
+            read += [name] if _IS_CONFIG.search(name) or _IS_CONFIG.search(ast.unparse(node)) else []
         else:
             written.add(name)
-    yield from (name for name in read if name not in written and _IS_CONFIG.search(name))
+    yield from (name for name in read if name not in written)
+
+
+def _path_in(call: Call) -> ast.expr | None:
+    """What a call reads or writes: its first argument, or the path whose method it is."""
+    if call.node.args and (call.last not in _READ_METHODS or not _is_mode(call.node.args[0])):
+        return call.node.args[0]
+    return call.node.func.value if isinstance(call.node.func, ast.Attribute) and call.last in _READ_METHODS else None
+
+
+def _is_mode(node: ast.expr) -> bool:
+    return bool(re.fullmatch(r"[rwaxbt+]{1,3}", text_of(node) or ""))
+
+
+def _may_be_config(name: str) -> bool:
+    return name not in ("", UNKNOWN_PART) and "\n" not in name and (is_config(Path(name)) or name.endswith(".gin"))
 
 
 def _writes(call: ast.Call) -> bool:
-    mode = text_of(call.args[1]) if len(call.args) > 1 else text_of(keyword(call, "mode"))
+    given = next((one for one in call.args if _is_mode(one)), None)
+    mode = text_of(given) or text_of(keyword(call, "mode"))
     return bool(mode and set(mode) & set("wax+"))

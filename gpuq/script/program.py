@@ -15,7 +15,21 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
+from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
+from gpuq.script.launchers import (
+    ALSO_TO_FOLDER,
+    BY_FOLDER,
+    FILES_OF_WORK,
+    FOLDERS_OF_WORK,
+    LAUNCHERS,
+    LAUNCHING_MODULES,
+    SUBCOMMANDS,
+    SWITCH,
+    TAKE_MODULES,
+    TO_FOLDER,
+    said,
+)
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import pairs
 from gpuq.script.shell import ASSIGNMENT, absolute, only_command
@@ -49,7 +63,9 @@ class Program:
     env: Mapping[str, str] = field(default_factory=dict)
     """What the command sets for it."""
     launched: tuple[tuple[str, str], ...] = ()
-    """(name, value) of the options of its launchers that change the work."""
+    """(name, value) of the options of its launchers that are part of what it is."""
+    around: tuple[str, ...] = ()
+    """What else its launchers, its container and files that are read before it say of its settings, as words `--name=value`."""
     of: str = ""
     """What else its work depends on: a script or an input file that it is given, the folder whose files say what it does, or the
     image of its container."""
@@ -58,83 +74,6 @@ class Program:
 
 
 SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|r|Rmd|jl|js|lua|pl|rb)$")
-# fmt: off
-_LAUNCHERS = frozenset({
-    "env", "nice", "ionice", "chrt", "taskset", "numactl", "nohup", "setsid", "stdbuf", "unbuffer", "timeout", "time", "flock",
-    "sudo", "doas", "runuser", "gosu", "tini", "dumb-init", "xvfb-run", "dbus-run-session", "systemd-run", "systemd-inhibit",
-    "cgexec", "exec", "command", "script", "proxychains", "proxychains4", "caffeinate", "srun", "mpirun", "mpiexec",
-    "mpiexec.hydra", "orterun", "prun", "jsrun", "aprun", "ibrun", "horovodrun", "torchrun", "accelerate", "deepspeed",
-    "fabric", "composer", "colossalai", "torchx", "uv", "uvx", "poetry", "pdm", "hatch", "pipenv", "pixi", "rye", "conda",
-    "mamba", "micromamba", "pyenv", "mise", "direnv", "dotenv", "apptainer", "singularity", "docker", "podman", "nerdctl",
-    "enroot", "shifter", "ch-run", "nsys", "ncu", "nvprof", "rocprof", "py-spy", "scalene", "viztracer", "kernprof", "coverage",
-    "memray", "fil-profile", "pyinstrument", "mprof", "strace", "ltrace", "perf", "valgrind", "gdb", "cuda-gdb",
-    "compute-sanitizer", "catchsegv", "cuda-memcheck", "ddtrace-run", "opentelemetry-instrument", "debugpy",
-    "firejail", "bwrap", "ray",
-})
-_LAUNCHING_MODULES = frozenset({
-    "torch.distributed.run", "torch.distributed.launch", "torch.utils.bottleneck", "accelerate.commands.launch", "accelerate",
-    "deepspeed", "deepspeed.launcher.runner", "horovod.runner", "mpi4py", "mpi4py.futures", "IPython", "cProfile", "profile",
-    "pdb", "ipdb", "debugpy", "trace", "coverage", "scalene", "viztracer", "memray", "kernprof", "memory_profiler",
-    "line_profiler", "pyinstrument", "runpy", "faulthandler", "colossalai.cli",
-})
-# Launchers whose own `-m` or `--module` names a module of Python.
-_TAKE_MODULES = frozenset({
-    "torchrun", "accelerate", "deepspeed", "coverage", "uv", "kernprof", "scalene", "viztracer", "memray", "pyinstrument",
-})
-# Words between a launcher and the program that it runs: `uv run`, `accelerate launch`, `docker exec`.
-_SUBCOMMANDS = frozenset({"run", "exec", "launch", "record", "stat", "profile", "job", "submit"})
-# fmt: on
-# Options of launchers that give the folder in which the program runs.
-_TO_FOLDER = ("--chdir", "--cwd", "--cd", "--directory", "--working-dir", "--working-directory", "--workdir")
-_ALSO_TO_FOLDER: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("env", "poetry", "mise"), ("-C",)),
-    **dict.fromkeys(("sudo", "srun"), ("-D", "--container-workdir")),
-    "jsrun": ("-h",),
-    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), ("-wdir", "--wdir", "-wd", "--wd")),
-}
-# These do what files of the folder say, by default the named ones: the same words mean other work in another folder.
-_BY_FOLDER: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
-    "cmake": ("CMakeLists.txt", "CMakePresets.json"),
-    "ninja": ("build.ninja",),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml"),
-    **dict.fromkeys(("invoke", "inv"), ("tasks.py",)),
-    "nox": ("noxfile.py",),
-    "tox": ("tox.ini", "pyproject.toml"),
-    "doit": ("dodo.py",),
-    "rake": ("Rakefile",),
-    "snakemake": (
-        *("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile"),
-        *("config.yaml", "config.yml", "config/config.yaml", "config/config.yml"),
-    ),
-    "nextflow": ("main.nf", "nextflow.config"),
-    **dict.fromkeys(("npm", "yarn", "pnpm"), ("package.json",)),
-    "cargo": ("Cargo.toml", "src/main.rs"),
-    "bazel": ("BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE"),
-    "go": ("go.mod", "main.go"),
-    "dotnet": (),
-    "scons": ("SConstruct",),
-    "waf": ("wscript",),
-    "dvc": ("dvc.yaml", "params.yaml"),
-    "guild": ("guild.yml",),
-    "mlflow": ("MLproject",),
-    "wandb": (),
-    "pixi": ("pixi.toml", "pyproject.toml"),
-    "hatch": ("hatch.toml", "pyproject.toml"),
-    "pipenv": ("Pipfile",),
-    **dict.fromkeys(("uv", "poetry", "pdm", "rye", "poe"), ("pyproject.toml",)),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), ()),
-}
-# Options of these that name the folder, or a file whatever its name looks like.
-_FOLDERS_OF_WORK = ("-C", "--project", "--prefix", "--manifest-path", "--pyproject", *_TO_FOLDER)
-_FILES_OF_WORK = frozenset({"f", "file", "s", "snakefile", "makefile", "taskfile", "justfile", "manifest-path"})
-# A word after one of these options of launchers is no value of it.
-_SWITCH = re.compile(
-    r"--[^=]+=.*|--no-.+|-[itvq]+|--(rm|frozen|locked|isolated|offline|quiet|verbose|live-stream|exclusive|overcommit|pty|user|scope"
-    r"|standalone|collect|wait|preserve-env|all-extras|tty|oversubscribe)",
-    re.DOTALL,
-)
 _TELLING = frozenset({"nproc-per-node", "num-processes", "num-gpus", "np", "nnodes", "num-machines", "mixed-precision"})
 _DEEPEST = 8
 
@@ -142,8 +81,6 @@ _NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
 # An input file by its look. What a configuration file holds is read as settings.
 _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg)$")
 _FILE = re.compile(r"(?!.*://)(?!.*\.(?:json|toml|ya?ml|ini|cfg)$)(?:[^\s/]*/\S*|[^\s/]*[\w-]\.[A-Za-z]\w*)")
-# Within a word digits are part of a name: `7b`, or an identifier.
-_NUMBER = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
 # What options of these meanings hold is compared as a setting, or is no part of the work.
 _NO_INPUT = frozenset({Meaning.CHOICE, Meaning.OUTPUT, Meaning.HARMLESS, Meaning.PRIVATE})
 
@@ -172,7 +109,7 @@ def _behind(words: tuple[str, ...], start: int, cwd: str, stdin: str | None, dee
         return None
     if (box := container(name, words, start + 1, cwd)) is not None:
         return _contained(box, stdin, deepest)
-    if name in _LAUNCHERS:
+    if name in LAUNCHERS:
         found = _launched_by(name, words, start + 1, cwd, stdin, deepest)
         box = None if found is None else container_by_options(name, words[start + 1 : found.first], cwd)
         return found if found is None or box is None else _on_host(found, box)
@@ -202,7 +139,7 @@ def _interpreted(words: tuple[str, ...], start: int, cwd: str, stdin: str | None
 def _module(
     words: tuple[str, ...], module: str, after: int, cwd: str, stdin: str | None, deepest: int
 ) -> Program | None:
-    if module in _LAUNCHING_MODULES:
+    if module in LAUNCHING_MODULES:
         found = _launched_by(module, words, after, cwd, stdin, deepest)
         if found is not None:
             return found
@@ -213,8 +150,8 @@ def _launched_by(
     launcher: str, words: tuple[str, ...], start: int, cwd: str, stdin: str | None, deepest: int
 ) -> Program | None:
     """What a launcher starts, whose own options begin at `start`: an interpreter, a script, or else the likeliest word."""
-    takes_modules = launcher in _TAKE_MODULES or launcher in _LAUNCHING_MODULES
-    to_folder, outside = (*_TO_FOLDER, *_ALSO_TO_FOLDER.get(launcher, ())), cwd
+    takes_modules = launcher in TAKE_MODULES or launcher in LAUNCHING_MODULES
+    to_folder, outside = (*TO_FOLDER, *ALSO_TO_FOLDER.get(launcher, ())), cwd
     env: dict[str, str] = {}
     for place in range(start, len(words)):
         word, before = words[place], words[place - 1]
@@ -234,16 +171,17 @@ def _launched_by(
             env[assigned[1]] = assigned[2]
         elif takes_modules and before in ("-m", "--module"):
             found = _given_script(Program(ProgramKind.MODULE, word, words[place + 1 :], cwd, place + 1), cwd)
-        elif not word.startswith("-") and word not in _SUBCOMMANDS:
+        elif not word.startswith("-") and word not in SUBCOMMANDS:
             found = _script_at(words, place, cwd, stdin, deepest)
         if found is not None:
-            return replace(found, env={**env, **found.env})
+            around = (*said(launcher, words[start:place]), *found.around)
+            return replace(found, env={**env, **found.env}, around=around)
     found = _likeliest(words, start, cwd)
     if found is None:
         return None
-    if launcher in _BY_FOLDER and found.kind is ProgramKind.COMMAND and not found.files:
-        found = _by_folder(found, _folder_of_work(words[start : found.first], outside, cwd), _BY_FOLDER[launcher])
-    return replace(found, env=env)
+    if launcher in BY_FOLDER and found.kind is ProgramKind.COMMAND and not found.files:
+        found = _by_folder(found, _folder_of_work(words[start : found.first], outside, cwd), BY_FOLDER[launcher])
+    return replace(found, env=env, around=said(launcher, words[start : (found.first or start + 1) - 1]))
 
 
 def _script_at(words: tuple[str, ...], place: int, cwd: str, stdin: str | None, deepest: int) -> Program | None:
@@ -261,13 +199,13 @@ def _likeliest(words: tuple[str, ...], start: int, cwd: str) -> Program | None:
         place
         for place in range(start, len(words))
         if not words[place].startswith("-")
-        and words[place] not in _SUBCOMMANDS
+        and words[place] not in SUBCOMMANDS
         and not _NUMBER_LIKE.fullmatch(words[place])
         and not ASSIGNMENT.fullmatch(words[place])
     ]
     if not likely:
         return None
-    alone = (one for one in likely if not words[one - 1].startswith("-") or _SWITCH.fullmatch(words[one - 1]))
+    alone = (one for one in likely if not words[one - 1].startswith("-") or SWITCH.fullmatch(words[one - 1]))
     place = likely[0] if likely[0] == start else next(alone, likely[0])
     return replace(_named(words[place:], cwd), first=place + 1)
 
@@ -280,7 +218,8 @@ def _contained(box: Container, stdin: str | None, deepest: int) -> Program:
         image = absolute(box.image, box.cwd) if is_file else box.image
         kind = ProgramKind.SCRIPT if is_file else ProgramKind.COMMAND
         folder = box.outside(box.cwd)
-        return Program(kind, image, words[start:], folder, start, box.env, of=folder or "")
+        around = box.settings(box.cwd)
+        return Program(kind, image, words[start:], folder, start, box.env, around=around, of=folder or "")
     found = _script_at(words, start, box.cwd, stdin, deepest)
     return _on_host(found or replace(_named(words[start:], box.cwd), first=start + 1), box)
 
@@ -303,6 +242,7 @@ def _on_host(found: Program, box: Container) -> Program:
         cwd=outside(found.cwd or ""),
         env={**box.env, **found.env},
         of=of if is_mounted else f"{of} {box.image}".strip(),
+        around=(*box.settings(found.name if is_path else found.cwd or ""), *found.around),
         files=tuple(path for path in map(outside, found.files) if path),
     )
 
@@ -312,13 +252,13 @@ def _named(words: tuple[str, ...], cwd: str) -> Program:
     head, name = words[0], posixpath.basename(words[0]) or words[0]
     kind, shown = (ProgramKind.COMMAND, name) if "/" not in head else (ProgramKind.SCRIPT, absolute(head, cwd))
     found = Program(kind, shown, words[1:], cwd, 1)
-    if name in _BY_FOLDER:
-        return _by_folder(found, _folder_of_work(found.arguments, cwd, cwd), _BY_FOLDER[name])
+    if name in BY_FOLDER:
+        return _by_folder(found, _folder_of_work(found.arguments, cwd, cwd), BY_FOLDER[name])
     for place in range(1, len(words)):
         base = posixpath.basename(words[place])
         if not PYTHON.fullmatch(base) and base not in SHELLS:
             continue
-        inside = absolute(first_value(_TO_FOLDER, words[1:place]) or ".", cwd)
+        inside = absolute(first_value(TO_FOLDER, words[1:place]) or ".", cwd)
         if (behind := _behind(words, place, inside, None, _DEEPEST)) is not None:
             files = (behind.name,) if behind.kind is ProgramKind.SCRIPT else ()
             return replace(found, env=behind.env, of=behind.name, files=files)
@@ -335,7 +275,7 @@ def _named(words: tuple[str, ...], cwd: str) -> Program:
 
 def _by_folder(found: Program, folder: str, files: tuple[str, ...]) -> Program:
     """The program with the folder whose files say what it does, or those of them that its arguments name."""
-    named = next((value for option, value in pairs(found.arguments) if option in _FILES_OF_WORK and value), None)
+    named = next((value for option, value in pairs(found.arguments) if option in FILES_OF_WORK and value), None)
     others = (value for _, value in _inputs(found.arguments) if value != named)
     target = next((value for value in others if _FILE.fullmatch(value) or _CONFIG.search(value)), None)
     inputs = [value for value in (named, target) if value is not None]
@@ -344,7 +284,7 @@ def _by_folder(found: Program, folder: str, files: tuple[str, ...]) -> Program:
 
 
 def _folder_of_work(options: Sequence[str], outside: str, cwd: str) -> str:
-    named = first_value(_FOLDERS_OF_WORK, options)
+    named = first_value(FOLDERS_OF_WORK, options)
     if named is None:
         return cwd
     folder = absolute(named, outside)
@@ -376,7 +316,7 @@ def _inputs(arguments: Sequence[str]) -> list[tuple[str | None, str]]:
 def _alike(path: str, cwd: str) -> str:
     """The path without its numbers, which tell parts of one data set apart, or repeated runs."""
     name, suffix = posixpath.splitext(absolute(path, cwd))
-    return _NUMBER.sub("#", name) + suffix
+    return NUMBER_IN_NAME.sub("#", name) + suffix
 
 
 def _of_code(code: str, cwd: str, deepest: int) -> Program | None:
@@ -385,7 +325,8 @@ def _of_code(code: str, cwd: str, deepest: int) -> Program | None:
     if found is None:
         return None
     runs = _behind(found.words, 0, found.cwd, None, deepest - 1) or _named(found.words, found.cwd)
-    return replace(runs, first=None, env={**found.env, **runs.env})
+    around = (*(f"--source={path}" for path in found.sourced), *runs.around)
+    return replace(runs, first=None, env={**found.env, **runs.env}, around=around)
 
 
 def digest(text: str) -> str:

@@ -16,7 +16,7 @@ from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
 from gpuq.script.survey import Call, Survey, argument, keyword, text_of, word
 from gpuq.script.values import Values
 
-_OPTIMIZERS = frozenset(
+OPTIMIZERS = frozenset(
     {
         *("sgd", "adam", "adamw", "adamax", "nadam", "radam", "rmsprop", "adagrad", "adadelta", "adafactor", "lamb"),
         *("lars", "lion", "ftrl", "lbfgs", "asgd", "rprop", "sparseadam", "fusedadam", "fusedlamb", "adam8bit"),
@@ -106,7 +106,7 @@ def _in_call(setting: str, call: Call) -> ast.expr | str | None:
         case "optimizer" if last == "compile":
             named = argument(node, 0, "optimizer")
             return named if text_of(named) else None
-        case "optimizer" if last.lower() in _OPTIMIZERS and "." in call.name:
+        case "optimizer" if last.lower() in OPTIMIZERS and "." in call.name:
             return last
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +19,10 @@ _SETTING_UP = frozenset({
     "mkdir", "nvidia-smi", "sleep", "true", ":", "whoami", "uname", "exit", "return",
 })
 # fmt: on
+# Files that set up a shell, and say nothing of the job.
+_OF_THE_SHELL = re.compile(
+    r"(?:^|/)(?:activate|\.?(?:bash|zsh)rc|\.?(?:bash_)?profile|conda\.sh|mamba\.sh|setvars\.sh)$|^/(?:etc|usr|opt)/"
+)
 _ENVIRONMENTS = frozenset({"conda", "mamba", "micromamba", "spack", "pyenv"})
 _READERS = frozenset({"tee", "cat", "grep", "tail", "head", "ts", "sed", "awk", "logger"})
 _KEYWORDS = frozenset(
@@ -46,6 +50,8 @@ class ShellCommand(NamedTuple):
     words: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
+    sourced: tuple[str, ...] = ()
+    """Absolute paths of the files of variables that it reads before."""
 
 
 def only_command(code: str, cwd: str) -> ShellCommand | None:
@@ -58,6 +64,23 @@ def only_command(code: str, cwd: str) -> ShellCommand | None:
     except _NotSimpleError:
         return None
     return reader.found
+
+
+# `--seed $2`, `--seed="${2:-1}"`, `SEED=$2`.
+_GIVEN_ON = re.compile(r"""(?:--([\w.-]+)[= ]|(?<![\w-])([A-Za-z_]\w*)=)\s*["']?\$\{?([1-9])(?!\d)""")
+
+
+def named_positions(code: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The words that a shell script is given, each by the option or variable that it is in the script: `--seed=7` for the second
+    word where it runs `train.py --seed $2`. Words that have options among them stay as they are."""
+    if any(word.startswith("-") for word in words):
+        return tuple(words)
+    names = {int(place): option or variable for option, variable, place in reversed(_GIVEN_ON.findall(code))}
+    return tuple(
+        f"--{names[place]}={word}" if place in names else word
+        for place, word in enumerate(words, start=1)
+        if names.get(place) != "CUDA_VISIBLE_DEVICES"
+    )
 
 
 def absolute(path: str, cwd: str) -> str:
@@ -144,6 +167,7 @@ class _Reader:
     cwd: str
     found: ShellCommand | None = None
     _env: dict[str, str] = field(default_factory=dict)
+    _sourced: list[str] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
     _before: str = ";"
     """The operator before these words."""
@@ -197,7 +221,10 @@ class _Reader:
             self.cwd = absolute(words[1], self.cwd) if len(words) == 2 else self.cwd
         elif first == "export":
             self._env |= {one[1]: one[2] for word in words[1:] if (one := ASSIGNMENT.fullmatch(word))}
+        elif first in ("source", ".") and len(words) > 1:
+            path = absolute(words[1], self.cwd)
+            self._sourced += [] if _OF_THE_SHELL.search(path) else [path]
         elif not sets_up:
             if self.found is not None:
                 raise _NotSimpleError
-            self.found = ShellCommand(tuple(words), self.cwd, dict(self._env))
+            self.found = ShellCommand(tuple(words), self.cwd, dict(self._env), tuple(self._sourced))

@@ -1,7 +1,6 @@
-"""The script and what it imports from beside it: as syntax trees, and as the files that say what a job does.
+"""The files that say what a job does: its script, what this imports or names from beside it, and their syntax trees.
 
-At most `MOST_FILES` trees, the script's own first. What is no regular file, too large or not Python is ignored: a job may be
-anything.
+At most `MOST_FILES` trees, the script's own first. What is no regular file or too large is ignored: a job may be anything.
 """
 
 from __future__ import annotations
@@ -11,14 +10,19 @@ import hashlib
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 LARGEST_BYTES = 512 * 1024
-"""Of one file; a training script of a hundred lines has four KiB. Reading this much takes a fifth of a second."""
+"""Of one file."""
+LARGEST_NOTEBOOK_BYTES = 8 * 2**20
+"""Most of which are pictures."""
+LARGEST_PARSED_BYTES = 128 * 1024
+"""A training script of a hundred lines has four KiB; to survey this much takes half a second where it is nothing but layers."""
 MOST_FILES = 6
-# Of all the modules beside it together: those that build models are small, and submitting must stay quick.
-_MOST_BESIDE = 192 * 1024
+# Of all trees together: modules that build models are small, and submitting must stay quick.
+_MOST_PARSED = 192 * 1024
 # Of files that are only compared with those of another time.
 _MOST_READ, _MOST_READ_BYTES = 300, 4 * 2**20
 _IMPORT = re.compile(
@@ -29,31 +33,43 @@ _COMMENT = re.compile(r"#.*|\\\n")
 # In files of other languages: a script's name, `-m module`, and `module:function` of a project's entry points.
 _PATH = re.compile(r"[\w./~-]+")
 # fmt: off
-_SCRIPTS = (
+SCRIPTS = (
     ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
 # fmt: on
+_OF_PROGRAMS = (*SCRIPTS, "")
+_MAGIC = re.compile(rb"^([ \t]*)([%!?].*)$", re.MULTILINE)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 _MOST_DIGESTED = 2**20
 
 
-def trees(script: Path, cwd: Path) -> list[ast.Module]:
-    """The script's tree, then those of modules beside it that it imports, one level deep. Empty if it is not Python."""
-    source = text(script, LARGEST_BYTES)
-    first = None if source is None else parse(source)
-    if source is None or first is None:
-        return []
-    found, left = [first], _MOST_BESIDE
-    folders = (script.parent, cwd, script.parent.parent, cwd / "src")
-    for path in _Finder().imported(_decoded(source), script, folders):
-        if len(found) >= MOST_FILES:
-            break
-        beside = text(path, left) if path != script else None
-        tree = None if beside is None else parse(beside)
-        if beside is not None and tree is not None:
-            found.append(tree)
-            left -= len(beside)
-    return found
+@dataclass(frozen=True)
+class SourceFile:
+    """One file. Of a notebook the content is its code."""
+
+    path: Path
+    content: bytes
+    tree: ast.Module | None
+    """None for other languages, and for what is not surveyed."""
+    is_program: bool
+    """Whether it is one that is run, or that one of these uses; else it is input that the command names."""
+
+
+def sources(files: Sequence[Path], cwd: Path) -> list[SourceFile]:
+    """These files and what they use, each after the one that uses it. Of a program that is too large to be read its digest."""
+    found, left, count = [], _MOST_PARSED, MOST_FILES
+    for path, content in contents(files, cwd):
+        is_python = path.suffix in (".py", ".ipynb") or (path in files and _OF_PYTHON.match(_decoded(content[:256])))
+        tree = None
+        if is_python and count and len(content) <= min(left, LARGEST_PARSED_BYTES):
+            tree = parse(_without_magics(content) if path.suffix == ".ipynb" else content)
+            left, count = left - len(content), count - 1
+        found.append(SourceFile(path, content, tree, path not in files or path.suffix in _OF_PROGRAMS))
+    read = {one.path for one in found}
+    large = ((path, digest(path)) for path in files if path not in read)
+    return found + [
+        SourceFile(path, of.encode(), None, path.suffix in _OF_PROGRAMS) for path, of in large if of is not None
+    ]
 
 
 def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:
@@ -64,10 +80,11 @@ def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:
     waiting, finder = list(dict.fromkeys(files)), _Finder()
     roots, known, left = [path.parent for path in waiting], set(waiting), _MOST_READ_BYTES
     for path in waiting:  # which grows
-        content = text(path, min(LARGEST_BYTES, left))
-        if content is None:
+        is_notebook = path.suffix == ".ipynb"
+        content = text(path, LARGEST_NOTEBOOK_BYTES if is_notebook else min(LARGEST_BYTES, left))
+        content = _code(content) if content is not None and is_notebook else content
+        if content is None or len(content) > left:
             continue
-        content = _code(content) if path.suffix == ".ipynb" else content
         left -= len(content)
         yield path, content
         if b"\0" in content:
@@ -128,6 +145,11 @@ def _code(notebook: bytes) -> bytes:
         return notebook
 
 
+def _without_magics(code: bytes) -> bytes:
+    """The code of a notebook as Python: lines for IPython and the shell, `%time` and `!pip`, as calls of nothing."""
+    return _MAGIC.sub(lambda line: line[1] + b"_magic_(" + repr(line[2]).encode() + b")", code)
+
+
 class _Finder:
     """Finds files by what a source says of them; what was asked of the file system once is not asked again."""
 
@@ -140,7 +162,7 @@ class _Finder:
             yield from self.imported(source, path, folders)
             return
         folders = list(dict.fromkeys(folders))
-        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(_SCRIPTS)):
+        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(SCRIPTS)):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
             yield from [place for place in places if is_file(place)][:1]

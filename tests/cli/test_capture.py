@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuq.cli import capture
+from gpuq.cli.git import git as run_git
 from gpuq.errors import BadInput
 
 
@@ -239,7 +241,75 @@ def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     capture.git_state.cache_clear()
 
 
+def test_the_state_of_a_repository_starts_none_of_its_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gives away a repository could otherwise run programs as those who submit in it."""
+    monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
+    work, started = tmp_path / "work", tmp_path / "started"
+    work.mkdir()
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, "-C", str(work), *words], check=True)
+
+    git("init", "-q")
+    (work / "train.py").write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    (work / ".gitattributes").write_text("*.py filter=a=b\n*.sh filter=long\n")
+    git("config", "filter.a=b.clean", f"touch {started}; cat")
+    git("config", "filter.a=b.required", "true")
+    git("config", "filter.long.process", f"touch {started}")
+    (work / "train.py").write_text("2")
+    capture.git_state.cache_clear()
+    assert capture.git_state(work)[1] is True
+    (work / "run.sh").write_text("true")
+    run_git(work, "add", "--all")
+    assert not started.exists()
+    capture.git_state.cache_clear()
+
+
 def test_dots_in_a_path_do_not_make_another_kind(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     assert capture.absolute("../train.py", tmp_path / "a") == tmp_path.resolve() / "train.py"
     assert capture.absolute("./train.py", tmp_path) == tmp_path / "train.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "before", "after"),
+    [
+        (
+            "accelerate launch --config_file a.yaml train.py",
+            "a.yaml",
+            "fsdp_sharding_strategy: FULL_SHARD",
+            "fsdp_sharding_strategy: NO_SHARD",
+        ),
+        ("docker run --env-file a.env image train", "a.env", "BS=8", "BS=512"),
+        ("bash -c 'source a.env && python train.py'", "a.env", "export BS=8", "export BS=512"),
+        (
+            "bash -c '. ./env.sh; python train.py'",
+            "env.sh",
+            "if true; then export BS=8; fi",
+            "if true; then export BS=512; fi",
+        ),
+    ],
+)
+def test_files_that_a_launcher_is_given_are_settings_of_the_job(
+    tmp_path: Path, line: str, name: str, before: str, after: str
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    words = tuple(shlex.split(line))
+    found = []
+    for text in (before, after):
+        (tmp_path / name).write_text(text)
+        hints = capture.hints(capture.Command(words, tmp_path / "train.py"), tmp_path)
+        assert hints is not None
+        found.append(hints["values"])
+    assert found[0] != found[1]
+
+
+def test_a_script_on_standard_input_runs_by_its_first_line_in_an_image_too(tmp_path: Path) -> None:
+    def captured(script: str) -> tuple[str, ...]:
+        return capture.in_image(["-", "7"], verbatim=False, python=None, cwd=tmp_path, read=lambda: script).words
+
+    assert captured("#!/bin/bash -e\necho 1\n") == ("/bin/bash", "-e", "/dev/stdin", "7")
+    assert captured("#!/usr/bin/env python3\nprint(1)\n") == ("python3", "-", "7")

@@ -116,4 +116,4 @@ def test_hints_are_what_holds_for_every_task(tmp_path: Path) -> None:
     found = sweep.hints(command, tmp_path, {"tasks": "0-2", "params": {"w": ["16", "16", "32"]}})
     assert found is not None
     assert found["framework"] == "pytorch"
-    assert found["values"] == {"depth": 2.0, "network-code": "code-3cbee574"}, "the width is another one in each task"
+    assert found["values"] == {"depth": 2.0, "program-code": "file-d2c48ca1"}, "the width is another one in each task"

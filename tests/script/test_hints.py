@@ -378,3 +378,47 @@ def test_the_variables_that_a_script_reads(tmp_path: Path) -> None:
     )
     assert variables(script, tmp_path) == {"BATCH_SIZE", "MODEL", "SEED"}
     assert variables(tmp_path / "missing.py", tmp_path) == frozenset()
+
+
+def test_the_words_of_a_shell_script_are_settings_by_the_options_that_they_become(tmp_path: Path):
+    (tmp_path / "run.sh").write_text(
+        '#!/bin/bash\nSEED=${2:-1}\nCUDA_VISIBLE_DEVICES=$1 python train.py --seed $SEED --hidden "$3" --lr=$4\n'
+    )
+
+    def values(*words: str) -> dict[str, Any]:
+        found = hints(tmp_path / "run.sh", words, tmp_path)
+        assert found is not None
+        return dict(found["values"])
+
+    assert values("0", "11", "64", "0.1") == values("1", "22", "64", "0.2"), (
+        "neither device nor seed nor step size matters"
+    )
+    assert values("0", "11", "64", "0.1")["hidden"] == 64.0
+    assert values("0", "--fast", "64")["fast"] == 64.0, "which word is which cannot be told"
+
+
+def test_an_input_counts_by_its_name_where_it_exists_and_is_no_result(tmp_path: Path):
+    for name in (
+        "short.fasta",
+        "long.fasta",
+        "part_1.pdb",
+        "part_2.pdb",
+        "data/lego/x",
+        "data/garden/x",
+        "results/a/x",
+        "results/b/x",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "t.py").write_text("import torch\n")
+
+    def differ(one: str, other: str, script: Path | None = tmp_path / "t.py") -> bool:
+        return hints(script, one.split(), tmp_path) != hints(script, other.split(), tmp_path)
+
+    assert differ("short.fasta", "long.fasta")
+    assert differ("-in short.fasta", "-in long.fasta", None), "also for a module that is installed"
+    assert differ("-s data/lego", "-s data/garden")
+    assert not differ("--pdb part_1.pdb", "--pdb part_2.pdb"), "parts of one set of data"
+    assert not differ("results/a", "results/b")
+    assert not differ("--save_path data/lego", "--save_path data/garden")
+    assert not differ("--mesh coarse.msh", "--mesh fine.msh"), "it does not exist, so it may be what is made"

@@ -220,3 +220,31 @@ WORDS = st.lists(
 def test_no_command_is_too_odd(words: list[str]) -> None:
     found = program(words, HERE)
     assert found.first is None or found.arguments == tuple(words[found.first :])
+
+
+@pytest.mark.parametrize(
+    ("line", "around"),
+    [
+        (
+            "accelerate launch --use_fsdp --zero_stage 3 --config_file a.yaml train.py",
+            ["--use-fsdp", "--zero-stage=3", "--config-file=a.yaml"],
+        ),
+        ("accelerate launch train.py", ["--config-file=~/.cache/huggingface/accelerate/default_config.yaml"]),
+        ("fabric run --strategy ddp --precision 32-true train.py", ["--strategy=ddp", "--precision=32-true"]),
+        (
+            "srun -p gpu torchrun --nproc_per_node 2 --master_port 9 --rdzv_id=7 --node_rank 1 train.py",
+            ["--nproc-per-node=2"],
+        ),
+        ("deepspeed --hostfile h --include localhost:0,1 --master_addr x train.py", []),
+        ("timeout 60 nice -n 10 conda run -n vision python train.py", []),
+        (
+            "docker run --env-file a.env -v /data/small:/data -v .:/w -v ./out:/results i python /w/train.py",
+            [f"--env-file={HERE}/a.env", "--data-at-data=/data/small"],
+        ),
+        ("apptainer run --nv --bind /data/small:/data x.sif", ["--data-at-data=/data/small"]),
+        ("bash -c 'source ~/venv/bin/activate; . ./a.env && python train.py'", [f"--source={HERE}/a.env"]),
+    ],
+)
+def test_what_launchers_containers_and_files_of_variables_say_of_the_settings(line: str, around: list[str]):
+    """Where the processes meet, what they print and what only wraps them says nothing."""
+    assert list(of(line).around) == around

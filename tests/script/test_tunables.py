@@ -20,12 +20,13 @@ from gpuq.script.tunables import effective_settings
 
 
 def read(folder: Path, source: str, *words: str) -> dict[str, Any]:
-    """The values of a script, as the API would take them."""
+    """The values of a script, as the API would take them, apart from the digest of all that it does."""
     script = folder / "train.py"
     script.write_text(source)
     found = hints(script, words, folder)
     assert found is not None
     msgspec.convert(found, Hints)
+    assert found["values"].pop("program-code").startswith("file-")
     return dict(found["values"])
 
 

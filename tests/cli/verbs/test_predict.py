@@ -143,7 +143,7 @@ def test_predict_sends_what_the_script_says(gpuq: Command, api: FakeApi) -> None
                 "batch": {"value": "8", "origin": "script"},
                 "epochs": {"value": "3", "origin": "config file"},
             },
-            "values": {"batch-size": 8.0, "epochs": 3.0, "network-code": "code-f4d67bdc"},
+            "values": {"batch-size": 8.0, "epochs": 3.0, "program-code": "file-ce1db90b"},
             "given": ["epochs"],
         }
     assert gpuq("predict", "--", "true").code == 0

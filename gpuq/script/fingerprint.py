@@ -1,0 +1,261 @@
+"""What a program says of its work, as one digest: another one wherever two versions may need another amount of memory.
+
+A version that differs only in comments, layout, messages, seeds, step sizes and places of results has the same digest. So has one
+that differs in a number which is compared as a setting, by its name. Any other difference counts: which of them matter could only
+be told by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of configuration files
+the entries, of everything else the bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from gpuq.script.configs import ConfigFile, is_config, read
+from gpuq.script.inputs import NUMBER_IN_NAME
+from gpuq.script.meaning import Meaning, meaning, names_size, plain
+from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
+from gpuq.script.settings import OPTIMIZERS
+from gpuq.script.source import SourceFile, is_file
+from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
+
+# Numbers under names of these meanings are compared by their ratio.
+_COMPARED = frozenset(
+    {
+        *(Meaning.LENGTH, Meaning.STEPS, Meaning.ACCUMULATION, Meaning.DEPTH, Meaning.BATCH, Meaning.SPACING),
+        *(Meaning.VOLUME, Meaning.SIDE, Meaning.SEQUENCE, Meaning.WIDTH, Meaning.COUNT),
+    }
+)
+# A job has room for some more settings than these; one without room would not be compared.
+_MOST_COMPARED = 32
+_PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?)$")
+_OF_CHANCE = re.compile(r"seed|dropout|default_rng|randomstate", re.IGNORECASE)
+# fmt: off
+_MESSAGES = frozenset({
+    "print", "pprint", "info", "debug", "warning", "warn", "error", "exception", "critical", "log", "log_dict", "log_metric",
+    "log_metrics", "log_params", "log_artifact", "add_scalar", "add_scalars", "add_image", "add_text", "add_histogram",
+    "set_description", "set_postfix",
+})
+_LOGS = frozenset({"wandb", "mlflow", "neptune", "logger", "logging"})
+_MESSAGES_OF_SHELL = frozenset({
+    "echo", "printf", "date", "mkdir", "sleep", "hostname", "pwd", "nvidia-smi", "whoami", "uname", "tee", "cat", "grep", "tail",
+})
+# fmt: on
+_NO_WORK = frozenset({ast.Load, ast.Store, ast.Del, ast.Pass})
+_SHELL = frozenset({".sh", ".bash", ".zsh", ".mk"})
+_SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|da|k)?sh\b")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_DESCRIPTOR = re.compile(r"(?<=\s)\d(?=>)")
+_OPERATOR = re.compile(r"[();&|]+")
+_REDIRECTION = re.compile(r"[&<>]*>[&<>]*")
+
+
+def fingerprint(
+    files: Iterable[SourceFile], surveys: Mapping[Path, Survey], cwd: Path, *, compared: bool
+) -> str | None:
+    """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
+    settings. The order in which files are imported does not matter."""
+    found = sorted(
+        sha256("\n".join(_said(one, surveys.get(one.path), cwd, compared)).encode("utf-8", "replace")).hexdigest()
+        for one in files
+        # Of many inputs with numbers in their names each has contents of its own, and they are one kind of work.
+        if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
+    )
+    return sha256("".join(found).encode()).hexdigest()[:8] if found else None
+
+
+def _said(file: SourceFile, survey: Survey | None, cwd: Path, compared: bool) -> Iterator[str]:
+    if file.tree is not None and survey is not None:
+        left_out = _harmless(survey) | (_compared(survey) if compared else set())
+        return _of_python(file.tree, left_out)
+    if is_config(file.path):
+        return _of_config(read(file.path))
+    if is_shell(file.path, file.content) or file.path.name.lower().endswith("makefile"):
+        return _of_shell(file.content.decode("utf-8", "replace"), (file.path.parent, cwd))
+    return iter((repr(file.content),))
+
+
+def is_shell(path: Path, content: bytes) -> bool:
+    """Whether this is a file of shell code."""
+    return path.suffix in _SHELL or _SHELL_LINE.match(content) is not None
+
+
+def is_harmless(name: str | None, value: Any) -> bool:
+    """Whether the value of this name can be replaced by any other one without another need of memory."""
+    about = None if name is None else meaning(plain(name))
+    number = NUMBER.match(value) if isinstance(value, str) else isinstance(value, int | float)
+    if about is Meaning.PRIVATE or name == "CUDA_VISIBLE_DEVICES":
+        return True
+    if isinstance(value, bool):
+        return False
+    if about is Meaning.HARMLESS:
+        # Without momentum an optimiser has no buffer for it, and what is zero may be left out in other ways.
+        return bool(number) and float(value) != 0
+    if about is Meaning.OUTPUT and isinstance(value, str) and not number:
+        return bool(_PLACE.search(plain(name or ""))) and not names_size(value)
+    return about is Meaning.OUTPUT and bool(number)
+
+
+def _harmless(survey: Survey) -> set[int]:
+    """The ids of the values in this file that change nothing."""
+    found = {id(node) for name, node, _ in _named(survey) if all(is_harmless(name, one) for one in _constants(node))}
+    for call in survey.calls:
+        if _OF_CHANCE.search(call.last) or call.last.lower() in OPTIMIZERS:
+            found |= {id(node) for node in call.node.args if _number(node) is not None}
+    return found
+
+
+def _compared(survey: Survey) -> set[int]:
+    """The ids of the numbers in this file that are compared as settings. Of several with one name only one is compared, so they
+    have to be equal."""
+    numbers: dict[str, list[ast.expr]] = {}
+    for name, node, guards in _named(survey):
+        if not guards and _number(node) is not None:
+            numbers.setdefault(_key(name), []).append(node)
+    for call in survey.calls:
+        batch = argument(call.node, 1, "batch_size") if call.last == "DataLoader" else None
+        if batch is not None and _number(batch) is not None:
+            numbers.setdefault(_key("batch"), []).append(batch)
+    # Of what is no option only names with a known meaning are compared.
+    options = {_key(max(one.names, key=len)) for one in survey.options}
+    found = [
+        nodes
+        for name, nodes in numbers.items()
+        if len({_number(node) for node in nodes}) == 1
+        and (meaning(name) in _COMPARED or (name in options and meaning(name) is Meaning.OTHER))
+    ]
+    return {id(node) for nodes in found[:_MOST_COMPARED] for node in nodes}
+
+
+def _key(name: str) -> str:
+    setting = SETTING_OF.get(plain(name))
+    return plain(name) if setting is None else SPELLINGS[setting][0]
+
+
+def _named(survey: Survey) -> Iterator[tuple[str, ast.expr, Guards]]:
+    """(name, value, conditions) of options, of what the script looks up, and of all else that has a name."""
+    yield from ((max(one.names, key=len), one.default, ()) for one in survey.options if one.default is not None)
+    for call in survey.calls:
+        if call.last in {"get", "getenv"} and len(call.node.args) == 2 and (name := text_of(call.node.args[0])):
+            yield name, call.node.args[1], ()
+    for name, node, guards in survey.named:
+        of_field = keyword(node, "default") if isinstance(node, ast.Call) and dotted(node.func, {}) == "field" else None
+        yield name, of_field or node, guards
+
+
+def _constants(node: ast.expr) -> list[Any]:
+    """The constants that an expression consists of; a None for anything else in it."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return [value for one in node.elts for value in _constants(one)]
+    node = node.operand if isinstance(node, ast.UnaryOp) else node
+    return [node.value if isinstance(node, ast.Constant) else None]
+
+
+def _number(node: ast.expr) -> int | float | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _of_python(tree: ast.Module, left_out: set[int]) -> Iterator[str]:
+    stack: list[Any] = [tree]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, ast.AST):
+            yield str(node)
+        elif id(node) in left_out:
+            yield "#"
+        elif isinstance(node, ast.Constant):
+            yield repr(node.value)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from _imported(node)
+        elif type(node) not in _NO_WORK and not (isinstance(node, ast.Expr) and _is_message(node.value)):
+            yield type(node).__name__
+            # What is empty is no part: newer versions of Python have more fields.
+            parts = [getattr(node, name, None) for name in node._fields]
+            stack.extend(reversed([*_flat(parts), ")"]))
+
+
+def _flat(parts: Sequence[Any]) -> Iterator[Any]:
+    for part in parts:
+        if isinstance(part, list) and part:
+            yield from (one for one in part if one is not None)
+            yield ","
+        elif part is not None and part != []:
+            yield part
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """What is imported that is not of Python itself."""
+    module = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+    for one in node.names:
+        if f"{module}{one.name}".partition(".")[0] not in sys.stdlib_module_names:
+            yield f"import {module}{one.name} as {one.asname}"
+
+
+def _is_message(node: ast.expr) -> bool:
+    """Whether a statement is a docstring, or only prints or logs something."""
+    if isinstance(node, ast.Constant):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    function = node.func
+    if (getattr(function, "attr", None) or getattr(function, "id", None)) in _MESSAGES:
+        return True
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    return isinstance(function, ast.Name) and function.id in _LOGS
+
+
+def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:
+    """The words of the commands, and what the configuration files among them say."""
+    for line in text.replace("\\\n", " ").splitlines():
+        try:
+            reader = shlex.shlex(_DESCRIPTOR.sub("", _COMMENT.sub("", line)), posix=True, punctuation_chars=True)
+            reader.whitespace_split, reader.commenters = True, ""
+            words = list(reader)
+        except ValueError:  # a quote that goes on in the next line
+            yield line.strip()
+            continue
+        for command in _commands(words):
+            if command[0] in _MESSAGES_OF_SHELL:
+                continue
+            for name, value in pairs(command):
+                yield f"{name} {'#' if is_harmless(name, value) else value}"
+                path = _config_in(folders, name, value)
+                yield from () if path is None else _of_config(read(path))
+
+
+def _commands(words: Iterable[str]) -> Iterator[list[str]]:
+    """The commands of one line, without the files that their output goes to."""
+    command: list[str] = []
+    to_file = False
+    for word in (*words, ";"):
+        if to_file:
+            to_file = False
+        elif _REDIRECTION.fullmatch(word):
+            to_file = True
+        elif not _OPERATOR.fullmatch(word):
+            command.append(word)
+        elif command:
+            yield command
+            command = []
+
+
+def _config_in(folders: Sequence[Path], name: str | None, value: str | None) -> Path | None:
+    """The configuration file that an argument names. A positional one counts in a folder for such files only."""
+    if not value or not is_config(Path(value)) or (name and meaning(plain(name)) is Meaning.OUTPUT):
+        return None
+    if name is None and not re.search(r"conf|cfg|\.env$", value):
+        return None
+    return next((folder / value for folder in folders if is_file(folder / value)), None)
+
+
+def _of_config(found: ConfigFile) -> Iterator[str]:
+    yield from (f"{keys} {value!r}" for keys, value in found.entries if not is_harmless(keys[-1], value))
+    yield found.rest

@@ -1,0 +1,53 @@
+"""The files and folders that a command is given to work on, by their names: another one may need anything.
+
+Only what exists counts: a path that does not is where something is written, or a word with another meaning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.options import NUMBER, pairs
+from gpuq.script.source import SCRIPTS
+from gpuq.script.tunables import data_of
+
+# Numbers in names tell parts of one data set apart; `7b` is a name.
+NUMBER_IN_NAME = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")
+_NO_INPUT = frozenset({Meaning.OUTPUT, Meaning.RESUME, Meaning.HARMLESS, Meaning.PRIVATE})
+RESULTS = re.compile(r"(?:^|/)(?:out(?:puts?)?|results?|runs?|logs?|checkpoints?|ckpts?|saved?|work_dirs?)(?:[/_.-]|$)")
+"""Paths to what runs leave behind."""
+_LONGEST_NAME = 60
+
+
+def inputs(words: Sequence[str], cwd: Path, known: Container[str], read: Container[str]) -> dict[str, str]:
+    """Plain name -> what the file or folder is called, as a digest. Left out are those that are `known` as settings by their
+    names, files that are `read`, and programs."""
+    found: dict[str, str] = {}
+    place = 0
+    for name, value in pairs(words):
+        place += name is None
+        key = f"input-{place}" if name is None else plain(name)
+        names = {key} if name is not None else {f"argument-{place}", f"data-{place}"}
+        if value is None or value in read or NUMBER.match(value) or any(one in known for one in names):
+            continue
+        is_program = Path(value).suffix in SCRIPTS
+        if is_program or not 0 < len(key) <= _LONGEST_NAME or (name is not None and meaning(key) in _NO_INPUT):
+            continue
+        is_input = not RESULTS.search(value.removeprefix(f"{cwd}/")) and _exists(cwd / value)
+        called = data_of(value.lower()) if is_input else None
+        if called is not None:
+            digest = hashlib.sha256(NUMBER_IN_NAME.sub("#", called).encode("utf-8", "replace")).hexdigest()
+            found[key] = f"file-{digest[:8]}"
+    return found
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path = path.expanduser()
+        return path.is_file() or path.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False

@@ -1,0 +1,167 @@
+"""Which edits of a program may change what it needs: only those that cannot leave its digest as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuq.script.fingerprint import fingerprint
+from gpuq.script.hints import _surveys, hints
+from gpuq.script.source import LARGEST_BYTES, sources
+from gpuq.script.survey import survey
+
+TORCH = "import torch\nfrom torch import nn\n"
+
+
+def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
+    """The digest of the first file, or of those named, with all that they use."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    _surveys.cache_clear()
+    found = hints(None, [], folder, [folder / name for name in programs or [next(iter(files))]])
+    return None if found is None else found["values"].get("program-code")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("t = SFTTrainer(model='q/0.5B')", "t = SFTTrainer(model='q/7B')"),
+        ("m = UNet(channels=(16, 32))", "m = UNet(channels=(256, 512))"),
+        ("m = MLP(64)", "m = MLP(8192)"),
+        ("x = torch.randn(1024, 10)", "x = torch.randn(102400, 10)"),
+        ("N = 1000", "N = 60000"),
+        ("m = get_peft_model(m, LoraConfig(r=8))", ""),
+        ("for p in m.parameters(): p.requires_grad = False", "pass"),
+        ("with torch.no_grad():\n  y = m(x)", "if True:\n  y = m(x)"),
+        ("m.gradient_checkpointing_enable()", ""),
+        ("t = L.Trainer(strategy='fsdp')", "t = L.Trainer(strategy='ddp')"),
+        ("losses.append(loss.item())", "losses.append(loss)"),
+        ("o = SGD(p, momentum=0)", "o = SGD(p, momentum=0.9)"),
+        ("a = DataLoader(t, 8)\nb = DataLoader(v, 64)", "a = DataLoader(t, 64)\nb = DataLoader(v, 64)"),
+        ("from models.small import Net", "from models.large import Net"),
+        ("a(hidden=8)\nb(hidden=16)", "a(hidden=8)\nb(hidden=1600)"),
+    ],
+)
+def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: Path, before: str, after: str):
+    assert code(tmp_path, {"t.py": TORCH + before}) != code(tmp_path, {"t.py": TORCH + after})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = f(1, 2)", "x = f(\n    1,\n    2,\n)  # two"),
+        ("def f():\n  return 1", "def f():\n  '''One.'''\n  return 1"),
+        ("x = 1", "x = 1\nprint(f'x is {x}')\nlogger.info('%s', x)\nwandb.log({'x': x})"),
+        ("x = 1", "import os, time\nfrom pathlib import Path\nx = 1"),
+        ("import numpy\nimport json", "import json\nimport numpy"),
+        ("o = Adam(p, lr=1e-3, betas=(0.9, 0.99))", "o = Adam(p, lr=3e-4, betas=(0.9, 0.95))"),
+        ("d = nn.Dropout(0.1)\ntorch.manual_seed(0)", "d = nn.Dropout(0.5)\ntorch.manual_seed(7)"),
+        ("SEED = 1\nlog_every = 10", "SEED = 2\nlog_every = 100"),
+        ("args(output_dir='out/a', save_steps=10)", "args(output_dir='out/b', save_steps=500)"),
+        # These are compared as settings.
+        ("p.add_argument('--hidden', type=int, default=64)", "p.add_argument('--hidden', type=int, default=128)"),
+        ("epochs = 3\nbatch_size = 8", "epochs = 30\nbatch_size = 16"),
+        (
+            "@dataclass\nclass C:\n  hidden: int = field(default=8)",
+            "@dataclass\nclass C:\n  hidden: int = field(default=9)",
+        ),
+        (
+            "d = int(os.environ.get('DEPTH', 4))\no = SGD(p, 0.1)",
+            "d = int(os.environ.get('DEPTH', 8))\no = SGD(p, 0.2)",
+        ),
+    ],
+)
+def test_an_edit_that_changes_nothing_or_is_compared_by_its_number_leaves_the_program(
+    tmp_path: Path, before: str, after: str
+):
+    assert code(tmp_path, {"t.py": TORCH + before}) == code(tmp_path, {"t.py": TORCH + after})
+
+
+def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
+    files = {
+        "t.py": "from nets.model import Net\n",
+        "nets/__init__.py": "",
+        "nets/model.py": "from nets.parts import attention\n",
+        "nets/parts.py": "from nets.sizes import DIMS\nattention = DIMS\n",
+        "nets/sizes.py": "DIMS = (64, 64)\n",
+    }
+    before = code(tmp_path, files)
+    assert before != code(tmp_path, {**files, "nets/sizes.py": "DIMS = (640, 64)\n"})
+
+
+RUN = (
+    "#!/bin/bash\nset -e\nMODEL=gpt2\nfor seed in 1 2 3; do\n"
+    "  python t.py --model $MODEL --bs 8 \\\n    --lr 1e-3 --config c.yaml > a.log\ndone\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "counts"),
+    [
+        ("run.sh", "gpt2", "gpt2-xl", True),
+        ("run.sh", "--bs 8", "--bs 64", True),
+        ("run.sh", "1 2 3", "1", True),
+        ("run.sh", "--lr 1e-3", "--lr 3e-4", False),
+        ("run.sh", "set -e", "# It stops at the first error.\nset -e\nmkdir -p out && echo begins", False),
+        ("run.sh", "> a.log", "2>&1 | tee b.log", False),
+        ("c.yaml", "width: 64", "width: 4096", True),
+        ("c.yaml", "lr: 0.1", "lr: 0.2", False),
+        ("t.py", "hidden = 8", "hidden = 16", True),
+        ("t.py", "lr = 1", "lr = 2  # faster", False),
+    ],
+)
+def test_of_a_shell_script_the_words_of_its_commands_count_and_the_files_that_they_name(
+    tmp_path: Path, name: str, old: str, new: str, counts: bool
+):
+    files = {"run.sh": RUN, "t.py": "hidden = 8\nlr = 1\n", "c.yaml": "width: 64\nlr: 0.1\n"}
+    edited = {**files, name: files[name].replace(old, new)}
+    assert edited != files
+    assert (code(tmp_path, files) != code(tmp_path, edited)) is counts
+
+
+def test_of_a_large_notebook_the_code_counts_and_not_its_pictures(tmp_path: Path):
+    def notebook(source: str, count: int) -> str:
+        output = {"output_type": "display_data", "data": {"image/png": "A" * LARGEST_BYTES}}
+        cell = {"cell_type": "code", "execution_count": count, "source": [source], "outputs": [output] * count}
+        return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+    first = code(tmp_path, {"a.ipynb": notebook("%time x = 1\n!pip list\nm = load('gpt2')\n", 1)})
+    assert first == code(tmp_path, {"a.ipynb": notebook("%time x = 1\n!pip list\nm = load('gpt2')  # small\n", 2)})
+    assert first != code(tmp_path, {"a.ipynb": notebook("%time x = 1\n!pip list\nm = load('gpt2-xl')\n", 1)})
+    assert first != code(tmp_path, {"a.ipynb": notebook("%time x = 1\n!python t.py --bs 512\nm = load('gpt2')\n", 1)})
+
+
+def test_the_numbers_of_a_notebook_are_settings(tmp_path: Path):
+    cell = {"cell_type": "code", "source": ["%matplotlib inline\n", "batch_size = 48\n"]}
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [cell]}))
+    found = hints(tmp_path / "a.ipynb", [], tmp_path)
+    assert found is not None
+    assert found["values"]["batch-size"] == 48.0
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("Makefile", "BS=8\ntrain:\n\tpython t.py --bs $(BS)\n", "BS=64\ntrain:\n\tpython t.py --bs $(BS)\n"),
+        ("t.jl", "model = Chain(Dense(784 => 256))\n", "model = Chain(Dense(784 => 16384))\n"),
+        ("melt.in", "region box block 0 10 0 10 0 10\n", "region box block 0 99 0 99 0 99\n"),
+        ("sim", "\x7fELF\0" + "a" * LARGEST_BYTES, "\x7fELF\0" + "b" * LARGEST_BYTES),
+    ],
+)
+def test_what_cannot_be_read_as_a_program_counts_as_it_is(tmp_path: Path, name: str, before: str, after: str):
+    assert code(tmp_path, {name: before}) != code(tmp_path, {name: after})
+
+
+def test_numbered_inputs_are_one_kind_of_work_whatever_they_hold(tmp_path: Path):
+    assert code(tmp_path, {"part_7.fasta": "A"}) == code(tmp_path, {"part_8.fasta": "BB"})
+
+
+def test_there_is_no_digest_of_nothing(tmp_path: Path):
+    assert fingerprint(sources([tmp_path / "missing.py"], tmp_path), {}, tmp_path, compared=True) is None
+    (tmp_path / "t.py").write_text("x = 1\n")
+    found = sources([tmp_path / "t.py"], tmp_path)
+    surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
+    assert fingerprint(found, surveys, tmp_path, compared=True) is not None
