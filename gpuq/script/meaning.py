@@ -13,7 +13,7 @@ from functools import lru_cache
 
 
 class Meaning(StrEnum):
-    """The meanings in the order in which they are tried; the first whose words match is taken."""
+    """What a setting is about. They are tried in the order of `_PATTERNS`; the first whose words match is taken."""
 
     PRIVATE = "private"
     """Secrets: never stored, not even as a digest."""
@@ -79,7 +79,6 @@ _QUALIFIERS = (
 )
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
-    (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
     (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
     (
@@ -228,7 +227,16 @@ _FILE = re.compile(
     r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
 )
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})
+# Words of secrets; and of sizes, whose numbers are none: `key-dim`, `max-tokens`.
+_SECRETS = re.compile(
+    r"token(?!iz)|secret|passw|passphrase|credential|api-?key|(?:^|[.-])(?:keys?|pass|pwd|pat|bearer|cookies?|auth|login|tok)(?=[.-]|$)"
+)
+_MEASURES = re.compile(
+    r"(?:^|[.-])(?:n|num|number|max|min|total|per|len|length|size|dims?|width|heads?|layers?|count|samples?|n?tokens)(?:[.-]|$)"
+)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
+# All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.
+_LONGEST = 100
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -246,10 +254,17 @@ def plain(name: str) -> str:
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
     """The meaning of a setting with this plain name; of a dotted one that of its last part, unless any of it is private."""
-    if _COMPILED[0][1].search(name):
+    if may_be_secret(name) and not _MEASURES.search(name):
         return Meaning.PRIVATE
+    if len(name) > _LONGEST:
+        return Meaning.OTHER
     last = plain(name)
     return next((found for found, pattern in _COMPILED if pattern.search(last)), Meaning.OTHER)
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether the words of a plain name are those of secrets, so that no text is kept of it."""
+    return bool(_SECRETS.search(name))
 
 
 def names_size(value: str) -> bool:

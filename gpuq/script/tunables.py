@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
-from gpuq.script.meaning import Meaning, meaning, names_file, names_size, plain
+from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.survey import Survey, argument, text_of
@@ -42,7 +42,6 @@ _COMMON_PARTS = re.compile(
     r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
-_NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.HARMLESS})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
 _OF_PAPERMILL = frozenset({"p", "parameters", "r", "parameters-raw"})
 # A key of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`.
@@ -76,7 +75,7 @@ class EffectiveSettings:
             name, raw = "seeds", count
         dotted = ".".join(plain(part) for part in name.split("."))
         key = dotted if whole or dotted in self.values else _key(name)
-        if meaning(key) is not Meaning.PRIVATE:
+        if not may_be_secret(dotted) or _is_no_secret(meaning(dotted), raw):
             self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
@@ -160,7 +159,9 @@ def _take_words(
 def value(name: str, raw: Any) -> Value | None:
     """The stored form of a setting of this plain name; None where it is not stored."""
     about = meaning(name)
-    if about in _NEVER_KEPT or not _NAME.fullmatch(name):
+    if about is Meaning.HARMLESS or not _NAME.fullmatch(name):
+        return None
+    if may_be_secret(name) and not _is_no_secret(about, raw):
         return None
     if about is Meaning.OUTPUT:
         return _network_of_run(name, str(raw).strip().lower())
@@ -179,6 +180,12 @@ def value(name: str, raw: Any) -> Value | None:
             return _digest(repr(raw))
         return _number(sum(numbers)) if numbers else None
     return _of_text(name, about, "" if raw is None else str(raw).strip().lower())
+
+
+def _is_no_secret(about: Meaning, raw: Any) -> bool:
+    """Whether this value of a setting whose words are those of secrets is a switch, or the number of a size: `--key-dim 64`."""
+    is_number = isinstance(raw, int | float) or bool(NUMBER.match(str(raw)))
+    return isinstance(raw, bool) or (about is not Meaning.PRIVATE and is_number)
 
 
 def _network_of_run(name: str, text: str) -> str | None:
@@ -304,8 +311,7 @@ def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
     for keys, raw in all_entries:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
     for keys, raw in all_entries:
-        alone = len(seen[_key(keys[-1])]) == 1
-        found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
+        found.give(".".join(keys), raw, whole=len(seen[_key(keys[-1])]) > 1)
 
 
 def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:

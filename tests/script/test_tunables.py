@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -252,10 +253,46 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
         ("x foo activation", Meaning.OTHER),
+        (
+            "access_key_id ssh_key_passphrase keys licence_key_1 encryption_key_hex pwd pass MYSQL_PWD "
+            "REDIS_PASS pat bearer cookie auth_header credentials.user db.key",
+            Meaning.PRIVATE,
+        ),
+        ("max-tokens key-dim num_key_value_heads", None),
     ],
 )
-def test_what_names_are_about(names: str, about: Meaning):
-    assert {name: meaning(plain(name)) for name in names.split()} == dict.fromkeys(names.split(), about)
+def test_what_names_are_about(names: str, about: Meaning | None):
+    """None: whatever it is, but no secret."""
+    found = {name: meaning(".".join(map(plain, name.split(".")))) for name in names.split()}
+    if about is None:
+        assert Meaning.PRIVATE not in found.values()
+    else:
+        assert found == dict.fromkeys(names.split(), about)
+
+
+def test_of_what_may_be_a_secret_only_numbers_of_sizes_and_switches_are_kept():
+    def kept(words: str) -> dict[str, Any]:
+        return effective_settings(words.split(), {}).values
+
+    assert kept("--fused-backward-pass") == {"fused-backward-pass": "true"}
+    assert kept("--max-tokens 512 --key-dim 64") == {"max-tokens": 512.0, "key-dim": 64.0}
+    assert (
+        kept(
+            "--num-keys abc --tokens abc --hf-tokens hf_abc --access_tokens ab --pass 1234 --keys hunter2 auth.value=hunter2"
+        )
+        == {}
+    )
+    assert effective_settings((), {"AWS_ACCESS_KEY_ID": "AKIA", "MYSQL_PWD": "hunter2"}).values == {}
+
+
+def test_a_name_of_thousands_of_letters_costs_no_time():
+    began = time.process_time()
+    for unit in ("n-max-total-num-", "log-a-b-c-", "eps-a-", "max-a-"):
+        name = unit * (2**16 // len(unit))
+        assert meaning(plain(name)) is Meaning.OTHER
+        assert effective_settings((f"--{name}-password", "hunter2"), {}).values == {}
+        effective_settings((f"--{name}", "3"), {})
+    assert time.process_time() - began < 1.0
 
 
 @settings(deadline=None, max_examples=100)
