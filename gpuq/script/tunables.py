@@ -51,12 +51,14 @@ _RANGE = re.compile(r"(\d{1,9})(?:-|\.\.)(\d{1,9})")
 _NAMES_RUN = re.compile(r"name|run|exp|experiment|tags?|(?:model|checkpoint|ckpt)-?dir")
 _COMMON_RUNS = re.compile(r"out|run|exp|result|log|save|test|train")
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
-# Variables of the shell, of libraries and of gpuq are no settings of the job.
+# Variables of the shell, of libraries and of gpuq that are no settings of the job.
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
-    r"|^(LC_|CONDA|XDG_|KERAS_|TF_|JAX_|XLA_|PYTORCH_|TORCH_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|HF_|WANDB_|GPUQ_"
-    r"|TRANSFORMERS_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
+    r"|^(LC_|CONDA|XDG_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|WANDB_|GPUQ_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
     r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL|LOCAL_RANK|RANK)"
+    # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
+    r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
+    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
 )
 
 
@@ -73,9 +75,11 @@ class EffectiveSettings:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         if plain(name).endswith(("seed", "seeds")) and (count := _several(raw)):
             name, raw = "seeds", count
-        dotted = ".".join(plain(part) for part in name.split("."))
-        key = dotted if whole or dotted in self.values else _key(name)
-        if not may_be_secret(dotted) or _is_no_secret(meaning(dotted), raw):
+        dotted, short = ".".join(plain(part) for part in name.split(".")), _key(name)
+        about = meaning(dotted)
+        # A secret, or what saves memory, may be so by what it belongs to.
+        key = dotted if whole or dotted in self.values or about is not meaning(short) else short
+        if not may_be_secret(dotted) or _is_no_secret(about, raw):
             self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
@@ -159,10 +163,13 @@ def _take_words(
 def value(name: str, raw: Any) -> Value | None:
     """The stored form of a setting of this plain name; None where it is not stored."""
     about = meaning(name)
-    if about is Meaning.HARMLESS or not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         return None
     if may_be_secret(name) and not _is_no_secret(about, raw):
         return None
+    if about is Meaning.HARMLESS:
+        # Which GPU it is does not matter, but none at all does.
+        return "cpu" if name == "device" and str(raw).lower() == "cpu" else None
     if about is Meaning.OUTPUT:
         return _network_of_run(name, str(raw).strip().lower())
     if about is Meaning.RESUME:

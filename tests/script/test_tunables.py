@@ -252,7 +252,18 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
-        ("x foo activation", Meaning.OTHER),
+        ("x foo activation threshold profile clip-name strategy tuner", Meaning.OTHER),
+        ("log2_hashmap_size max_depth", Meaning.EXPONENT),
+        ("n_user num_label num_group", Meaning.COUNT),
+        ("activation-checkpoint-strategy activation_checkpoint.mode zero_optimization.stage", Meaning.SAVING),
+        ("zero_optimization.offload_optimizer.device lora.r", Meaning.SAVING),
+        ("force-fp32", Meaning.COPIES),
+        ("warmup-batch-size", Meaning.BATCH),
+        ("momentum-encoder", Meaning.CHOICE),
+        ("encoder-momentum batch-norm-momentum lora.dropout optimizer.lr kl_coef", Meaning.HARMLESS),
+        ("trainer.logger.init_args.version hydra.job.num hydra/launcher git-hash hub_model_id", Meaning.OUTPUT),
+        ("--dp data-parallel-size", Meaning.SPACING),
+        ("res", Meaning.SIDE),
         (
             "access_key_id ssh_key_passphrase keys licence_key_1 encryption_key_hex pwd pass MYSQL_PWD "
             "REDIS_PASS pat bearer cookie auth_header credentials.user db.key",
@@ -285,6 +296,26 @@ def test_of_what_may_be_a_secret_only_numbers_of_sizes_and_switches_are_kept():
     assert effective_settings((), {"AWS_ACCESS_KEY_ID": "AKIA", "MYSQL_PWD": "hunter2"}).values == {}
 
 
+def test_an_offloaded_optimizer_is_seen_in_a_file_of_deepspeed(tmp_path: Path):
+    zero = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": zero, "fp16": {"enabled": True}}))
+    device = "zero-optimization.offload-optimizer.device"
+    found = read(tmp_path, "x = 1\n", "--deepspeed", "ds.json")
+    assert found == {device: "cpu", "zero-optimization.stage": 2.0, "fp16": "true"}
+    assert read(tmp_path, "x = 1\n", "--deepspeed", "ds.json", f"{device}=none".replace("-", "_"))[device] == "none"
+
+
+def test_variables_by_which_a_library_takes_memory_are_settings():
+    ours = {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_MEM_FRACTION": ".1", "HF_MODEL": "gpt2", "TORCH_BATCH": "8"}
+    machine = {"HF_HOME": "/x", "TF_CPP_MIN_LOG_LEVEL": "3", "TRANSFORMERS_OFFLINE": "1", "TORCH_CUDA_ARCH_LIST": "8.0"}
+    assert effective_settings((), ours | machine).values == {
+        "keras-backend": "jax",
+        "xla-python-client-mem-fraction": 0.1,
+        "hf-model": "gpt2",
+        "torch-batch": 8.0,
+    }
+
+
 def test_a_name_of_thousands_of_letters_costs_no_time():
     began = time.process_time()
     for unit in ("n-max-total-num-", "log-a-b-c-", "eps-a-", "max-a-"):
@@ -293,6 +324,13 @@ def test_a_name_of_thousands_of_letters_costs_no_time():
         assert effective_settings((f"--{name}-password", "hunter2"), {}).values == {}
         effective_settings((f"--{name}", "3"), {})
     assert time.process_time() - began < 1.0
+
+
+def test_which_gpu_does_not_matter_but_none_does():
+    assert [effective_settings(("--device", name), {}).values for name in ("cuda", "cuda:1", "0", "cpu")] == [
+        *([{}] * 3),
+        {"device": "cpu"},
+    ]
 
 
 @settings(deadline=None, max_examples=100)
