@@ -19,6 +19,7 @@ from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
+from gpuq.script.positional import positional_names
 from gpuq.script.survey import Survey, argument, text_of
 from gpuq.script.values import Values
 
@@ -42,6 +43,8 @@ _COMMON_PARTS = re.compile(
     r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
+# What stands before words `key=value`, which have names of their own.
+_INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
 _OF_PAPERMILL = frozenset({"p", "parameters", "r", "parameters-raw"})
 # A key of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`.
@@ -119,7 +122,8 @@ def effective_settings(
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
             found.give(variable, text)
-    _take_words(found, words, aliases, {variable for variable, _ in _looked_up(surveys)}, read)
+    looked_up = {variable for variable, _ in _looked_up(surveys)}
+    _take_words(found, words, aliases, positional_names(surveys), looked_up, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
     for name, raw in _defaults(surveys, values):
@@ -135,6 +139,7 @@ def _take_words(
     found: EffectiveSettings,
     words: Sequence[str],
     aliases: Mapping[str, str],
+    positional: Mapping[int, str],
     looked_up: Container[str],
     read: Container[str],
 ) -> None:
@@ -146,12 +151,16 @@ def _take_words(
             text = word or ""
             if text in read:
                 continue
-            if _CONFIG.search(text):
+            if place in positional and not _CONFIG.search(text):
+                found.give(positional[place], text)
+            elif _CONFIG.search(text):
                 found.give("config", text)
             elif "command" not in found.values and _says_what_to_do(text):
                 found.give("command", text)
             else:
                 found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
+        elif word is None and name in _INTRODUCE:
+            continue
         elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))

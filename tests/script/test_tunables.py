@@ -333,6 +333,34 @@ def test_which_gpu_does_not_matter_but_none_does():
     ]
 
 
+def test_words_that_introduce_overrides_are_no_settings():
+    assert effective_settings(("--set", "width=48", "--cfg-options", "depth=2"), {}).values == {
+        "width": 48.0,
+        "depth": 2.0,
+    }
+
+
+ARGV = "import sys\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "values"),
+    [
+        ("import argparse\np.add_argument('rows')\np.add_argument('seed')\n", "800 7", {"rows": 800.0}),
+        ("import argparse\np.add_argument('rows', nargs='*')\np.add_argument('seed')\n", "8 7", {"rows": 8.0, "argument-2": 7.0}),
+        (f"{ARGV}points, seed = (int(word) for word in sys.argv[1:3])\n", "64 7 3", {"points": 64.0, "argument-3": 3.0}),
+        (f"{ARGV}points, seed = map(int, sys.argv[1:])\n", "64 7", {"points": 64.0}),
+        (f"{ARGV}rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5\nseed = sys.argv[2]\n", "64 7", {"rows": 64.0}),
+        (f"{ARGV}words = sys.argv[1:]\n", "64", {"argument-1": 64.0}),
+        ("s = p.add_subparsers()\np.add_argument('seed')\n", "train fast", {"command": "train", "argument-2": "fast"}),
+    ],
+)  # fmt: skip
+def test_words_without_a_name_have_the_one_that_the_script_gives_them(
+    tmp_path: Path, source: str, words: str, values: dict[str, Any]
+):
+    assert read(tmp_path, source, *words.split()) == values
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.one_of(st.text(max_size=12), st.from_regex(r"\A--?[a-z_]{1,9}=?\S{0,9}\Z")), max_size=90),
