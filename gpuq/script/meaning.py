@@ -13,7 +13,7 @@ from functools import lru_cache
 
 
 class Meaning(StrEnum):
-    """The meanings in the order in which they are tried; the first whose words match is taken."""
+    """What a setting is about. They are tried in the order of `_PATTERNS`; the first whose words match is taken."""
 
     PRIVATE = "private"
     """Secrets: never stored, not even as a digest."""
@@ -40,6 +40,8 @@ class Meaning(StrEnum):
     STEPS = "steps"
     """Steps and durations that may be those of the run, of a rollout, or of a network that is unrolled."""
     DEPTH = "depth"
+    EXPONENT = "exponent"
+    """Logarithms of sizes, depths of trees: one more is twice as much."""
     BATCH = "batch"
     SPACING = "spacing"
     """Sizes of patches, strides, distances of samples, parts of a model that is split: a smaller one may need more."""
@@ -57,6 +59,11 @@ class Meaning(StrEnum):
 
 def _any(*words: str) -> str:
     return f"(?:^|-)(?:{'|'.join(words)})(?=-|$)"
+
+
+def _qualified(*words: str) -> str:
+    """These words at the end of a name, behind words that would be harmless alone: a momentum encoder is a network."""
+    return rf"(?:^|-)(?:momentum|warmup|cooldown)-(?:[a-z]+-)?(?:{'|'.join(words)})$"
 
 
 def _last(*words: str) -> str:
@@ -77,10 +84,26 @@ _QUALIFIERS = (
     "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"
     "iters?|epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
 )
-_OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes"
+_OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes|sweeps|repeats"
+# Which part of equal parts: a fold has as many rows as another.
+_ONE_OF_EQUALS = (
+    r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|nr|number))?$"
+)
+_PRECISION = "precision|dtype|amp|fp16|bf16|fp8|fp32|half|tf32|double|float32|float64|f64"
+_SAVES = (
+    "(?:grad|gradient|activation)s?-?checkpoint(?:ing)?|checkpoint-activations|recompute|recomputation|remat|offload|offloading|"
+    "bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp"
+)
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
-    (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
+    (Meaning.EXPONENT, r"(?:^|-)log-?2(?:-|$)|(?:max|tree|octree)-depth$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
+    (
+        Meaning.COUNT,
+        r"(?:^|-)(?:n|num|number|max|total)-(?:of-)?(?:color|group|host|label|message|port|project|user)s?$",
+    ),
+    (Meaning.SAVING, r"(?:grad|gradient|activation)s?-?checkpoint"),
+    (Meaning.BATCH, _qualified("batch-?size|bsz?")),
+    (Meaning.CHOICE, _qualified("encoder|decoder|backbone|network|net|model|arch|unet|teacher|student")),
     (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
     (
         Meaning.OUTPUT,
@@ -90,13 +113,14 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
-                f"^(?!(?:{_INSTEAD}|checkpoint|checkpointing|ckpt)$)(?:{_REPORTS}|{_OUTPUT})$",
+                f"^(?!(?:{_INSTEAD}|checkpoint|checkpointing|ckpt|profile)$)(?:{_REPORTS}|{_OUTPUT})$",
                 r"^(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)-(?:out|output)$",
                 r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
                 r"^(?:model|checkpoint|ckpt)-?dir$",
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
                 r"^(?:o|name|tags?|notes?|comments?|track|capture-video|predictions?|preds?|submission|metrics)$",
+                r"^(?:desc|description|suffix|u?uid|guid|git-(?:hash|sha|commit|rev|branch)|commit|study-name|(?:push-to-)?hub-.*)$",
             )
         ),
     ),
@@ -113,17 +137,17 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 _any(
                     "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
                     "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
-                    "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite|force",
+                    "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite",
+                    "force(?=$|-(?:re)?(?:download|build|run|start|train|load))",
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|clip|clipping|clip-v?loss",
-                    "clip-grad(?:ient)?s?|temperature|temp|threshold|thresh",
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping",
+                    "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                 ),
-                # Which part of equal parts: a fold has as many rows as another.
-                r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|number))?$",
-                r"^(?:task|array|shard|split)-(?:id|idx|index)$",
+                _ONE_OF_EQUALS,
+                r"^(?:task|array|shard|split|chunk)-(?:id|idx|index)$",
                 r"^(?:v|q|no-(?:cuda|accel|progress|log|save))$",
             )
         ),
@@ -133,7 +157,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         _any(
             "(?:patch|voxel|cell|pixel|bin|hop)-?size|hop-?length|hop|stride|strides|spacing|d[xyz]",
             "(?:down|sub)-?(?:sampl(?:e|es|ing)|scale)|(?:reduction|compression|decimation)-(?:factor|ratio)|compression",
-            "(?:tensor|pipeline|model|context|sequence|expert)-(?:model-)?parallel|tp|pp",
+            "(?:tensor|pipeline|model|context|sequence|expert|data)-(?:model-)?parallel|tp|pp|dp|shard-degree",
         ),
     ),
     (
@@ -144,16 +168,14 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.SAVING,
         _any(
-            "checkpointing|(?:grad|gradient|activation)-?checkpoint|checkpoint-activations|recompute|recomputation|remat|offload",
-            "offloading|bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp",
+            f"checkpointing|{_SAVES}",
             "flash|flash-attn|xformers|memory-efficient|low-?(?:mem|memory|vram)|sparse|(?:attn|attention)-(?:impl|implementation|type)",
         ),
     ),
     (
         Meaning.COPIES,
         _any(
-            "precision|dtype|amp|fp16|bf16|fp8|half|tf32|double|float64|f64|mixed|mixed-precision|optimizer|optimiser|optim|opt",
-            "ema|use-ema|stage|fused|compile|bidirectional|solver",
+            f"{_PRECISION}|mixed|mixed-precision|optimizer|optimiser|optim|opt|ema|use-ema|stage|fused|compile|bidirectional|solver",
         ),
     ),
     (
@@ -173,7 +195,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.SIDE,
         r"(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
-        r"resolution|^(?:side|frame|imgsz|height|crop)$",
+        r"resolution|(?:^|-)res$|^(?:side|frame|imgsz|height|crop)$",
     ),
     (
         Meaning.SEQUENCE,
@@ -194,7 +216,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         r"train|data)[a-z]*(?:-|$)|"
         r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population|group)-?(?:size|len|capacity|num)|"
         + _any(
-            "samples?|rows|cols|columns|examples|instances|points|users|items|nodes|edges|degree|images|words|tokens|ntokens|records"
+            "samples?|rows|cols|columns|examples|instances|points|users|items|nodes|edges|degree|images|queries|words|tokens|ntokens|records"
             "|ratings|trees|estimators|leaves|leaf-nodes|max-leaf-nodes|bins|max-bins|experts|clusters|components|classes|nclass|"
             "negatives|beams?|workers|threads|nproc|procs|envs|actors|ensemble|members|neighbors|neighbours|capacity|heads?|nhead|"
             "n-?head|rank|k|topk|columns|features|population|particles|walkers|chains|views|frames|shards|corpus|fraction|frac|percent"
@@ -227,8 +249,20 @@ _FILE = re.compile(
     r"\.(?:py|gin|j?sonnet|libsonnet|prototxt|json|toml|ya?ml|ini|cfg|conf|txt|xml|pt|pth|ckpt|safetensors|bin|h5|hdf5|npz|npy|pkl|"
     r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
 )
-_SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})
+_SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id", "enabled", "enable"})
+# Words of secrets; and of sizes, whose numbers are none: `key-dim`, `max-tokens`.
+_SECRETS = re.compile(
+    r"token(?!iz)|secret|passw|passphrase|credential|api-?key|(?:^|[.-])(?:keys?|pass|pwd|pat|bearer|cookies?|auth|login|tok)(?=[.-]|$)"
+)
+_MEASURES = re.compile(
+    r"(?:^|[.-])(?:n|num|number|max|min|total|per|len|length|size|dims?|width|heads?|layers?|count|samples?|n?tokens)(?:[.-]|$)"
+)
+# Under these keys stand loggers, and what Hydra does with a run.
+_KEEPS_RECORDS = re.compile(r"(?:^|\.)(?:loggers?|logging|wandb|tensorboard|mlflow|neptune|comet)\.|^hydra(?:[./]|$)")
+_SAVING, _WHICH = re.compile(_any(_SAVES)), re.compile(_ONE_OF_EQUALS)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
+# All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.
+_LONGEST = 100
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -245,11 +279,25 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
-    """The meaning of a setting with this plain name; of a dotted one that of its last part, unless any of it is private."""
-    if _COMPILED[0][1].search(name):
+    """The meaning of a setting with this plain name; of a dotted one that of its last part, unless the whole says more: secrets,
+    loggers, and what saves memory (`zero_optimization.offload_optimizer.device`)."""
+    if may_be_secret(name) and not _MEASURES.search(name):
         return Meaning.PRIVATE
+    if len(name) > _LONGEST:
+        return Meaning.OTHER
+    if _KEEPS_RECORDS.search(name):
+        return Meaning.OUTPUT
     last = plain(name)
-    return next((found for found, pattern in _COMPILED if pattern.search(last)), Meaning.OTHER)
+    about = next((found for found, pattern in _COMPILED if pattern.search(last)), Meaning.OTHER)
+    # Of a factor and of a run's name it does not matter what they belong to.
+    belongs = about not in (Meaning.HARMLESS, Meaning.OUTPUT, Meaning.LENGTH) or _WHICH.search(last)
+    saves = belongs and any(_SAVING.search(plain(part)) for part in name.split(".")[:-1])
+    return Meaning.SAVING if saves else about
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether the words of a plain name are those of secrets, so that no text is kept of it."""
+    return bool(_SECRETS.search(name))
 
 
 def names_size(value: str) -> bool:

@@ -53,6 +53,8 @@ class Survey:
     """Name (of an attribute, its last part) -> what is assigned to it anywhere."""
     named: list[tuple[str, ast.expr, Guards]] = field(default_factory=list)
     """(name, value) of keywords, entries of dictionaries, assignments and parameters, in the order of the source."""
+    unpacked: list[tuple[tuple[str, ...], ast.expr]] = field(default_factory=list)
+    """(names, value) of assignments of one value to several names."""
     bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Class -> the dotted names of its bases."""
     variables: set[str] = field(default_factory=set)
@@ -195,6 +197,9 @@ def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _P
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, its in zip(target.elts, value.elts, strict=True):
             _note_assignment(found, one, its, place)
+        return
+    if isinstance(target, ast.Tuple):
+        found.unpacked.append((tuple(getattr(one, "id", "") for one in target.elts), value))
         return
     if isinstance(target, ast.Name | ast.Attribute):
         name = target.id if isinstance(target, ast.Name) else target.attr

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
-from gpuq.script.meaning import Meaning, meaning, names_file, names_size, plain
+from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
+from gpuq.script.positional import positional_names
 from gpuq.script.survey import Survey, argument, text_of
 from gpuq.script.values import Values
 
@@ -42,7 +43,8 @@ _COMMON_PARTS = re.compile(
     r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
-_NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.HARMLESS})
+# What stands before words `key=value`, which have names of their own.
+_INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
 _OF_PAPERMILL = frozenset({"p", "parameters", "r", "parameters-raw"})
 # A key of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`.
@@ -52,12 +54,14 @@ _RANGE = re.compile(r"(\d{1,9})(?:-|\.\.)(\d{1,9})")
 _NAMES_RUN = re.compile(r"name|run|exp|experiment|tags?|(?:model|checkpoint|ckpt)-?dir")
 _COMMON_RUNS = re.compile(r"out|run|exp|result|log|save|test|train")
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
-# Variables of the shell, of libraries and of gpuq are no settings of the job.
+# Variables of the shell, of libraries and of gpuq that are no settings of the job.
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
-    r"|^(LC_|CONDA|XDG_|KERAS_|TF_|JAX_|XLA_|PYTORCH_|TORCH_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|HF_|WANDB_|GPUQ_"
-    r"|TRANSFORMERS_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
+    r"|^(LC_|CONDA|XDG_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|WANDB_|GPUQ_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
     r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL|LOCAL_RANK|RANK)"
+    # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
+    r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
+    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
 )
 
 
@@ -74,9 +78,11 @@ class EffectiveSettings:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         if plain(name).endswith(("seed", "seeds")) and (count := _several(raw)):
             name, raw = "seeds", count
-        dotted = ".".join(plain(part) for part in name.split("."))
-        key = dotted if whole or dotted in self.values else _key(name)
-        if meaning(key) is not Meaning.PRIVATE:
+        dotted, short = ".".join(plain(part) for part in name.split(".")), _key(name)
+        about = meaning(dotted)
+        # A secret, or what saves memory, may be so by what it belongs to.
+        key = dotted if whole or dotted in self.values or about is not meaning(short) else short
+        if not may_be_secret(dotted) or _is_no_secret(about, raw):
             self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
@@ -116,7 +122,8 @@ def effective_settings(
     for variable, text in env.items():
         if not _SYSTEM.match(variable):
             found.give(variable, text)
-    _take_words(found, words, aliases, {variable for variable, _ in _looked_up(surveys)}, read)
+    looked_up = {variable for variable, _ in _looked_up(surveys)}
+    _take_words(found, words, aliases, positional_names(surveys), looked_up, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
     for name, raw in _defaults(surveys, values):
@@ -132,6 +139,7 @@ def _take_words(
     found: EffectiveSettings,
     words: Sequence[str],
     aliases: Mapping[str, str],
+    positional: Mapping[int, str],
     looked_up: Container[str],
     read: Container[str],
 ) -> None:
@@ -143,12 +151,16 @@ def _take_words(
             text = word or ""
             if text in read:
                 continue
-            if _CONFIG.search(text):
+            if place in positional and not _CONFIG.search(text):
+                found.give(positional[place], text)
+            elif _CONFIG.search(text):
                 found.give("config", text)
             elif "command" not in found.values and _says_what_to_do(text):
                 found.give("command", text)
             else:
                 found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
+        elif word is None and name in _INTRODUCE:
+            continue
         elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
             off = name.startswith(("no-", "no_"))
@@ -160,8 +172,13 @@ def _take_words(
 def value(name: str, raw: Any) -> Value | None:
     """The stored form of a setting of this plain name; None where it is not stored."""
     about = meaning(name)
-    if about in _NEVER_KEPT or not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         return None
+    if may_be_secret(name) and not _is_no_secret(about, raw):
+        return None
+    if about is Meaning.HARMLESS:
+        # Which GPU it is does not matter, but none at all does.
+        return "cpu" if name == "device" and str(raw).lower() == "cpu" else None
     if about is Meaning.OUTPUT:
         return _network_of_run(name, str(raw).strip().lower())
     if about is Meaning.RESUME:
@@ -179,6 +196,12 @@ def value(name: str, raw: Any) -> Value | None:
             return _digest(repr(raw))
         return _number(sum(numbers)) if numbers else None
     return _of_text(name, about, "" if raw is None else str(raw).strip().lower())
+
+
+def _is_no_secret(about: Meaning, raw: Any) -> bool:
+    """Whether this value of a setting whose words are those of secrets is a switch, or the number of a size: `--key-dim 64`."""
+    is_number = isinstance(raw, int | float) or bool(NUMBER.match(str(raw)))
+    return isinstance(raw, bool) or (about is not Meaning.PRIVATE and is_number)
 
 
 def _network_of_run(name: str, text: str) -> str | None:
@@ -304,8 +327,7 @@ def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
     for keys, raw in all_entries:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
     for keys, raw in all_entries:
-        alone = len(seen[_key(keys[-1])]) == 1
-        found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
+        found.give(".".join(keys), raw, whole=len(seen[_key(keys[-1])]) > 1)
 
 
 def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -252,11 +253,113 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
-        ("x foo activation", Meaning.OTHER),
+        ("x foo activation threshold profile clip-name strategy tuner", Meaning.OTHER),
+        ("log2_hashmap_size max_depth", Meaning.EXPONENT),
+        ("n_user num_label num_group", Meaning.COUNT),
+        ("activation-checkpoint-strategy activation_checkpoint.mode zero_optimization.stage", Meaning.SAVING),
+        ("zero_optimization.offload_optimizer.device lora.r", Meaning.SAVING),
+        ("force-fp32", Meaning.COPIES),
+        ("warmup-batch-size", Meaning.BATCH),
+        ("momentum-encoder", Meaning.CHOICE),
+        ("encoder-momentum batch-norm-momentum lora.dropout optimizer.lr kl_coef", Meaning.HARMLESS),
+        ("trainer.logger.init_args.version hydra.job.num hydra/launcher git-hash hub_model_id", Meaning.OUTPUT),
+        ("--dp data-parallel-size", Meaning.SPACING),
+        ("res", Meaning.SIDE),
+        (
+            "access_key_id ssh_key_passphrase keys licence_key_1 encryption_key_hex pwd pass MYSQL_PWD "
+            "REDIS_PASS pat bearer cookie auth_header credentials.user db.key",
+            Meaning.PRIVATE,
+        ),
+        ("max-tokens key-dim num_key_value_heads", None),
     ],
 )
-def test_what_names_are_about(names: str, about: Meaning):
-    assert {name: meaning(plain(name)) for name in names.split()} == dict.fromkeys(names.split(), about)
+def test_what_names_are_about(names: str, about: Meaning | None):
+    """None: whatever it is, but no secret."""
+    found = {name: meaning(".".join(map(plain, name.split(".")))) for name in names.split()}
+    if about is None:
+        assert Meaning.PRIVATE not in found.values()
+    else:
+        assert found == dict.fromkeys(names.split(), about)
+
+
+def test_of_what_may_be_a_secret_only_numbers_of_sizes_and_switches_are_kept():
+    def kept(words: str) -> dict[str, Any]:
+        return effective_settings(words.split(), {}).values
+
+    assert kept("--fused-backward-pass") == {"fused-backward-pass": "true"}
+    assert kept("--max-tokens 512 --key-dim 64") == {"max-tokens": 512.0, "key-dim": 64.0}
+    assert (
+        kept(
+            "--num-keys abc --tokens abc --hf-tokens hf_abc --access_tokens ab --pass 1234 --keys hunter2 auth.value=hunter2"
+        )
+        == {}
+    )
+    assert effective_settings((), {"AWS_ACCESS_KEY_ID": "AKIA", "MYSQL_PWD": "hunter2"}).values == {}
+
+
+def test_an_offloaded_optimizer_is_seen_in_a_file_of_deepspeed(tmp_path: Path):
+    zero = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": zero, "fp16": {"enabled": True}}))
+    device = "zero-optimization.offload-optimizer.device"
+    found = read(tmp_path, "x = 1\n", "--deepspeed", "ds.json")
+    assert found == {device: "cpu", "zero-optimization.stage": 2.0, "fp16": "true"}
+    assert read(tmp_path, "x = 1\n", "--deepspeed", "ds.json", f"{device}=none".replace("-", "_"))[device] == "none"
+
+
+def test_variables_by_which_a_library_takes_memory_are_settings():
+    ours = {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_MEM_FRACTION": ".1", "HF_MODEL": "gpt2", "TORCH_BATCH": "8"}
+    machine = {"HF_HOME": "/x", "TF_CPP_MIN_LOG_LEVEL": "3", "TRANSFORMERS_OFFLINE": "1", "TORCH_CUDA_ARCH_LIST": "8.0"}
+    assert effective_settings((), ours | machine).values == {
+        "keras-backend": "jax",
+        "xla-python-client-mem-fraction": 0.1,
+        "hf-model": "gpt2",
+        "torch-batch": 8.0,
+    }
+
+
+def test_a_name_of_thousands_of_letters_costs_no_time():
+    began = time.process_time()
+    for unit in ("n-max-total-num-", "log-a-b-c-", "eps-a-", "max-a-"):
+        name = unit * (2**16 // len(unit))
+        assert meaning(plain(name)) is Meaning.OTHER
+        assert effective_settings((f"--{name}-password", "hunter2"), {}).values == {}
+        effective_settings((f"--{name}", "3"), {})
+    assert time.process_time() - began < 1.0
+
+
+def test_which_gpu_does_not_matter_but_none_does():
+    assert [effective_settings(("--device", name), {}).values for name in ("cuda", "cuda:1", "0", "cpu")] == [
+        *([{}] * 3),
+        {"device": "cpu"},
+    ]
+
+
+def test_words_that_introduce_overrides_are_no_settings():
+    assert effective_settings(("--set", "width=48", "--cfg-options", "depth=2"), {}).values == {
+        "width": 48.0,
+        "depth": 2.0,
+    }
+
+
+ARGV = "import sys\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "values"),
+    [
+        ("import argparse\np.add_argument('rows')\np.add_argument('seed')\n", "800 7", {"rows": 800.0}),
+        ("import argparse\np.add_argument('rows', nargs='*')\np.add_argument('seed')\n", "8 7", {"rows": 8.0, "argument-2": 7.0}),
+        (f"{ARGV}points, seed = (int(word) for word in sys.argv[1:3])\n", "64 7 3", {"points": 64.0, "argument-3": 3.0}),
+        (f"{ARGV}points, seed = map(int, sys.argv[1:])\n", "64 7", {"points": 64.0}),
+        (f"{ARGV}rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5\nseed = sys.argv[2]\n", "64 7", {"rows": 64.0}),
+        (f"{ARGV}words = sys.argv[1:]\n", "64", {"argument-1": 64.0}),
+        ("s = p.add_subparsers()\np.add_argument('seed')\n", "train fast", {"command": "train", "argument-2": "fast"}),
+    ],
+)  # fmt: skip
+def test_words_without_a_name_have_the_one_that_the_script_gives_them(
+    tmp_path: Path, source: str, words: str, values: dict[str, Any]
+):
+    assert read(tmp_path, source, *words.split()) == values
 
 
 @settings(deadline=None, max_examples=100)

@@ -8,7 +8,8 @@ multiplies by a factor within the range of `setting_effects`.
 
 No setting is assumed to shrink what it enlarges, so a run with larger settings bounds a job from above, and one with smaller
 ones from below: every further run narrows the range. Where two runs differ in one setting only, the effect measured there
-replaces the assumed one (`projected`), so a setting that was shown not to matter stops widening the range.
+replaces the assumed one (`projected`). What the names of settings do not say is learned: until runs have shown that a setting
+makes no difference (`without_effect`), a job with another value of it has no bound.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuq.learn.features.setting_effects import (
     ANYTHING,
+    UNKNOWN_TIME,
     FactorRange,
     SettingChange,
     assumed_effect,
@@ -29,6 +32,7 @@ from gpuq.learn.features.setting_effects import (
     projected,
     together,
 )
+from gpuq.learn.features.without_effect import LevelSetting, without_effect
 from gpuq.learn.history.history import MeasuredRun, peak_utilization
 from gpuq.learn.history.job_features import JobFeatures, Value
 from gpuq.learn.statistics import REPEATED_DURATION, predictive_bound
@@ -143,6 +147,11 @@ class ScriptRuns:
         self._compared: dict[tuple[object, ...], SettingsComparison] = {}
         self._seen: dict[tuple[str, int], dict[str, list[tuple[SettingChange, float]]]] = {}
 
+    @cached_property
+    def _level(self) -> Mapping[str, LevelSetting]:
+        """The settings that made no difference to memory."""
+        return without_effect([(row.known, row.memory_bytes) for row in self._rows])
+
     def alike(self, job: JobFeatures) -> list[MeasuredRun]:
         """The complete runs with exactly the job's settings and script; empty for a job of unknown settings."""
         same = self._groups.get(job.values, []) if job.values else []
@@ -159,10 +168,12 @@ class ScriptRuns:
 
     def _compare(self, job: JobFeatures) -> SettingsComparison:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
+        # What a setting without effect is changed to does not matter; neither does its name.
+        mattering = [[change for change in each if self._level_share(change) is None] for each in changed]
         # Another model or data set may be any other work, so such runs are no evidence.
-        alike = [place for place, each in enumerate(changed) if not any(map(is_choice, each))]
+        alike = [place for place, each in enumerate(mattering) if not any(map(is_choice, each))]
         # The fewer settings differ, the narrower the range: distant runs only cost time.
-        near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
+        near = sorted(alike, key=lambda place: (len(mattering[place]), len(changed[place])))[:MOST_COMPARED]
         nearest = [(place, changed[place]) for place in near]
         fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
         memories: Values = [(row.memory_bytes, fixed) for row in self._rows]
@@ -172,7 +183,7 @@ class ScriptRuns:
             (row.duration_s, usual if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
             for row in self._rows
         ]
-        grown = [together(of_a_step(changed[place])).most for place in near]
+        grown = [together(of_a_step(mattering[place])).most for place in near]
         return SettingsComparison(
             nearest=min(changed, key=len, default=()),
             memory=self._needs("memory", nearest, memories),
@@ -191,11 +202,7 @@ class ScriptRuns:
             if value is None:
                 continue
             floor, ceiling = _fixed_part(value, fixed[0]), _fixed_part(value, fixed[1])
-            # A measured effect of a setting replaces the assumed one.
-            effects = [(change, assumed_effect(change, what)) for change in changed]
-            if len(rows) > 1:
-                effects = [(change, self._learned(what, place, rows, change) or span) for change, span in effects]
-            span = together(effects)
+            span = self._joint_effect(what, place, rows, changed)
             middle = (floor + ceiling) / 2
             # The larger the fixed part, the less is multiplied: so it is small for the upper end and large for the lower one.
             least = ceiling + (value - ceiling) * math.exp(span.least)
@@ -210,6 +217,29 @@ class ScriptRuns:
         least = min(max(needs.least for _, needs in found), most)
         return NeedRange(least, min(max(usual, least), most), most)
 
+    def _joint_effect(self, what: str, place: int, rows: Values, changed: Sequence[SettingChange]) -> FactorRange:
+        """The effect of these changes of this run's settings, as it was measured or, where it was not, is assumed."""
+        if len(rows) == 1:
+            return together((change, assumed_effect(change, what)) for change in changed)
+        shares = {change: share for change in changed if (share := self._level_share(change)) is not None}
+        total = together(
+            (change, self._learned(what, place, rows, change) or assumed_effect(change, what))
+            for change in changed
+            if change not in shares
+        )
+        if not shares:
+            return total
+        if what == "time":
+            return total + UNKNOWN_TIME
+        # Where many settings changed at once, memory was as level as where one did.
+        value, (fixed, _) = rows[place]
+        return total + _within(max(shares.values()) * _share_of_rest(value or 1.0, fixed))
+
+    def _level_share(self, change: SettingChange) -> float | None:
+        """By which share memory may differ after a change that was shown to make no difference; None for another."""
+        found = self._level.get(change.name) if len(self._rows) > 1 else None
+        return None if found is None else found.share(change)
+
     def _learned(self, what: str, place: int, rows: Values, change: SettingChange) -> FactorRange | None:
         """The effect that runs which differ from this one in the changed setting alone showed; None without any."""
         value, (fixed, _) = rows[place]
@@ -219,7 +249,11 @@ class ScriptRuns:
             # Setting -> (change, value measured there) of the runs that differ from this one in that setting only.
             lone: dict[str, list[tuple[SettingChange, float]]] = {}
             for row, (its, _) in zip(self._rows, rows, strict=True):
-                between = [one for one in changes(row.known, self._rows[place].known) if has_effect(one, what)]
+                between = [
+                    one
+                    for one in changes(row.known, self._rows[place].known)
+                    if has_effect(one, what) and self._level_share(one) is None
+                ]
                 if its is not None and len(between) == 1:
                     lone.setdefault(between[0].name, []).append((between[0], its))
             self._seen[what, place] = lone
@@ -253,6 +287,15 @@ def seconds(needs: NeedRange | None) -> tuple[float | None, float | None]:
     if needs is None or needs.most == ANYTHING:
         return None, None
     return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
+
+
+def _share_of_rest(value: float, fixed: float) -> float:
+    """The measured value as a multiple of the part of it that settings multiply."""
+    return value / (value - _fixed_part(value, fixed))
+
+
+def _within(share: float) -> FactorRange:
+    return FactorRange(math.log(max(0.01, 1 - share)), 0.0, math.log(1 + share))
 
 
 def _fixed_part(value: float, believed: float) -> float:

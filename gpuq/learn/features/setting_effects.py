@@ -8,8 +8,9 @@ its `SettingEffect`:
 - length of sequences, side of images, points that meet in pairs: with the square; side of a grid: with the third power;
 - sizes of patches, strides, parts into which a model is split: a smaller one may need more, up to the third power;
 - epochs and steps of the run: memory hardly, time in proportion;
+- logarithms of sizes, depths of trees: one more doubles at most;
 - precision, optimiser: half to double; what saves memory by design: anything, once it is left out;
-- another model, data set or configuration: anything.
+- another model, data set or configuration: anything; so does a setting of any other name, until runs have shown what it does.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ EFFECTS: Mapping[Meaning, SettingEffect] = {
     Meaning.SEQUENCE: SettingEffect(FactorRange(0.0, 0.7, 2.0), FactorRange(0.0, 1.0, 2.0)),
     Meaning.WIDTH: SettingEffect(FactorRange(0.0, 0.8, 2.0), FactorRange(0.0, 1.0, 1.7)),
     Meaning.COUNT: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.0, 0.6, 0.9)),
-    Meaning.OTHER: SettingEffect(FactorRange(0.0, 0.4, 1.0), FactorRange(0.0, 0.5, 0.9)),
+    # For memory only to extrapolate from what was measured, in either direction.
+    Meaning.OTHER: SettingEffect(FactorRange(-3.0, 0.4, 3.0), FactorRange(0.0, 0.5, 0.9)),
 }
 # Settings of these meanings describe one quantity in several places (the widths of two layers), see `together`.
 _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
@@ -76,10 +78,9 @@ _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.S
 _OFF = (None, "false", "none", "no", 0.0)
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
-_WORDS: Mapping[Meaning, FactorRange] = {
-    Meaning.COPIES: _HALF_OR_DOUBLE,
-    Meaning.OTHER: FactorRange(-math.log(1.5), 0.0, math.log(1.5)),
-}
+UNKNOWN_TIME = FactorRange(-math.log(1.5), 0.0, math.log(1.5))
+# Logs of a ratio below which two numbers count as one: no power of the range above makes more than 16% of it.
+_SAME_NUMBER = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +151,19 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
         memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
         return _HALF_OR_DOUBLE if what == "time" else memory
     numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
+    # Nothing says what another value of an unknown setting does: whether `--tuner full` is the same as `lora`, or `--reduction 1`
+    # less than 8. One run alone measures it, where a wrong bound is paid with jobs that run out of memory.
+    if about is Meaning.OTHER and what == "memory" and (ratio is None or abs(math.log(ratio)) > _SAME_NUMBER):
+        return _ANY_FACTOR
+    # A batch below 1 is a share of the device's memory.
+    if about is Meaning.BATCH and numbers and min(numbers) < 1:
+        return _ANY_FACTOR
+    if about is Meaning.EXPONENT and len(numbers) == 2:
+        doublings = (numbers[1] - numbers[0]) * math.log(2)
+        return FactorRange(min(0.0, doublings), doublings / 2, max(0.0, doublings))
     # A fraction among them shows that the setting is a factor or a share: sizes are whole.
     if about is Meaning.OTHER and len(numbers) == 2 and not all(value.is_integer() for value in numbers):
-        return _WORDS[about]
+        return UNKNOWN_TIME
     # A ratio below 1 swaps which end of the range is the lower one.
     if ratio is not None and about in EFFECTS:
         power = EFFECTS[about].of(what)
@@ -161,24 +172,28 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     if about is Meaning.LENGTH:
         return FactorRange(0.0, 0.0, 0.1) if what == "memory" else _ANY_FACTOR
     # A number given to only one of the two, against an unknown default, may be any factor.
-    return _WORDS[about] if about in _WORDS and not numbers else _ANY_FACTOR
+    if numbers or about not in (Meaning.COPIES, Meaning.OTHER):
+        return _ANY_FACTOR
+    return _HALF_OR_DOUBLE if about is Meaning.COPIES else UNKNOWN_TIME
 
 
 def projected(change: SettingChange, seen: SettingChange, share: float, noise: float, what: str) -> FactorRange | None:
     """The effect of a change, where another change of the same setting added `share` of the growing part, within `noise`.
 
     Two measured values of a number determine one power law for each exponent in the assumed range. The extrapolation with the
-    highest exponent bounds all others. For words, the measured effect itself. None where the other change was too small to
-    tell.
+    highest exponent bounds all others. For the same change, the measured effect itself. None where the other change was too
+    small to tell, and for another word: `bf16` shows nothing of `fp32`.
     """
-    if change.ratio is None or seen.ratio is None:
+    if change == seen:
         return FactorRange(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
-    if abs(math.log(seen.ratio)) < 0.05:
+    if change.ratio is None or seen.ratio is None or abs(math.log(seen.ratio)) < _SAME_NUMBER:
         return None
     power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
     ways = [
         (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
-        for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
+        for exponent in (
+            part if abs(part) > _LEAST_POWER else _LEAST_POWER for part in (power.least, power.usual, power.most)
+        )
     ]
     # At least a hundredth of the growing part remains: a measured decrease may not extrapolate to nothing or below.
     ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]

@@ -56,7 +56,6 @@ def memory(runs: list[MeasuredRun], **values: Value) -> tuple[float, float]:
         ("rows", 1.8, 2.0),
         ("image-size", 2.8, 4.0),
         ("epochs", 1.0, 1.1),
-        ("never-heard-of", 1.8, 2.0),
     ],
 )
 def test_range_for_twice_the_value_follows_the_meaning_of_the_setting(setting: str, at_least: float, at_most: float):
@@ -83,10 +82,26 @@ def test_two_widths_together_count_as_the_larger_effect():
     assert rows_and_columns > 1.9 * memory([ran(10.0, rows=64.0)], rows=128.0)[1]
 
 
-def test_fractional_number_is_a_factor_and_no_size():
-    assert memory([ran(10.0, ridge=0.001)], ridge=0.5)[1] < 16
-    assert memory([ran(10.0, ridge=0.001)], ridge=0.0)[1] < 16
-    assert memory([ran(10.0, ridge=1.0)], ridge=500.0)[1] > 1000
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("lora", "full"), ("true", "false"), (8.0, 16.0), (8.0, 1.0), (0.2, 0.9), (0.9, 0.2), (1.0, 0.0), ("a", 1.0)],
+)
+def test_another_value_of_a_setting_with_an_unknown_name_may_need_anything(before: Value, after: Value):
+    """`--tuner full` needs four times what `lora` does, `--reduction 1` eight times what 8 does."""
+    one = ran(10.0, never_heard_of=before)
+    assert memory([one], never_heard_of=after)[1] == ANYTHING
+    asked = JobFeatures(values=known(never_heard_of=after).values, given=frozenset({"never-heard-of"}))
+    needs = ScriptRuns([ran(10.0)], GPU).compared(asked).memory
+    assert needs is not None
+    assert needs.most == ANYTHING
+
+
+def test_time_of_a_setting_with_an_unknown_name_is_about_the_same():
+    assert seconds(compared([ran(1.0, never_heard_of="a")], never_heard_of="b").seconds)[0] == pytest.approx(600)
+
+
+def test_numbers_that_hardly_differ_are_one():
+    assert memory([ran(10.0, stamp=20261128100000.0)], stamp=20261128110000.0)[1] < 10.1
 
 
 @pytest.mark.parametrize(
@@ -104,6 +119,11 @@ def test_fractional_number_is_a_factor_and_no_size():
         ("max-duration", 200.0, 400.0, 1.8),
         ("clip-len", 16.0, 64.0, 4.0),
         ("num-generations", 8.0, 16.0, 2.0),
+        ("max-depth", 6.0, 9.0, 8.0),
+        ("log2-hashmap-size", 15.0, 19.0, 16.0),
+        ("res", 256.0, 1024.0, 16.0),
+        ("dp", 4.0, 1.0, 4.0),
+        ("batch-size", 0.2, 0.9, 5.0),
     ],
 )
 def test_a_setting_that_multiplies_the_work_is_not_bounded_by_less(
@@ -147,9 +167,23 @@ def test_setting_measured_without_effect_does_not_widen_the_range():
     shown = [ran(1.0, shards=4.0, hidden=64.0), ran(1.01, shards=16.0, hidden=64.0)]
     assert memory([shown[0]], shards=32.0, hidden=64.0)[1] > 5
     assert memory(shown, shards=32.0, hidden=64.0)[1] < 1.6
-    words = [ran(1.0, activation="relu"), ran(1.0, activation="gelu")]
-    assert memory([words[0]], activation="tanh")[1] > 1.3
+    words = [ran(1.0, activation="relu"), ran(1.0, activation="gelu"), ran(1.01, activation="silu")]
+    assert memory(words[:2], activation="tanh")[1] == ANYTHING
     assert memory(words, activation="tanh")[1] < 1.1
+
+
+def test_effect_of_one_word_is_none_of_another():
+    """That `fp16` needs what `bf16` does shows nothing of `fp32`."""
+    halves = [ran(6.0, precision="bf16"), ran(6.0, precision="fp16")]
+    assert memory(halves, precision="fp32")[1] == pytest.approx(12, rel=0.1)
+    tuners = [ran(10.0, tuner="lora"), ran(40.0, tuner="full", steps=10.0)]
+    assert memory(tuners, tuner="freeze")[1] == ANYTHING
+    assert memory(tuners, tuner="full")[1] == pytest.approx(40, rel=0.1)
+
+
+def test_a_smaller_patch_is_extrapolated_from_two_measured_ones():
+    patches = [ran(4.0, patch_size=16.0), ran(16.0, patch_size=8.0)]
+    assert memory(patches, patch_size=4.0)[1] > 0.98 * 64
 
 
 def test_measured_effect_is_extrapolated_with_the_highest_power():

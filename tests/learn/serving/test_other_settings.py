@@ -214,9 +214,33 @@ def test_a_width_that_the_command_gives_is_compared_by_its_ratio_whatever_is_wri
 def test_the_evidence_names_what_differs_as_it_is_typed_and_whether_the_script_was_edited(tmp_path: Path):
     nano = Nano(tmp_path, TORCH + "loader = DataLoader(data, 8)\n")
     nano.ran("fit", "relu", "-c", "8")
-    assert nano.asked("fit", "gelu", "-c", "9").evidence == "own history, 1 run with another argument 2, -c"
+    far = "; too far to bound memory"
+    assert nano.asked("fit", "gelu", "-c", "9").evidence == f"own history, 1 run with another argument 2, -c{far}"
     nano.edit(TORCH + "loader = DataLoader(data, 12)\n")
     assert (
         nano.asked("fit", "relu", "-c", "8").evidence
         == "own history, 1 run with another batch-size, of an earlier script"
     )
+
+
+def test_seeds_and_run_names_of_unknown_spelling_cost_three_runs_alone_and_then_nothing(tmp_path: Path):
+    nano = Nano(tmp_path)
+    for number, gib in enumerate((0.40, 0.41, 0.40)):
+        words = (f"--kennung=u{number}x", f"--zufall={number}", "--n_layer=4")
+        assert nano.asked(*words).upper_memory_bytes is None, "it runs alone, and is thereby measured"
+        nano.ran(*words, gib=gib)
+    other = nano.asked("--kennung=u9x", "--zufall=2", "--n_layer=4")
+    assert 0.41 < (other.upper_memory_bytes or 0) / GIB < 0.6
+    assert other.evidence == "own history, 3 runs with another kennung"
+    assert (other.peak_utilization_pct or 0) < 80, "a name makes no device busier"
+    assert other.duration_p50_s == 100
+
+
+def test_what_moves_memory_is_distinguished_from_the_run_name_that_changes_with_it(tmp_path: Path):
+    nano = Nano(tmp_path)
+    for number, tuner in enumerate(("lora", "full", "lora", "full", "lora")):
+        nano.ran("--tuner", tuner, f"--kennung=u{number}x", gib=40.0 if tuner == "full" else 10.0)
+    small, large = (nano.asked("--tuner", tuner, "--kennung=u9x").upper_memory_bytes or 0 for tuner in ("lora", "full"))
+    assert 10 < small / GIB < 13
+    assert 40 < large / GIB < 52
+    assert nano.asked("--tuner", "freeze", "--kennung=u9x").upper_memory_bytes is None

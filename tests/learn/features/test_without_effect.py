@@ -1,0 +1,62 @@
+"""Which settings are learned to make no difference to memory, from runs that differ in several at once."""
+
+from __future__ import annotations
+
+from gpuq.learn.features.setting_effects import SettingChange
+from gpuq.learn.features.without_effect import without_effect
+from gpuq.learn.history.job_features import JobFeatures, Value
+
+GIB = float(2**30)
+
+
+def ran(gib: float, **values: Value) -> tuple[JobFeatures, float]:
+    named = {name.replace("_", "-"): value for name, value in values.items()}
+    return JobFeatures(values=tuple(sorted(named.items())), given=frozenset(named)), gib * GIB
+
+
+def share(runs: list[tuple[JobFeatures, float]], name: str, old: Value | None, new: Value | None) -> float | None:
+    found = without_effect(runs).get(name)
+    return None if found is None else found.share(SettingChange(name, old, new))
+
+
+def test_three_differing_words_clear_every_word():
+    words = [ran(10.0, kennung=word) for word in ("a1", "b2", "c3")]
+    assert share(words, "kennung", "c3", "d4") == 0.05
+    assert share(words[:2], "kennung", "b2", "d4") is None
+    assert share(words[:2], "kennung", "a1", "b2") == 0.05, "both were seen"
+    noisy = [*words[:2], ran(11.0, kennung="c3")]
+    assert round(share(noisy, "kennung", "c3", "d4") or 0, 3) == 0.1, "as far as they differed"
+
+
+def test_ten_differing_words_clear_a_model():
+    models = [ran(10.0, model=f"net{number}") for number in range(10)]
+    assert share(models[:9], "model", "net1", "netx") is None
+    assert share(models, "model", "net1", "netx") == 0.05
+    sizes = [ran(10.0, thing=size) for size in ("tiny", "small", "base")]
+    assert share(sizes, "thing", "tiny", "huge") is None, "the values say that it is one"
+
+
+def test_numbers_are_cleared_between_those_that_were_seen():
+    numbers = [ran(10.0, reduction=number) for number in (2.0, 4.0, 8.0)]
+    assert share(numbers, "reduction", 4.0, 6.0) == 0.05
+    assert 0.3 < (share(numbers, "reduction", 2.0, 1.0) or 0) < 0.5, "a third power too small to see may grow"
+    assert (share(numbers, "reduction", 8.0, 800.0) or 0) > 1000
+    assert share(numbers, "reduction", 2.0, 0.0) is None
+    assert share([ran(10.0, teil=number) for number in (0.0, 1.0, 2.0)], "teil", 0.0, 1.0) == 0.05
+
+
+def test_of_settings_that_change_together_the_cause_is_found():
+    runs = [
+        ran(20.0, zufall=1.0, tuner="lora", attn="eager"),
+        ran(10.0, zufall=2.0, tuner="lora", attn="flash"),
+        ran(40.0, zufall=3.0, tuner="full", attn="flash"),
+        ran(10.0, zufall=4.0, tuner="lora", attn="flash"),
+        ran(10.0, zufall=5.0, tuner="lora", attn="flash"),
+    ]
+    assert set(without_effect(runs)) == {"zufall"}
+    assert share(runs, "zufall", 4.0, 3.0) == 0.05
+
+
+def test_nothing_is_cleared_beside_a_setting_with_a_known_effect():
+    assert without_effect([ran(10.0, kennung="a", hidden=64.0), ran(10.0, kennung="b", hidden=512.0)]) == {}
+    assert set(without_effect([ran(10.0, kennung="a", epochs=4.0), ran(10.0, kennung="b", epochs=5.0)])) == {"kennung"}
