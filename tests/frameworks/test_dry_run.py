@@ -80,6 +80,13 @@ torch.cuda.manual_seed(1); torch.backends.cudnn.benchmark = True; model = torch.
     assert found.reserved_bytes >= 2 * 4 * 64 * MIB
 
 
+def test_a_script_may_have_modules_of_the_names_of_ours(tmp_path: Path) -> None:
+    for name in ("attention", "allocator", "rounds"):
+        (tmp_path / f"{name}.py").write_text("OWN = True\n")
+    own = "from allocator import OWN; from attention import OWN; from rounds import OWN\n"
+    assert traced(tmp_path, loader=own + BATCHES.format(batch=8)).framework == "torch"
+
+
 def test_a_script_that_uses_no_gpu_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\nw = torch.zeros(9, requires_grad=True)\no = torch.optim.SGD([w], lr=1)\n"

@@ -29,7 +29,8 @@ def main() -> None:
     """Run the script; does not return where it trains."""
     asked = json.loads(sys.argv[1])
     unprotected = list(_protect(asked))
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    here, before = os.path.dirname(os.path.abspath(__file__)), set(sys.modules)
+    sys.path.insert(0, here)
     answer = os.path.join(asked["folder"], "answer.json")
 
     def report(found: dict[str, Any]) -> None:
@@ -39,6 +40,9 @@ def main() -> None:
         os._exit(0)
 
     def run() -> None:
+        for name in set(sys.modules) - before:
+            if os.path.dirname(getattr(sys.modules[name], "__file__", None) or "") == here:
+                del sys.modules[name]  # the script may have a module of that name
         del sys.path[0]
         sys.argv = [asked["target"], *sys.argv[2:]]
         if asked["kind"] == "module":
