@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpuq.errors import BadInput
 from gpuq.split import pocl
 from gpuq.split.llvm_text import Module, read
-from gpuq.split.values import Argument, IndexSpace
+from gpuq.split.values import Argument, IndexSpace, Origin
 from gpuq.split.verdict import SplitVerdict, judge
 
 _FIX = "docs/split.md describes the file."
@@ -93,7 +93,7 @@ def judged(launch: KernelLaunch) -> SplitVerdict:
     plain: list[Argument] = [
         one
         if isinstance(one, str)
-        else ""
+        else Origin.PRIVATE
         if isinstance(one, Local)
         else int(one)
         if isinstance(one, np.integer)
