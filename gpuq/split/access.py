@@ -8,20 +8,18 @@ becomes an unknown value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuq.split.graph import BlockGraph
-from gpuq.split.linear import Bounds, Facts, LinearForm, Symbol
-from gpuq.split.llvm_text import Block, Function, Instruction, Module, split_list, typed, without_flags
+from gpuq.split.linear import Facts, LinearForm, Symbol
+from gpuq.split.llvm_text import Function, Instruction, Module, split_list, typed, without_flags
+from gpuq.split.loops import NO_LIMIT, Loops, comparison, fits, signed
 from gpuq.split.values import Access, Argument, Condition, Ids, IndexSpace, NotSplittable, Origin, Pointer, Value, Whole
 
-_NO_LIMIT = 1 << 62
 _DEEPEST_CALL = 16
 _MOST_INSTRUCTIONS = 100_000
 """What one launch's analysis interprets, calls included; a kernel and its mathematical functions have some thousands."""
 _WORK_ITEM = re.compile(r"_Z\d+(get_(?:work_dim|(?:global|local)_(?:id|size)|global_offset|group_id|num_groups))[jv]")
-_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
 
 
 def accesses(module: Module, kernel: str, arguments: list[Argument], launch: IndexSpace) -> list[Access]:
@@ -80,15 +78,18 @@ class _Interpreter:
     values: dict[str, Value] = field(default_factory=dict)
     graph: BlockGraph = field(init=False)
     facts: dict[str, Facts] = field(default_factory=dict)
-    counts: dict[str, Symbol] = field(default_factory=dict)
+    loops: Loops = field(init=False)
     returned: list[Value] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.graph = BlockGraph(self.function.blocks)
+        self.loops = Loops(
+            self.analysis.module, self.function, self.graph, self.facts, self.values, self._operand, self._value
+        )
 
     def run(self) -> None:
         """Interpret every block once, in an order in which what dominates comes first."""
-        self.values = {name: value for (_, name), value in zip(self.function.parameters, self.given, strict=True)}
+        self.values.update(zip((name for _, name in self.function.parameters), self.given, strict=True))
         for label in self.graph.order:
             block = self.function.blocks[label]
             self.facts[label] = self._facts_at(label)
@@ -147,199 +148,21 @@ class _Interpreter:
         first = [self._operand(kind, value) for value, name in ways if (value, name) not in back]
         if len(first) != 1 or len(back) != 1:
             return self._unknown(kind)
-        step = self._step(label, one.result, back[0][0], kind)
-        if step is None:
-            return self._unknown(kind)
-        value = self._counted(label, first[0], *step)
-        if isinstance(value, Whole) and isinstance(first[0], Whole) and self.counts[label] in value.form.terms:
-            entry = next(name for way, name in ways if (way, name) not in back)
-            known = self._after(self.facts[entry], entry, label)
-            for fact in self._tested_before(label, back[0][1], first[0].form, value.form, known):
-                self.facts[label] = self.facts[label].adding(fact)
-        return value
-
-    def _tested_before(
-        self, label: str, end: str, first: LinearForm, form: LinearForm, known: Facts
-    ) -> tuple[LinearForm, ...]:
-        """What holds of a counted value in each round: it does in the first, and its test lets no other pass."""
-        block = self.function.blocks[end]
-        compare = self._comparison_at(block, label)
-        if compare is None:
-            return ()
-        predicate, kind, left, right = compare
-        tested, bound = self._in_rounds(label, left), self._invariant(label, kind, right)
-        if tested is None or not isinstance(bound, Whole) or predicate not in ("slt", "sle", "ult", "ule"):
-            return ()
-        following = tested[0] - first - LinearForm(tested[1])
-        signed = predicate[0] == "s" or bound.form.bounds(known)[0] >= 0
-        fact = bound.form - form - LinearForm(int(predicate[1:] == "lt"))
-        at_first = bound.form - first - LinearForm(int(predicate[1:] == "lt"))
-        holds = signed and not following.terms and not following.constant and at_first.bounds(known)[0] >= 0
-        return (fact,) if holds else ()
-
-    def _comparison_at(self, block: Block, stays: str) -> tuple[str, str, str, str] | None:
-        """The comparison that holds where the block's branch goes to `stays`: (predicate, type, left, right)."""
-        last = block.instructions[-1]
-        if len(block.successors) != 2 or last.opcode != "br" or not (match := re.match(r"i1 (\S+),", last.text)):
-            return None
-        made = next((one for one in block.instructions if one.result == match[1]), None)
-        compare = _comparison(made.text) if made is not None and made.opcode == "icmp" else None
-        if compare is None:
-            return None
-        return compare if block.successors[0] == stays else (_opposite(compare[0]), *compare[1:])
-
-    def _step(self, label: str, name: str, value: str, kind: str) -> tuple[int, Bounds] | None:
-        """What the value adds to the name in each round, if that is one number (bytes for a pointer), and the bounds within
-        which this is right: where the value leaves them, a narrower type on the way makes it another one."""
-        loop = [part for part in self.graph.order if self.graph.dominates(label, part)]
-        made_in_loop = {
-            one.result: one for part in loop for one in self.function.blocks[part].instructions if one.result
-        }
-        total, within = 0, _signed(64)
-        for _ in range(64):
-            if value == name:
-                return total, within
-            made = made_in_loop.get(value)
-            if made is None:
-                return None
-            if (narrowed := _narrowed(made, made_in_loop)) is not None:
-                value, (low, high) = narrowed
-                within = max(low, within[0]), min(high, within[1])
-                continue
-            text = without_flags(made.text)
-            if made.opcode == "add" and kind != "ptr":
-                parts = split_list(text)
-                own, left = typed(parts[0])
-                amount, following = self._invariant(label, own, parts[1]), left
-                if not (isinstance(amount, Whole) and not amount.form.terms):
-                    amount, following = self._invariant(label, own, left), parts[1]
-            elif made.opcode == "getelementptr" and kind == "ptr":
-                parts = split_list(re.sub(r"^(inbounds|nuw|nusw) ", "", text))
-                size = self.analysis.module.size_of(parts[0])
-                if len(parts) != 3 or size is None:
-                    return None
-                amount, following = self._invariant(label, *typed(parts[2])), typed(parts[1])[1]
-                if isinstance(amount, Whole):
-                    amount = Whole(64, amount.form * size[0])
-            else:
-                return None
-            if not isinstance(amount, Whole) or amount.form.terms:
-                return None
-            total += amount.form.constant
-            value = following
-        return None
-
-    def _counted(self, label: str, first: Value, step: int, within: Bounds) -> Value:
-        form = first.form if isinstance(first, Whole) else first.offset if isinstance(first, Pointer) else None
-        if form is None:
-            return first if isinstance(first, Pointer) else self._unknown("i64")
-        if label not in self.counts:
-            self.counts[label] = Symbol(f"rounds of {label}", 0, self._rounds(label))
-        form = form + LinearForm.of(self.counts[label]) * step
-        if isinstance(first, Pointer):
-            return Pointer(first.base, form)
-        assert isinstance(first, Whole)
-        if not all(_fits(one, within, self.facts[label]) for one in (form, form + LinearForm(step))):
-            return self._unknown(f"i{first.bits}")
-        return self._fitted(first.bits, form, self.facts[label])
-
-    def _rounds(self, label: str) -> int:
-        """How often the loop at this label can go back to its start, at most."""
-        best = _NO_LIMIT
-        for end in (one for one in self.graph.before[label] if self.graph.dominates(label, one)):
-            limit = _NO_LIMIT
-            for part in self.graph.order:
-                block = self.function.blocks[part]
-                if self.graph.dominates(label, part) and self.graph.dominates(part, end) and len(block.successors) == 2:
-                    limit = min(limit, self._rounds_by(label, end, block))
-            best = limit if best == _NO_LIMIT else max(best, limit)
-        return best
-
-    def _rounds_by(self, label: str, end: str, block: Block) -> int:
-        """The rounds that one test of the loop allows: it compares something counted with a bound that does not change."""
-        stays = [one for one in block.successors if one == label or self.graph.reaches(one, end, label)]
-        compare = self._comparison_at(block, stays[0]) if len(stays) == 1 else None
-        if compare is None:
-            return _NO_LIMIT
-        predicate, kind, left, right = compare
-        tested = self._in_rounds(label, left)
-        bound = self._invariant(label, kind, right)
-        if tested is None or not isinstance(bound, Whole):
-            tested, bound = self._in_rounds(label, right), self._invariant(label, kind, left)
-            predicate = _SWAPPED.get(
-                predicate, {"ult": "ugt", "ugt": "ult", "ule": "uge", "uge": "ule"}.get(predicate, predicate)
-            )
-        if tested is None or not isinstance(bound, Whole):
-            return _NO_LIMIT
-        start, step, within = tested
-        limit = self._rounds_until(label, predicate, start, step, bound)
-        # What is counted in a narrower type must not pass its end before the test fails.
-        ends = (start - LinearForm(step), start + LinearForm(step * (limit + 1)))
-        return limit if all(_fits(one, within, self.facts[label]) for one in ends) else _NO_LIMIT
-
-    def _rounds_until(self, label: str, predicate: str, start: LinearForm, step: int, bound: Whole) -> int:
-        """How often a value that begins at `start` passes the test against the bound."""
-        low, high = (bound.form - start).bounds(self.facts[label])
-        least, most = bound.form.bounds(self.facts[label])
-        if predicate != "ne" and (most + step >= 1 << (bound.bits - 1) or least + step < -(1 << (bound.bits - 1))):
-            return _NO_LIMIT  # what is counted might pass the end of its type before the test fails
-        if predicate in ("ult", "ule"):
-            # As signed: only where neither side is negative on any round until the test fails.
-            if start.bounds(self.facts[label])[0] < 0 or bound.form.bounds(self.facts[label])[0] < 0 or step <= 0:
-                return _NO_LIMIT
-            predicate = "s" + predicate[1:]
-        if predicate == "ne":
-            exact = not (bound.form - start).terms
-            if step > 0 and low >= 0 and (step == 1 or (exact and low % step == 0)):
-                return high // step
-            if step < 0 and high <= 0 and (step == -1 or (exact and low % -step == 0)):
-                return -low // -step
-            return _NO_LIMIT
-        if step > 0 and predicate in ("slt", "sle"):
-            return max(0, (high - (predicate == "slt")) // step + 1)
-        if step < 0 and predicate in ("sgt", "sge"):
-            return max(0, (-low - (predicate == "sgt")) // -step + 1)
-        return _NO_LIMIT
-
-    def _in_rounds(self, label: str, name: str) -> tuple[LinearForm, int, Bounds] | None:
-        """(value in the first round, what each round adds, bounds within which that is right) of a value that the loop counts."""
-        for one in self.function.blocks[label].instructions:
-            if one.opcode != "phi":
-                break
-            kind = one.text.split(" [")[0].split(" ")[-1]
-            ways = re.findall(r"\[ (.+?), %(\"[^\"]+\"|[-\w.$]+) \]", one.text)
-            back = [value for value, way in ways if self.graph.dominates(label, way)]
-            first = [self._operand(kind, value) for value, way in ways if not self.graph.dominates(label, way)]
-            if len(back) != 1 or len(first) != 1 or not isinstance(first[0], Whole):
-                continue
-            step = self._step(label, one.result, back[0], kind)
-            ahead = self._step(label, one.result, name, kind)
-            if step is not None and ahead is not None and step[0]:
-                within = [_signed(first[0].bits), step[1], ahead[1]]
-                bounds = max(low for low, _ in within), min(high for _, high in within)
-                return first[0].form + LinearForm(ahead[0]), step[0], bounds
-        return None
-
-    def _invariant(self, label: str, kind: str, text: str) -> Value:
-        """An operand that is the same in each round of the loop at `label`, else None.
-
-        In the loop only what follows from such operands alone is: arithmetic and the launch's sizes, ahead of their turn.
-        """
-        text = text.strip()
-        loop = (one for one in self.graph.order if self.graph.dominates(label, one))
-        made = next(
-            (one for part in loop for one in self.function.blocks[part].instructions if one.result == text), None
+        form = (
+            first[0].form if isinstance(first[0], Whole) else first[0].offset if isinstance(first[0], Pointer) else None
         )
-        if made is None or not text.startswith("%"):
-            return self._operand(kind, text)
-        names = re.findall(r"%(?:\"[^\"]+\"|[-\w.$]+)", made.text)
-        plain = made.opcode in ("add", "sub", "mul", "shl", "sext", "zext", "trunc")
-        sizes = made.opcode == "call" and re.search(r"@_Z\d+get_(global_size|local_size|num_groups)j\(", made.text)
-        if not (plain or sizes) or any(self._invariant(label, "", name) is None for name in names):
-            return None
-        for name in names:
-            self.values.setdefault(name, self._invariant(label, "", name))
-        return self._value(made, self.facts[label])
+        if form is None:
+            return first[0] if isinstance(first[0], Pointer) else self._unknown(kind)
+        counted = self.loops.counted(label, one.result, kind, form, back[0][0])
+        if isinstance(first[0], Pointer):
+            return Pointer(first[0].base, counted) if counted else self._unknown(kind)
+        if counted is None or not fits(counted, signed(int(kind[1:])), self.facts[label]):
+            return self._unknown(kind)
+        entry = next(name for way, name in ways if (way, name) not in back)
+        known = self._after(self.facts[entry], entry, label)
+        if (fact := self.loops.tested_before(label, back[0][1], form, counted, known)) is not None:
+            self.facts[label] = self.facts[label].adding(fact)
+        return Whole(int(kind[1:]), counted)
 
     # Values of single instructions.
 
@@ -361,7 +184,7 @@ class _Interpreter:
         """Anything of this type between the bounds, if these are the type's: a value beyond its ends is another one."""
         if re.fullmatch(r"i\d+", kind):
             bits = int(kind[1:])
-            least, most = _signed(bits)
+            least, most = signed(bits)
             if low is not None and high is not None and least <= low <= high <= most:
                 least, most = low, high
             return Whole(bits, LinearForm(least) if least == most else LinearForm.of(Symbol("unknown", least, most)))
@@ -369,7 +192,7 @@ class _Interpreter:
 
     def _fitted(self, bits: int, form: LinearForm, facts: Facts) -> Whole:
         """The form as a number of so many bits, or an unknown one if it may not fit."""
-        if not _fits(form, _signed(bits), facts):
+        if not fits(form, signed(bits), facts):
             value = self._unknown(f"i{bits}")
             assert isinstance(value, Whole)
             return value
@@ -560,7 +383,7 @@ class _Interpreter:
         return self._fitted(bits, value.form, facts)
 
     def _compared(self, text: str, facts: Facts) -> Value:
-        compare = _comparison(text)
+        compare = comparison(text)
         if compare is None:
             return None
         predicate, kind, left_name, right_name = compare
@@ -723,7 +546,7 @@ class _Interpreter:
     def _copied(self, values: list[Value], facts: Facts, *, reads: bool) -> None:
         """A copy of memory, as of a structure, or a filling."""
         size = values[2]
-        width = size.form.bounds(facts)[1] if isinstance(size, Whole) else _NO_LIMIT
+        width = size.form.bounds(facts)[1] if isinstance(size, Whole) else NO_LIMIT
         if width >= 1 << 31:
             raise NotSplittable("it copies memory of a size that is not known")
         if width > 0:
@@ -751,38 +574,6 @@ class _Interpreter:
             return self._unknown(kind)
         best = min if plain[2] == "min" else max
         return self._unknown(kind, best(low, other_low), best(high, other_high))
-
-
-def _signed(bits: int) -> Bounds:
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-
-
-def _fits(form: LinearForm, within: Bounds, facts: Facts) -> bool:
-    low, high = form.bounds(facts)
-    return within[0] <= low and high <= within[1]
-
-
-def _narrowed(made: Instruction, others: Mapping[str, Instruction]) -> tuple[str, Bounds] | None:
-    """(operand, bounds) of an instruction that gives its operand again where that is within the bounds."""
-    text = without_flags(made.text)
-    parts = split_list(text.split(" to ")[0])
-    kind, name = typed(parts[0])
-    if not re.fullmatch(r"i\d+", kind):
-        return None
-    bits = int(kind[1:])
-    if made.opcode == "sext":
-        return name, _signed(bits)
-    if made.opcode == "zext":
-        return name, (0, _signed(bits)[1])
-    if made.opcode == "trunc":
-        return name, _signed(int(text.split(" to ")[1].strip()[1:]))
-    if made.opcode == "and" and parts[1].isdigit() and int(parts[1]) & (int(parts[1]) + 1) == 0:
-        return name, (0, int(parts[1]))
-    inner = others.get(name)
-    if made.opcode == "ashr" and inner is not None and inner.opcode == "shl" and parts[1].isdigit():
-        shifted = split_list(without_flags(inner.text))
-        return (typed(shifted[0])[1], _signed(bits - int(parts[1]))) if shifted[1] == parts[1] else None
-    return None
 
 
 def _refused(name: str) -> str | None:
@@ -814,16 +605,6 @@ def _argument(kind: str, value: Argument) -> Value:
         value &= (1 << bits) - 1
         return Whole(bits, LinearForm(value - (1 << bits) if value >> (bits - 1) else value))
     return Pointer(Origin.UNKNOWN, None) if kind == "ptr" else None
-
-
-def _comparison(text: str) -> tuple[str, str, str, str] | None:
-    match = re.match(r"^(?:samesign )?(\w+) (i\d+) (\S+), (\S+)$", text)
-    return (match[1], match[2], match[3], match[4]) if match else None
-
-
-def _opposite(predicate: str) -> str:
-    pairs = {"eq": "ne", "slt": "sge", "sle": "sgt", "ult": "uge", "ule": "ugt"}
-    return {**pairs, **{right: left for left, right in pairs.items()}}[predicate]
 
 
 def _joined(opcode: str, left: Value, right: Value) -> Value:
