@@ -130,7 +130,10 @@ def measure(case, seconds):
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         buffers = {name: cl.Buffer(cl_context, flags, hostbuf=one) for name, one in launch.buffers.items()}
         for number, one in enumerate(launch.arguments):
-            kernel.set_arg(number, buffers[one] if isinstance(one, str) else one)
+            kernel.set_arg(
+                number,
+                buffers[one] if isinstance(one, str) else cl.LocalMemory(one.bytes) if hasattr(one, "bytes") else one,
+            )
         cuts = np.linspace(0, launch.range.groups(dimension), pieces + 1).astype(int)
         took = []
         for first, end in [(0, 1), *itertools.pairwise(cuts)]:
@@ -146,7 +149,7 @@ def measure(case, seconds):
         took = sum(run(launch, "", 4))
         factor = int(factor * max(1, min(256, seconds / took)))
         while (larger := grown(case, factor)) is None or sum(
-            a[2] for a in larger.arguments if isinstance(a, tuple)
+            a[2] for a in larger.arguments if isinstance(a, tuple) and a[0] != "local"
         ) > 1 << 25:
             factor = factor // 2
         launch = launch_of(larger)

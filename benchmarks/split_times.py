@@ -37,7 +37,7 @@ from gpuq.split.parts import PreparedLaunch
 from gpuq.split.predict import best_share, probed_shares
 from gpuq.split.search import search
 from gpuq.split.verdict import Correctness
-from tests.split.corpus import CASES, data
+from tests.split.corpus import CASES, data, launch_arguments
 
 PAIRS = {
     "equal": (OpenClDevice(cores=(0,)), OpenClDevice(cores=(1,))),
@@ -60,21 +60,22 @@ def grown(case, factor):
     names = [re.split(r"[\s*]+", one.strip())[-1] for one in re.search(r"k\(([^)]*)\)", case.source)[1].split(",")]
     scaled = OF_KERNEL.get(case.name, SIZES[len(case.size)])
     arguments = tuple(
-        (one[0], one[1], one[2] * factor, one[3])
+        one
+        if isinstance(one, tuple) and one[0] == "local"
+        else (one[0], one[1], one[2] * factor, one[3])
         if isinstance(one, tuple)
         else type(one)(one * factor)
         if name in scaled
         else one
         for name, one in zip(names, case.arguments, strict=True)
     )
-    total = sum(one[2] * np.dtype(one[1]).itemsize for one in arguments if isinstance(one, tuple))
+    total = sum(one[2] * np.dtype(one[1]).itemsize for one in arguments if isinstance(one, tuple) and one[0] != "local")
     size = (*case.size[:-1], case.size[-1] * factor)
     return replace(case, size=size, arguments=arguments) if total <= MOST_BYTES else None
 
 
 def launch_of(case):
-    arguments = tuple(one[0] if isinstance(one, tuple) else one for one in case.arguments)
-    return KernelLaunch(case.source, "k", "", case.range, arguments, data(case))
+    return KernelLaunch(case.source, "k", "", case.range, launch_arguments(case), data(case))
 
 
 def large(case, device, seconds, limit_s):

@@ -119,7 +119,6 @@ ELSEWHERE = {
     "gpuq/lab/worlds/memory.py": "tests/lab/worlds/test_named.py",
     "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
-    "gpuq/split/access.py": "tests/split/test_verdict.py",
     "gpuq/split/values.py": "tests/split/test_verdict.py",
     "gpuq/split/device.py": "tests/split/test_parts.py",
     # Parts of the shim, which is only run as a process.

@@ -12,52 +12,90 @@ from dataclasses import dataclass, field
 
 from gpuq.split.graph import BlockGraph
 from gpuq.split.linear import Facts, LinearForm, Symbol
-from gpuq.split.llvm_text import Block, Function, Instruction, Module, split_list, typed, without_flags
-from gpuq.split.values import Access, Argument, Condition, Ids, IndexSpace, NotSplittable, Pointer, Value, Whole
+from gpuq.split.llvm_text import Function, Instruction, Module, split_list, typed, without_flags
+from gpuq.split.loops import NO_LIMIT, Loops, comparison, fits, signed
+from gpuq.split.values import Access, Argument, Condition, Ids, IndexSpace, NotSplittable, Origin, Pointer, Value, Whole
 
-_NO_LIMIT = 1 << 62
-_MATHS_WITH_POINTER = re.compile(r"^_Z\d+v(load|store)(\d+)(?=\D)")
-_ELEMENT_BYTES = {"c": 1, "h": 1, "a": 1, "s": 2, "t": 2, "i": 4, "j": 4, "f": 4, "l": 8, "m": 8, "d": 8}
-_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
+_DEEPEST_CALL = 16
+_MOST_INSTRUCTIONS = 100_000
+"""What one launch's analysis interprets, calls included; a kernel and its mathematical functions have some thousands."""
+_WORK_ITEM = re.compile(r"_Z\d+(get_(?:work_dim|(?:global|local)_(?:id|size)|global_offset|group_id|num_groups))[jv]")
 
 
 def accesses(module: Module, kernel: str, arguments: list[Argument], launch: IndexSpace) -> list[Access]:
     """All stores to and loads from buffers. Raises NotSplittable."""
     function = module.functions[kernel]
-    apart = frozenset(
-        int(match[1]) if (match := re.search(r"\(i32 (?:noundef )?(\d+)\)", one.text)) else -1
-        for block in function.blocks.values()
-        for one in block.instructions
-        if re.search(r"@_Z12get_(group|local)_idj", one.text)
-    )
-    if -1 in apart:
-        apart = frozenset(range(len(launch.size)))
-    return _Interpreter(module, function, arguments, Ids.of(launch, apart)).run()
+    apart = frozenset(range(len(launch.size))) & _dimensions_apart(module, kernel)
+    values = [_argument(kind, one) for (kind, _), one in zip(function.parameters, arguments, strict=True)]
+    analysis = _Analysis(module, Ids.of(launch, apart))
+    _Interpreter(analysis, function, values, Facts(), 0).run()
+    return analysis.found
+
+
+def _dimensions_apart(module: Module, kernel: str) -> set[int]:
+    """The dimensions in which the kernel, or what it calls, asks for a group's or a local id; all where it is not a constant."""
+    seen, waiting, apart = set[str](), [kernel], set[int]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in module.functions or _WORK_ITEM.fullmatch(name):
+            continue
+        seen.add(name)
+        texts = [
+            one.text
+            for block in module.functions[name].blocks.values()
+            for one in block.instructions
+            if "@" in one.text
+        ]
+        for text in texts:
+            waiting += re.findall(r"@(\w[\w.$]*)\(", text)
+            if re.search(r"@_Z12get_(group|local)_idj\(", text):
+                match = re.search(r"\(i32 (?:noundef )?(\d+)\)", text)
+                apart |= {int(match[1])} if match else {0, 1, 2}
+    return apart
+
+
+@dataclass(slots=True)
+class _Analysis:
+    """What the interpreters of a kernel and of the functions that it calls have in common."""
+
+    module: Module
+    ids: Ids
+    found: list[Access] = field(default_factory=list)
+    quotients: dict[tuple[frozenset[tuple[Symbol, int]], int, int], Symbol] = field(default_factory=dict)
+    harmless: set[str] = field(default_factory=set)
+    """Functions that touch no buffer and give no whole number."""
+    instructions: int = 0
 
 
 @dataclass(slots=True)
 class _Interpreter:
-    module: Module
+    analysis: _Analysis
     function: Function
-    arguments: list[Argument]
-    ids: Ids
+    given: list[Value]
+    outside: Facts
+    """What is known where the function is called."""
+    depth: int
     values: dict[str, Value] = field(default_factory=dict)
-    found: list[Access] = field(default_factory=list)
     graph: BlockGraph = field(init=False)
     facts: dict[str, Facts] = field(default_factory=dict)
-    counts: dict[str, Symbol] = field(default_factory=dict)
-    quotients: dict[tuple[frozenset[tuple[Symbol, int]], int, int], Symbol] = field(default_factory=dict)
+    loops: Loops = field(init=False)
+    returned: list[Value] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.graph = BlockGraph(self.function.blocks)
+        self.loops = Loops(
+            self.analysis.module, self.function, self.graph, self.facts, self.values, self._operand, self._value
+        )
 
-    def run(self) -> list[Access]:
+    def run(self) -> None:
         """Interpret every block once, in an order in which what dominates comes first."""
-        for (kind, name), argument in zip(self.function.parameters, self.arguments, strict=True):
-            self.values[name] = _argument(kind, argument)
+        self.values.update(zip((name for _, name in self.function.parameters), self.given, strict=True))
         for label in self.graph.order:
             block = self.function.blocks[label]
             self.facts[label] = self._facts_at(label)
+            self.analysis.instructions += len(block.instructions)
+            if self.analysis.instructions > _MOST_INSTRUCTIONS:
+                raise NotSplittable("it and what it calls have more instructions than the analysis follows")
             for one in block.instructions:
                 if one.opcode == "phi":
                     self.values[one.result] = self._phi(label, one)
@@ -65,14 +103,13 @@ class _Interpreter:
                     value = self._value(one, self.facts[label])
                     if one.result:
                         self.values[one.result] = value
-        return self.found
 
     # Facts where a block begins.
 
     def _facts_at(self, label: str) -> Facts:
         upper = self.graph.above[label]
         if upper == label:
-            return Facts()
+            return self.outside
         facts = self.facts[upper]
         if self.graph.before[label] == [upper]:
             facts = self._after(facts, upper, label)
@@ -111,132 +148,21 @@ class _Interpreter:
         first = [self._operand(kind, value) for value, name in ways if (value, name) not in back]
         if len(first) != 1 or len(back) != 1:
             return self._unknown(kind)
-        step = self._step(label, one.result, back[0][0], kind)
-        if step is None:
-            return self._unknown(kind)
-        return self._counted(label, first[0], step)
-
-    def _step(self, label: str, name: str, value: str, kind: str) -> LinearForm | None:
-        """What the value adds to the name in each round, if that is one number; bytes for a pointer."""
-        loop = {one for one in self.graph.order if self.graph.dominates(label, one)}
-        total = 0
-        for _ in range(64):
-            if value == name:
-                return LinearForm(total)
-            made = next(
-                (one for part in loop for one in self.function.blocks[part].instructions if one.result == value), None
-            )
-            if made is None:
-                return None
-            text = without_flags(made.text)
-            if made.opcode == "add" and kind != "ptr":
-                parts = split_list(text)
-                left, right = typed(parts[0])[1], parts[1]
-                amount, following = self._operand(kind, right), left
-                if not (isinstance(amount, Whole) and not amount.form.terms):
-                    amount, following = self._operand(kind, left), right
-            elif made.opcode == "getelementptr" and kind == "ptr":
-                parts = split_list(re.sub(r"^(inbounds|nuw|nusw) ", "", text))
-                size = self.module.size_of(parts[0])
-                if len(parts) != 3 or size is None:
-                    return None
-                amount, following = self._operand(*typed(parts[2])), typed(parts[1])[1]
-                if isinstance(amount, Whole):
-                    amount = Whole(64, amount.form * size[0])
-            else:
-                return None
-            if not isinstance(amount, Whole) or amount.form.terms:
-                return None
-            total += amount.form.constant
-            value = following
-        return None
-
-    def _counted(self, label: str, first: Value, step: LinearForm) -> Value:
-        form = first.form if isinstance(first, Whole) else first.offset if isinstance(first, Pointer) else None
+        form = (
+            first[0].form if isinstance(first[0], Whole) else first[0].offset if isinstance(first[0], Pointer) else None
+        )
         if form is None:
-            return first if isinstance(first, Pointer) else self._unknown("i64")
-        if label not in self.counts:
-            self.counts[label] = Symbol(f"rounds of {label}", 0, self._rounds(label))
-        form = form + LinearForm.of(self.counts[label]) * step.constant
-        if isinstance(first, Pointer):
-            return Pointer(first.base, form)
-        assert isinstance(first, Whole)
-        return self._fitted(first.bits, form, self.facts[label])
-
-    def _rounds(self, label: str) -> int:
-        """How often the loop at this label can go back to its start, at most."""
-        best = _NO_LIMIT
-        for end in (one for one in self.graph.before[label] if self.graph.dominates(label, one)):
-            limit = _NO_LIMIT
-            for part in self.graph.order:
-                block = self.function.blocks[part]
-                if self.graph.dominates(label, part) and self.graph.dominates(part, end) and len(block.successors) == 2:
-                    limit = min(limit, self._rounds_by(label, end, block))
-            best = limit if best == _NO_LIMIT else max(best, limit)
-        return best
-
-    def _rounds_by(self, label: str, end: str, block: Block) -> int:  # noqa: C901, PLR0912  a table of the tests that loops have
-        """The rounds that one test of the loop allows: it compares something counted with a bound that does not change."""
-        last = block.instructions[-1]
-        if last.opcode != "br" or not (match := re.match(r"i1 (\S+),", last.text)):
-            return _NO_LIMIT
-        stays = [one for one in block.successors if one == label or self.graph.reaches(one, end, label)]
-        made = next((one for one in block.instructions if one.result == match[1]), None)
-        if len(stays) != 1 or made is None or made.opcode != "icmp":
-            return _NO_LIMIT
-        compare = _comparison(made.text)
-        if compare is None:
-            return _NO_LIMIT
-        predicate, kind, left, right = compare
-        if block.successors[0] != stays[0]:
-            predicate = _opposite(predicate)
-        tested = self._in_rounds(label, left, kind)
-        bound = self._operand(kind, right)
-        if tested is None or not isinstance(bound, Whole):
-            tested, bound = self._in_rounds(label, right, kind), self._operand(kind, left)
-            predicate = _SWAPPED.get(
-                predicate, {"ult": "ugt", "ugt": "ult", "ule": "uge", "uge": "ule"}.get(predicate, predicate)
-            )
-        if tested is None or not isinstance(bound, Whole):
-            return _NO_LIMIT
-        start, step = tested
-        low, high = (bound.form - start).bounds(self.facts[label])
-        least, most = bound.form.bounds(self.facts[label])
-        if predicate != "ne" and (most + step >= 1 << (bound.bits - 1) or least + step < -(1 << (bound.bits - 1))):
-            return _NO_LIMIT  # what is counted might pass the end of its type before the test fails
-        if predicate in ("ult", "ule"):
-            # As signed: only where neither side is negative on any round until the test fails.
-            if start.bounds(self.facts[label])[0] < 0 or bound.form.bounds(self.facts[label])[0] < 0 or step <= 0:
-                return _NO_LIMIT
-            predicate = "s" + predicate[1:]
-        if predicate == "ne":
-            exact = not (bound.form - start).terms
-            if step > 0 and low >= 0 and (step == 1 or (exact and low % step == 0)):
-                return high // step
-            if step < 0 and high <= 0 and (step == -1 or (exact and low % -step == 0)):
-                return -low // -step
-            return _NO_LIMIT
-        if step > 0 and predicate in ("slt", "sle"):
-            return max(0, (high - (predicate == "slt")) // step + 1)
-        if step < 0 and predicate in ("sgt", "sge"):
-            return max(0, (-low - (predicate == "sgt")) // -step + 1)
-        return _NO_LIMIT
-
-    def _in_rounds(self, label: str, name: str, kind: str) -> tuple[LinearForm, int] | None:
-        """(value in the first round, what each round adds) of a value that the loop at `label` counts."""
-        for one in self.function.blocks[label].instructions:
-            if one.opcode != "phi":
-                break
-            ways = re.findall(r"\[ (.+?), %(\"[^\"]+\"|[-\w.$]+) \]", one.text)
-            back = [value for value, way in ways if self.graph.dominates(label, way)]
-            first = [self._operand(kind, value) for value, way in ways if not self.graph.dominates(label, way)]
-            if len(back) != 1 or len(first) != 1 or not isinstance(first[0], Whole) or f"{kind} " not in one.text + " ":
-                continue
-            step = self._step(label, one.result, back[0], kind)
-            ahead = self._step(label, one.result, name, kind)
-            if step is not None and ahead is not None and step.constant:
-                return first[0].form + ahead, step.constant
-        return None
+            return first[0] if isinstance(first[0], Pointer) else self._unknown(kind)
+        counted = self.loops.counted(label, one.result, kind, form, back[0][0])
+        if isinstance(first[0], Pointer):
+            return Pointer(first[0].base, counted) if counted else self._unknown(kind)
+        if counted is None or not fits(counted, signed(int(kind[1:])), self.facts[label]):
+            return self._unknown(kind)
+        entry = next(name for way, name in ways if (way, name) not in back)
+        known = self._after(self.facts[entry], entry, label)
+        if (fact := self.loops.tested_before(label, back[0][1], form, counted, known)) is not None:
+            self.facts[label] = self.facts[label].adding(fact)
+        return Whole(int(kind[1:]), counted)
 
     # Values of single instructions.
 
@@ -250,35 +176,39 @@ class _Interpreter:
         if bits and text in ("true", "false"):
             return Whole(bits, LinearForm(int(text == "true")))
         if kind == "ptr" and (variable := re.search(r"@\"?([\w.$-]+)", text)):
-            # A variable that the kernel declares in local memory is named after the kernel.
-            return Pointer("private" if variable[1].startswith(self.function.name + ".") else "", None)
+            kind_of = self.analysis.module.variables.get(variable[1])
+            return Pointer({"undef": Origin.PRIVATE, "constant": Origin.TABLE}.get(kind_of or "", Origin.UNKNOWN), None)
         return self._unknown(kind)
 
     def _unknown(self, kind: str, low: int | None = None, high: int | None = None) -> Value:
+        """Anything of this type between the bounds, if these are the type's: a value beyond its ends is another one."""
         if re.fullmatch(r"i\d+", kind):
             bits = int(kind[1:])
-            least = -(1 << (bits - 1)) if low is None else low
-            most = (1 << (bits - 1)) - 1 if high is None else high
+            least, most = signed(bits)
+            if low is not None and high is not None and least <= low <= high <= most:
+                least, most = low, high
             return Whole(bits, LinearForm(least) if least == most else LinearForm.of(Symbol("unknown", least, most)))
-        return Pointer("", None) if kind == "ptr" else None
+        return Pointer(Origin.UNKNOWN, None) if kind == "ptr" else None
 
     def _fitted(self, bits: int, form: LinearForm, facts: Facts) -> Whole:
         """The form as a number of so many bits, or an unknown one if it may not fit."""
-        low, high = form.bounds(facts)
-        if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
+        if not fits(form, signed(bits), facts):
             value = self._unknown(f"i{bits}")
             assert isinstance(value, Whole)
             return value
         return Whole(bits, form)
 
-    def _merged(self, kind: str, values: list[Value]) -> Value:
+    def _merged(self, kind: str, values: list[Value], facts: list[Facts] | None = None) -> Value:
+        """One of the values; `facts`: what is known where each is taken."""
         wholes = [one for one in values if isinstance(one, Whole)]
         if len(wholes) == len(values) and wholes:
             if all(
                 not (one.form - wholes[0].form).terms and one.form.constant == wholes[0].form.constant for one in wholes
             ):
                 return wholes[0]
-            bounds = [one.form.bounds() for one in wholes]
+            bounds = [
+                one.form.bounds(known) for one, known in zip(wholes, facts or [Facts()] * len(wholes), strict=True)
+            ]
             return self._unknown(kind, min(low for low, _ in bounds), max(high for _, high in bounds))
         pointers = [one for one in values if isinstance(one, Pointer)]
         if len(pointers) == len(values) and pointers and len({one.base for one in pointers}) == 1:
@@ -288,7 +218,10 @@ class _Interpreter:
     def _value(self, one: Instruction, facts: Facts) -> Value:  # noqa: C901, PLR0912  the table of opcodes
         text = without_flags(one.text)
         match one.opcode:
-            case "br" | "ret" | "switch" | "unreachable" | "fence":
+            case "ret":
+                self.returned.append(None if text == "void" else self._operand(*typed(text)))
+                return None
+            case "br" | "switch" | "unreachable" | "fence":
                 return None
             case (
                 "add"
@@ -311,18 +244,18 @@ class _Interpreter:
             case "icmp":
                 return self._compared(one.text, facts)
             case "select":
-                return self._selected(text)
+                return self._selected(text, facts)
             case "freeze":
                 return self._operand(*typed(text))
             case "getelementptr":
                 return self._address(text, facts)
             case "alloca":
-                return Pointer("private", None)
+                return Pointer(Origin.PRIVATE, None)
             case "load":
                 return self._loaded(text, facts)
             case "store":
                 parts = split_list(text)
-                self._touch(typed(parts[1])[1], self._width(typed(parts[0])[0]), facts, stores=True)
+                self._touch(self._operand(*typed(parts[1])), self._width(typed(parts[0])[0]), facts, stores=True)
                 return None
             case "call":
                 return self._called(one.text, facts)
@@ -335,7 +268,7 @@ class _Interpreter:
             case "not understood" | "va_arg" | "indirectbr" | "invoke" | "callbr" | "resume":
                 raise NotSplittable(f"it has an instruction that the analysis does not follow: {one.text[:60]}")
             case "inttoptr":
-                return Pointer("", None)
+                return Pointer(Origin.UNKNOWN, None)
             case "ptrtoint" | "fptosi" | "fptoui" | "bitcast":
                 return self._unknown(text.split(" to ")[-1].strip())
             case "fcmp":
@@ -369,6 +302,8 @@ class _Interpreter:
     ) -> LinearForm | tuple[int, int] | None:
         """The form of an operation's result, its bounds where it is not linear, or None where nothing is known of it."""
         low, high = left.bounds(facts)
+        if opcode == "xor" and not right.terms and right.constant == -1:
+            return LinearForm(-1) - left
         if opcode in ("add", "sub"):
             return left + right if opcode == "add" else left - right
         if opcode == "or" and (_fills_gap(left, right, facts) or _fills_gap(right, left, facts)):
@@ -427,9 +362,9 @@ class _Interpreter:
         if always_low < 0:
             return LinearForm.of(Symbol("quotient", low // by, high // by))
         key = (frozenset(form.terms.items()), form.constant, by)
-        if key not in self.quotients:
-            self.quotients[key] = Symbol("quotient", always_low // by, always_high // by)
-        return LinearForm.of(self.quotients[key])
+        if key not in self.analysis.quotients:
+            self.analysis.quotients[key] = Symbol("quotient", always_low // by, always_high // by)
+        return LinearForm.of(self.analysis.quotients[key])
 
     def _converted(self, opcode: str, text: str, facts: Facts) -> Value:
         source, target = text.split(" to ")
@@ -448,7 +383,7 @@ class _Interpreter:
         return self._fitted(bits, value.form, facts)
 
     def _compared(self, text: str, facts: Facts) -> Value:
-        compare = _comparison(text)
+        compare = comparison(text)
         if compare is None:
             return None
         predicate, kind, left_name, right_name = compare
@@ -475,7 +410,7 @@ class _Interpreter:
                 return Condition((a - b, b - a), ())
         return Condition((), (a - b, b - a))
 
-    def _selected(self, text: str) -> Value:
+    def _selected(self, text: str, facts: Facts) -> Value:
         parts = split_list(text)
         (_, test), (kind, yes), (_, no) = (typed(part) for part in parts)
         condition = self._operand("i1", test)
@@ -486,7 +421,15 @@ class _Interpreter:
             if yes in ("true",):
                 return _joined("or", condition, second)
             return Condition((), ())
-        return self._merged(kind, [first, second])
+        if not isinstance(condition, Condition):
+            return self._merged(kind, [first, second])
+        sides = []
+        for forms in (condition.true, condition.false):
+            known = facts
+            for form in forms:
+                known = known.adding(form)
+            sides.append(known)
+        return self._merged(kind, [first, second], sides)
 
     def _address(self, text: str, facts: Facts) -> Value:
         text = re.sub(r"^((inbounds|nuw|nusw|inrange\(.*?\)) )+", "", text)
@@ -507,7 +450,7 @@ class _Interpreter:
                     offset = offset + inner
                     kind = kind.removeprefix("field ")
                     continue
-            size = self.module.size_of(kind)
+            size = self.analysis.module.size_of(kind)
             if size is None:
                 return Pointer(base.base, None)
             offset = offset + index.form * size[0]
@@ -515,10 +458,10 @@ class _Interpreter:
 
     def _inside(self, kind: str, index: Whole) -> tuple[str, LinearForm | None]:
         """The type one level inside `kind`; for a field of a structure also its offset."""
-        body = self.module.types.get(kind, kind).strip()
+        body = self.analysis.module.types.get(kind, kind).strip()
         if match := re.fullmatch(r"[\[<](\d+) x (.*)[\]>]", body, re.S):
             return match[2], LinearForm()
-        fields = self.module.fields_of(kind)
+        fields = self.analysis.module.fields_of(kind)
         if fields is None or index.form.terms:
             return kind, None
         number, end = index.form.constant, 0
@@ -528,26 +471,25 @@ class _Interpreter:
         return f"field {split_list(body[1:-1])[number]}", LinearForm(start)
 
     def _width(self, kind: str) -> int:
-        size = self.module.size_of(kind)
+        if match := re.fullmatch(r"<(\d+) x (i8|i16|i32|i64|half|float|double|ptr)>", kind):
+            return int(match[1]) * self._width(match[2])  # a vector of three is stored without what pads it in an array
+        size = self.analysis.module.size_of(kind)
         if size is None:
             raise NotSplittable(f"it stores or loads a {kind}, whose size the analysis does not know")
         return size[0]
 
     def _loaded(self, text: str, facts: Facts) -> Value:
         parts = split_list(re.sub(r"^atomic ", "", text))
-        self._touch(typed(parts[1])[1], self._width(parts[0]), facts, stores=False)
+        self._touch(self._operand(*typed(parts[1])), self._width(parts[0]), facts, stores=False)
         if text.startswith("atomic"):
             self._atomic(typed(parts[1])[1])
         return self._unknown(parts[0])
 
-    def _touch(self, name: str, width: int, facts: Facts, *, stores: bool) -> None:
-        pointer = self._operand("ptr", name)
-        base = pointer.base if isinstance(pointer, Pointer) else ""
-        if base == "private":
+    def _touch(self, pointer: Value, width: int, facts: Facts, *, stores: bool) -> None:
+        base = pointer.base if isinstance(pointer, Pointer) else Origin.UNKNOWN
+        if base is Origin.PRIVATE or (base is Origin.TABLE and not stores):
             return
-        if not base:
-            if not stores and re.match(r"@|getelementptr", name):
-                return  # a constant table of the program
+        if isinstance(base, Origin):
             raise NotSplittable(
                 f"it {'stores through' if stores else 'loads through'} a pointer whose origin is not known"
             )
@@ -555,122 +497,96 @@ class _Interpreter:
         offset = pointer.offset
         if offset is not None and any(max(abs(end) for end in facts.of(one)) >= 1 << 61 for one in offset.terms):
             offset = None
-        self.found.append(Access(base, stores, offset, width, facts))
+        self.analysis.found.append(Access(base, stores, offset, width, facts))
 
     def _atomic(self, name: str) -> None:
         pointer = self._operand("ptr", name)
-        if not (isinstance(pointer, Pointer) and pointer.base == "private"):
+        if not (isinstance(pointer, Pointer) and pointer.base is Origin.PRIVATE):
             raise NotSplittable("it uses atomic operations on global memory, whose order a split changes")
 
     def _called(self, text: str, facts: Facts) -> Value:
         match = re.search(r"@(\"[^\"]+\"|[\w.$-]+)\((.*)\)", text)
-        if match is None:
-            raise NotSplittable("it calls through a pointer")
+        if match is None or " asm " in f" {text[: match.start()]}":
+            raise NotSplittable("it calls through a pointer, or has code in assembler")
         name, operands = match[1].strip('"'), [typed(part) for part in split_list(match[2])]
         kind = text[: match.start()].strip().split(" ")[-1]
-        if name.startswith(("llvm.lifetime", "llvm.dbg", "llvm.assume", "llvm.experimental.noalias")):
-            return None
-        if work_item := re.match(
-            r"^_Z\d+(get_(?:work_dim|(?:global|local)_(?:id|size|offset)|group_id|num_groups))[jv]$", name
-        ):
+        function = self.analysis.module.functions.get(name)
+        if work_item := _WORK_ITEM.fullmatch(name):
             return self._id(work_item[1], kind, operands, facts)
-        if re.match(r"^_Z\d+get_(sub_group|num_sub|max_sub|enqueued|global_linear|local_linear)", name):
-            raise NotSplittable(
-                f"it uses {re.sub(r'^_Z[0-9]+|[jv]$', '', name)}, which a part of a split launch would answer otherwise"
-            )
-        values = [self._operand(*one) for one in operands]
-        if "printf" in name:
-            raise NotSplittable("it prints")
-        if match := _MATHS_WITH_POINTER.match(name):
-            self._vector(match, name, values, facts)
+        if reason := _refused(name):
+            raise NotSplittable(reason)
+        if function is not None:
+            return self._followed(function, kind, [self._operand(*one) for one in operands], facts)
+        if name == "pocl.barrier" or name.startswith(
+            ("llvm.lifetime", "llvm.dbg", "llvm.assume", "llvm.experimental.noalias", "llvm.prefetch")
+        ):
             return None
-        pointers = [one for one in values if isinstance(one, Pointer)]
-        if any(one.base != "private" for one in pointers):
-            what = re.sub(r"^_Z\d+(_cl_)?", "", name)
-            if "atom" in name:
-                raise NotSplittable("it uses atomic operations on global memory, whose order a split changes")
-            if "image" in what:
-                raise NotSplittable("it uses images")
-            raise NotSplittable(
-                f"it passes global memory to a function that the analysis does not follow ({what[:40]})"
-            )
-        if "image" in name:
-            raise NotSplittable("it uses images")
-        self._must_be_pure(name, set())
+        values = [self._operand(*one) for one in operands]
+        if name.startswith(("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")):
+            self._copied(values, facts, reads=not name.startswith("llvm.memset."))
+            return None
+        if not name.startswith("llvm.") or any(isinstance(one, Pointer) for one in values):
+            raise NotSplittable(f"it calls {name[:40]}, which the analysis does not follow")
         return self._ranged(name, kind, values, facts)
+
+    def _followed(self, function: Function, kind: str, values: list[Value], facts: Facts) -> Value:
+        """What a function gives, by interpreting it with the values that it is called with."""
+        if function.name in self.analysis.harmless and not any(_in_buffer(one) for one in values):
+            return None
+        if self.depth == _DEEPEST_CALL:
+            raise NotSplittable("its calls are nested more deeply than the analysis follows")
+        inner = _Interpreter(self.analysis, function, values, facts, self.depth + 1)
+        inner.run()
+        if not re.fullmatch(r"i\d+|ptr", kind):
+            if not any(_in_buffer(one) for one in values):
+                self.analysis.harmless.add(function.name)
+            return None
+        return self._merged(kind, inner.returned) if inner.returned else self._unknown(kind)
+
+    def _copied(self, values: list[Value], facts: Facts, *, reads: bool) -> None:
+        """A copy of memory, as of a structure, or a filling."""
+        size = values[2]
+        width = size.form.bounds(facts)[1] if isinstance(size, Whole) else NO_LIMIT
+        if width >= 1 << 31:
+            raise NotSplittable("it copies memory of a size that is not known")
+        if width > 0:
+            self._touch(values[0], width, facts, stores=True)
+            if reads:
+                self._touch(values[1], width, facts, stores=False)
 
     def _id(self, name: str, kind: str, operands: list[tuple[str, str]], facts: Facts) -> Value:
         dimension = self._operand(*operands[0]) if operands else Whole(32, LinearForm())
         if not isinstance(dimension, Whole) or dimension.form.terms or dimension.form.constant < 0:
             raise NotSplittable("it asks for an id of a dimension that is not a constant")
-        form = self.ids.value(name, dimension.form.constant)
+        form = self.analysis.ids.value(name, dimension.form.constant)
         return self._unknown(kind) if form is None else self._fitted(int(kind[1:]), form, facts)
 
-    def _vector(self, match: re.Match[str], name: str, values: list[Value], facts: Facts) -> None:
-        """`vloadN` and `vstoreN`: N elements from offset * N on."""
-        element = _ELEMENT_BYTES.get(name[-1])
-        lanes = int(match[2])
-        offset, pointer = values[-2], values[-1]
-        if element is None or "half" in name or not isinstance(pointer, Pointer):
-            raise NotSplittable(f"it calls {name}, which the analysis does not follow")
-        if pointer.base == "private":
-            return
-        if not pointer.base:
-            raise NotSplittable("it loads or stores through a pointer whose origin is not known")
-        at = None
-        if isinstance(offset, Whole) and pointer.offset is not None:
-            at = self._fitted(64, pointer.offset + offset.form * (lanes * element), facts).form
-        self.found.append(Access(pointer.base, match[1] == "store", at, lanes * element, facts))
-
-    def _must_be_pure(self, name: str, seen: set[str]) -> None:
-        """A called function may only compute: store to its own variables, and read tables. Raises NotSplittable."""
-        if name in seen or name.startswith(("llvm.", "_Z9mem_fence")) or "barrier" in name:
-            return
-        seen.add(name)
-        function = self.module.functions.get(name)
-        if function is None:
-            raise NotSplittable(f"it calls {name}, which the analysis does not follow")
-        own: set[str] = set()
-        for block in function.blocks.values():
-            for one in block.instructions:
-                if one.opcode == "alloca" or (
-                    one.opcode == "getelementptr" and any(f"{mine}," in one.text + "," for mine in own)
-                ):
-                    own.add(one.result)
-                target = typed(split_list(one.text)[1])[1] if one.opcode == "store" else ""
-                if one.opcode in ("atomicrmw", "cmpxchg", "not understood", "inttoptr") or (
-                    target and target not in own
-                ):
-                    parameters = {mine for kind, mine in function.parameters if kind == "ptr"}
-                    if target not in parameters:
-                        raise NotSplittable(f"it calls {name}, which writes memory that the analysis does not follow")
-                if one.opcode == "call":
-                    called = re.search(r"@(\"[^\"]+\"|[\w.$-]+)\(", one.text)
-                    if called is None:
-                        raise NotSplittable("it calls through a pointer")
-                    if re.search(r"ptr [^,]*@", one.text[called.end() :]):
-                        raise NotSplittable(
-                            f"it calls {name}, which passes on memory that the analysis does not follow"
-                        )
-                    self._must_be_pure(called[1].strip('"'), seen)
-
     def _ranged(self, name: str, kind: str, values: list[Value], facts: Facts) -> Value:
-        """The bounds of `min`, `max`, `clamp` and `abs` of whole numbers; otherwise anything."""
+        """The bounds of `min`, `max` and `abs` of whole numbers; otherwise anything."""
+        plain = re.match(r"llvm\.(?:([su])(min|max)|abs)\.i\d+$", name)
         whole = [one.form.bounds(facts) for one in values if isinstance(one, Whole)]
-        plain = re.match(r"^(?:_Z\d+(?:_cl_)?(min|max|clamp)[ijlm]+$|llvm\.([su])(min|max)\.i)", name)
-        if not plain or len(whole) != len(values) or not re.fullmatch(r"i\d+", kind):
+        if not plain or len(whole) != 2 or not re.fullmatch(r"i\d+", kind):
             return self._unknown(kind)
-        if (plain[2] == "u" or name[-1] in "jm") and any(low < 0 for low, _ in whole):
+        (low, high), (other_low, other_high) = whole
+        if plain[2] is None:
+            return self._unknown(kind, 0 if low <= 0 <= high else min(abs(low), abs(high)), max(-low, high))
+        if plain[1] == "u" and (low < 0 or other_low < 0):
             return self._unknown(kind)
-        lows, highs = [low for low, _ in whole], [high for _, high in whole]
-        match plain[1] or plain[3]:
-            case "min":
-                return self._unknown(kind, min(lows), min(highs))
-            case "max":
-                return self._unknown(kind, max(lows), max(highs))
-        if lows[1] > highs[2]:
-            return self._unknown(kind)
-        return self._unknown(kind, max(lows[1], min(lows[0], lows[2])), min(highs[2], max(highs[0], highs[1])))
+        best = min if plain[2] == "min" else max
+        return self._unknown(kind, best(low, other_low), best(high, other_high))
+
+
+def _refused(name: str) -> str | None:
+    """Why a function of this name is not called by a kernel that is split, or by a function that it calls."""
+    if re.match(r"_Z\d+get_(sub_group|num_sub|max_sub|enqueued|global_linear|local_linear)", name):
+        return f"it uses {re.sub(r'^_Z[0-9]+|[jv]$', '', name)}, which a part of a split launch would answer otherwise"
+    if "printf" in name:
+        return "it prints"
+    return "it uses images" if "image" in name else None
+
+
+def _in_buffer(value: Value) -> bool:
+    return isinstance(value, Pointer) and value.base is not Origin.PRIVATE
 
 
 def _fills_gap(upper: LinearForm, lower: LinearForm, facts: Facts) -> bool:
@@ -681,22 +597,14 @@ def _fills_gap(upper: LinearForm, lower: LinearForm, facts: Facts) -> bool:
 
 def _argument(kind: str, value: Argument) -> Value:
     if isinstance(value, str):
-        return Pointer(value or "private", LinearForm())
+        return Pointer(value, LinearForm())
+    if isinstance(value, Origin):
+        return Pointer(value, None)
     if isinstance(value, int) and re.fullmatch(r"i\d+", kind):
         bits = int(kind[1:])
         value &= (1 << bits) - 1
         return Whole(bits, LinearForm(value - (1 << bits) if value >> (bits - 1) else value))
-    return Pointer("", None) if kind == "ptr" else None
-
-
-def _comparison(text: str) -> tuple[str, str, str, str] | None:
-    match = re.match(r"^(?:samesign )?(\w+) (i\d+) (\S+), (\S+)$", text)
-    return (match[1], match[2], match[3], match[4]) if match else None
-
-
-def _opposite(predicate: str) -> str:
-    pairs = {"eq": "ne", "slt": "sge", "sle": "sgt", "ult": "uge", "ule": "ugt"}
-    return {**pairs, **{right: left for left, right in pairs.items()}}[predicate]
+    return Pointer(Origin.UNKNOWN, None) if kind == "ptr" else None
 
 
 def _joined(opcode: str, left: Value, right: Value) -> Value:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-import os
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from gpuq.home import write_private
 from gpuq.split.launch import KernelLaunch, OpenClDevice
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,17 @@ class LaunchHistory:
             return LaunchRecord(program, device_names(devices), features_of(launch))
 
     def keep(self, launch: KernelLaunch, devices: Sequence[OpenClDevice], **changes: object) -> LaunchRecord:
-        """Change an entry. It is written whole, under another name first."""
+        """Change an entry. A run that has ended is not lost for a history that cannot be written: this is logged."""
         path = self._path(launch, devices)
-        entry = replace(self.find(launch, devices), **changes)  # type: ignore[arg-type]
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(asdict(entry)), encoding="utf-8")
-        draft.replace(path)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (self.folder / "lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # released with the file
+                entry = replace(self.find(launch, devices), **changes)  # type: ignore[arg-type]
+                write_private(path, json.dumps(asdict(entry)).encode(), durable=False)
+        except OSError as error:
+            _log.warning("what this run showed is not kept: %s", error)
+            entry = replace(self.find(launch, devices), **changes)  # type: ignore[arg-type]
         return entry
 
     def by_devices(self, count: int) -> dict[str, list[LaunchRecord]]:
@@ -91,5 +100,24 @@ class LaunchHistory:
 
 
 def _read(path: Path) -> LaunchRecord:
+    """Raises OSError, ValueError, TypeError and KeyError, also where a value cannot be one that was written."""
     entry = LaunchRecord(**json.loads(path.read_text(encoding="utf-8")))
-    return replace(entry, features=tuple(entry.features), speeds=tuple(entry.speeds))
+    entry = replace(entry, features=tuple(map(float, entry.features)), speeds=tuple(entry.speeds))
+    devices = len(json.loads(entry.devices))
+    sound = (
+        isinstance(entry.program, str)
+        and isinstance(entry.quarantined, str | None)
+        and _is_count(entry.runs)
+        and (entry.checked_at is None or _is_count(entry.checked_at))
+        and (entry.whole_on is None or (_is_count(entry.whole_on) and entry.whole_on < devices))
+        and len(entry.speeds) in (0, devices)
+        and all(one is None or (type(one) in (int, float) and 0 < one < math.inf) for one in entry.speeds)
+        and all(map(math.isfinite, entry.features))
+    )
+    if not sound:
+        raise ValueError(f"{path} has values that no run gives")
+    return entry
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0

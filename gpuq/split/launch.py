@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,28 @@ from numpy.typing import NDArray
 from gpuq.errors import BadInput
 from gpuq.split import pocl
 from gpuq.split.llvm_text import Module, read
-from gpuq.split.values import Argument, IndexSpace
-from gpuq.split.verdict import SplitVerdict, judge
+from gpuq.split.values import Argument, IndexSpace, Origin
+from gpuq.split.verdict import Correctness, SplitVerdict, judge
 
 _FIX = "docs/split.md describes the file."
 _SOURCE = 0x1164
 """CL_PROGRAM_SOURCE."""
-_SCALAR_BYTES = {
-    "char": 1,
-    "uchar": 1,
-    "short": 2,
-    "ushort": 2,
-    "int": 4,
-    "uint": 4,
-    "float": 4,
-    "long": 8,
-    "ulong": 8,
-    "double": 8,
+_SCALARS: dict[str, type[np.generic]] = {
+    "char": np.int8,
+    "uchar": np.uint8,
+    "short": np.int16,
+    "ushort": np.uint16,
+    "int": np.int32,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
+    "half": np.float16,
+    "float": np.float32,
+    "double": np.float64,
 }
+_NOT_ANALYSED = ("-cl-opt-disable",)
+"""Options that leave a program's meaning as it is, but not a text that the analysis can follow."""
+_REPLACED = re.compile(r"#\s*(?:undef|define)\s+get_(?:group_id|num_groups|global_size|global_offset)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +68,98 @@ class OpenClDevice:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """`arguments` in the kernel's order: the name of a buffer, a NumPy scalar, or local memory."""
+    """`arguments` in the kernel's order: the name of a buffer, a NumPy scalar, or local memory; before `compiled` also a number
+    that has no type yet.
+
+    `code`: the LLVM text of the source with each set of options that its devices have. `varies`: whether a compiler that is not
+    the one of the analysis may make another program of it.
+    """
 
     source: str
     kernel: str
     options: str
     range: IndexSpace
-    arguments: tuple[str | np.generic | Local, ...]
+    arguments: tuple[str | np.generic | Local | int | float, ...]
     buffers: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, Path] = field(default_factory=dict)
     devices: tuple[OpenClDevice, ...] = ()
+    code: tuple[str, ...] = ()
+    varies: bool = False
 
     def signature(self) -> str:
-        """A hash of all that a verdict depends on: source, options, sizes and scalars, not the contents of buffers."""
+        """A hash of all that a verdict depends on: source, headers, options, sizes and scalars, not the contents of buffers."""
         sizes = {name: one.nbytes for name, one in sorted(self.buffers.items())}
         arguments = [f"{one.dtype}:{one}" if isinstance(one, np.generic) else repr(one) for one in self.arguments]
-        parts = (self.source, self.kernel, self.options, repr(self.range), repr(sizes), repr(arguments))
+        parts = (self.source, self.kernel, self.options, repr(self.range), repr(sizes), repr(arguments), *self.code)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+def compiled(launch: KernelLaunch, devices: Sequence[OpenClDevice]) -> KernelLaunch:
+    """The launch with the programs that its devices make of it, and its numbers in the kernel's types. Raises BadInput where the
+    source does not compile, or kernel and arguments do not agree, and Failure."""
+    if launch.code:
+        return launch
+    every = [f"{launch.options} {one.options}".split() for one in devices] or [launch.options.split()]
+    options = dict.fromkeys(" ".join(word for word in one if word not in _NOT_ANALYSED) for one in every)
+    made = pocl.programs(launch.source, list(options), [(one.platform, one.index) for one in devices])
+    elsewhere = any(pocl.NAME not in platform for platform in made.platforms)
+    launch = replace(
+        launch, code=made.texts, varies=elsewhere and any(_asks_compiler(launch.source, one) for one in options)
+    )
+    for text in made.texts:
+        module = read(text)
+        if launch.kernel not in module.kernels():
+            raise BadInput(
+                f"the source has no kernel `{launch.kernel}`.", fix=f"It has: {', '.join(module.kernels()) or 'none'}."
+            )
+        launch = replace(launch, arguments=_in_types_of_kernel(module, launch))
+    return launch
+
+
+def _asks_compiler(source: str, options: str) -> bool:
+    """Whether another compiler may make another program of the source: by macros that it does not define, or by its headers."""
+    own = {
+        *re.findall(r"#\s*define\s+(\w+)", source),
+        *re.findall(r"-D\s*(\w+)", options),
+        "defined",
+        "__LINE__",
+        "__FILE__",
+    }
+    tested = re.findall(r"#\s*(?:if|ifdef|ifndef|elif)\b(.*)", source)
+    names = {name for line in tested for name in re.findall(r"[A-Za-z_]\w*", line)}
+    return bool((names | set(re.findall(r"\b__[A-Z]\w*__\b", source))) - own) or bool(
+        re.search(r"#\s*include\b", source)
+    )
+
+
 def judged(launch: KernelLaunch) -> SplitVerdict:
-    """The verdict on a launch, by compiling its kernel. Raises BadInput where kernel and arguments do not agree."""
-    module = read(pocl.llvm_text(launch.source, launch.options))
-    if launch.kernel not in module.kernels():
-        raise BadInput(
-            f"the source has no kernel `{launch.kernel}`.", fix=f"It has: {', '.join(module.kernels()) or 'none'}."
+    """The verdict on a launch, which is compiled if it is not yet. Raises BadInput and Failure as `compiled` does."""
+    launch = compiled(launch, launch.devices)
+    if _REPLACED.search(launch.source):
+        return SplitVerdict(
+            Correctness.REFUSED, "it has a macro in place of a function that the parts of a launch replace"
         )
-    _check_arguments(module, launch)
     plain: list[Argument] = [
         one
         if isinstance(one, str)
-        else ""
+        else Origin.PRIVATE
         if isinstance(one, Local)
         else int(one)
         if isinstance(one, np.integer)
         else None
         for one in launch.arguments
     ]
-    return judge(module, launch.kernel, plain, {name: one.nbytes for name, one in launch.buffers.items()}, launch.range)
+    sizes = {name: one.nbytes for name, one in launch.buffers.items()}
+    verdict = judge([read(text) for text in launch.code], launch.kernel, plain, sizes, launch.range)
+    if verdict.answer is Correctness.PROVEN and launch.varies:
+        reason = "a device's compiler may make another program of it than the one that was analysed"
+        return replace(verdict, answer=Correctness.CHECK, reason=reason)
+    return verdict
 
 
-def _check_arguments(module: Module, launch: KernelLaunch) -> None:
+def _in_types_of_kernel(module: Module, launch: KernelLaunch) -> tuple[str | np.generic | Local, ...]:
+    """The arguments, each number in the type of its parameter. Raises BadInput where they do not agree."""
+    found: list[str | np.generic | Local] = []
     function = module.functions[launch.kernel]
     spaces = module.argument_metadata(function, "kernel_arg_addr_space")
     types = module.argument_metadata(function, "kernel_arg_base_type")
@@ -116,10 +172,35 @@ def _check_arguments(module: Module, launch: KernelLaunch) -> None:
         given = "a buffer" if isinstance(one, str) else "local memory" if isinstance(one, Local) else "a scalar"
         if not wanted.startswith(given):
             raise BadInput(f"argument {number} of `{launch.kernel}` is {wanted}, the launch gives {given}.", fix=_FIX)
-        if isinstance(one, np.generic) and one.dtype.itemsize != _SCALAR_BYTES.get(kind, one.dtype.itemsize):
-            raise BadInput(
-                f"argument {number} of `{launch.kernel}` is a {kind}, the launch gives {one.dtype}.", fix=_FIX
-            )
+        if isinstance(one, (str, Local)):
+            found.append(one)
+            continue
+        value = one if isinstance(one, np.generic) else _as_kind(one, _SCALARS.get(kind))
+        if value is None or not _is_kind(value, _SCALARS.get(kind)):
+            what = one.dtype if isinstance(one, np.generic) else one
+            raise BadInput(f"argument {number} of `{launch.kernel}` is a {kind}, the launch gives {what}.", fix=_FIX)
+        found.append(value)
+    return tuple(found)
+
+
+def _is_kind(value: np.generic, wanted: type[np.generic] | None) -> bool:
+    """Whether a parameter of this type takes the value's bytes as they are; None for structures and vectors."""
+    if wanted is None:
+        return value.dtype.kind == "V"
+    kinds = "f" if np.dtype(wanted).kind == "f" else "iub"
+    return value.dtype.kind in kinds and value.dtype.itemsize == np.dtype(wanted).itemsize
+
+
+def _as_kind(value: float, wanted: type[np.generic] | None) -> np.generic | None:
+    """A number in this type, or None if the type does not have it: a fraction, or one beyond its ends."""
+    if wanted is None:
+        return None
+    kind = np.dtype(wanted)
+    if kind.kind == "f":
+        return wanted(value) if not np.isfinite(value) or abs(value) <= np.finfo(kind).max else None
+    if value != value // 1 or not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+        return None
+    return wanted(int(value))
 
 
 def index_space(size: Any, local: Any, offset: Any = None) -> IndexSpace:
@@ -152,13 +233,15 @@ def load(path: Path) -> KernelLaunch:
         raise BadInput(f"{path} lacks {error}.", fix=_FIX) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{path}: {error}.", fix=_FIX) from None
+    except MemoryError as error:
+        raise BadInput(f"{path}: {error}.", fix="Give its buffers a `size` that this machine has memory for.") from None
 
 
 def _launch(table: dict[str, Any], folder: Path) -> KernelLaunch:
     source = table["source"] if "source" in table else (folder / table["kernel"]).read_text(encoding="utf-8")
     buffers: dict[str, NDArray[Any]] = {}
     outputs: dict[str, Path] = {}
-    arguments: list[str | np.generic | Local] = []
+    arguments: list[str | np.generic | Local | int | float] = []
     for one in table["arguments"]:
         if "buffer" in one:
             name = str(one["buffer"])
@@ -170,7 +253,7 @@ def _launch(table: dict[str, Any], folder: Path) -> KernelLaunch:
         elif "local_bytes" in one:
             arguments.append(Local(int(one["local_bytes"])))
         else:
-            arguments.append(np.dtype(one.get("type", "int32")).type(one["scalar"]))
+            arguments.append(_scalar(one))
     devices = tuple(_device(one) for one in table.get("devices", []))
     return KernelLaunch(
         source,
@@ -182,6 +265,19 @@ def _launch(table: dict[str, Any], folder: Path) -> KernelLaunch:
         outputs,
         devices,
     )
+
+
+def _scalar(one: dict[str, Any]) -> np.generic | int | float:
+    """A number, in the type that the file gives it, or else later in the kernel's. Raises BadInput."""
+    value = one["scalar"]
+    if not isinstance(value, int | float):
+        raise BadInput(f"a scalar is {value!r}.", fix="Give a number.")
+    if "type" not in one:
+        return value
+    typed = _as_kind(value, np.dtype(one["type"]).type)
+    if typed is None:
+        raise BadInput(f"{value} is no {one['type']}.", fix="Leave `type` out: the kernel has one for each argument.")
+    return typed
 
 
 def from_arrays(

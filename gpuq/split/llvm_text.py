@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 _LABEL = re.compile(r"^(\"[^\"]+\"|[-\w.$]+):")
 _INSTRUCTION = re.compile(r"^\s+(?:(%(?:\"[^\"]+\"|[-\w.$]+)) = )?(?:tail |musttail |notail )?(\w+)\s*(.*)$")
+_VARIABLE = re.compile(r"^@(\"[^\"]+\"|[-\w.$]+) = (?:[\w()]+ )*?(global|constant) (?:.* (undef)(?:, align \d+)?$)?")
 _KERNEL_METADATA = re.compile(r"!(kernel_arg_\w+) !(\d+)")
 _FLAGS = frozenset(
     [
@@ -70,6 +71,8 @@ class Module:
     functions: dict[str, Function]
     types: dict[str, str]
     metadata: dict[str, str]
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of each variable of the program what its definition begins with: "constant", or "undef" for one in local memory."""
 
     def kernels(self) -> list[str]:
         """Names of the functions that are kernels."""
@@ -169,6 +172,8 @@ def read(text: str) -> Module:
                 module.types[match[1]] = match[2]
             elif match := re.match(r"^!(\d+) = (.*)$", line):
                 module.metadata[match[1]] = match[2]
+            elif match := _VARIABLE.match(line):
+                module.variables[match[1].strip('"')] = "constant" if match[2] == "constant" else match[3] or ""
             elif line.startswith("define "):
                 function = _start(line)
                 block = None

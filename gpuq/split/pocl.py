@@ -1,8 +1,9 @@
 """PoCL, the OpenCL runtime that reads programs: a kernel's source becomes LLVM's text form. Runs as a process of its own.
 
-    python -m gpuq.split.pocl <request.json >text
+    python -m gpuq.split.pocl <request.json >answer.json
 
-The request has `source` and `options`. A compiler that crashes or never ends takes only this process with it.
+The request has `source`, a list of `options`, and the `devices` whose platforms are asked for.
+A compiler that crashes or never ends takes only this process with it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,8 @@ from typing import Any
 from gpuq.errors import BadInput, Failure
 
 INSTALL = "pip install 'gpuq-daemon[split]'"
+NAME = "Portable Computing"
+"""In the name of PoCL's platform."""
 _COMPILE_LIMIT_S = 120.0
 _SUBSTITUTE_CPU = b"skylake-avx512"
 _SUBSTITUTE_CPU_AVX2 = b"haswell"
@@ -60,10 +66,36 @@ def name_cpu_for_pocl() -> None:
         libc.mprotect(page, ctypes.c_size_t(8192), 5)
 
 
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """`texts`: a program's LLVM text with each of the options. `platforms`: the name of each device's, "" without a device."""
+
+    texts: tuple[str, ...]
+    platforms: tuple[str, ...]
+
+
+def programs(
+    source: str, options: Sequence[str], devices: Sequence[tuple[str, int]] = (), *, limit_s: float = _COMPILE_LIMIT_S
+) -> Programs:
+    """Compile in a process of its own. Raises BadInput if that fails, else Failure. `devices`: platform and index of each."""
+    request = {"source": source, "options": list(options), "devices": list(devices)}
+    answer = ask("gpuq.split.pocl", request, limit_s, "compiling the kernel")
+    return Programs(tuple(answer["texts"]), tuple(answer["platforms"]))
+
+
 def llvm_text(source: str, options: str = "", *, limit_s: float = _COMPILE_LIMIT_S) -> str:
-    """The LLVM text of a program, read in a process of its own. Raises BadInput if it does not compile, else Failure."""
-    answer = ask("gpuq.split.pocl", {"source": source, "options": options}, limit_s, "compiling the kernel")
-    return str(answer["text"])
+    """The LLVM text of a program. Raises BadInput if it does not compile, else Failure."""
+    return programs(source, [options], limit_s=limit_s).texts[0]
+
+
+def device_of(cl: Any, platform: str, index: int) -> Any:
+    """The device of this index among those of platforms with `platform` in their name, or None."""
+    try:
+        platforms = [one for one in cl.get_platforms() if platform.lower() in one.name.lower()]
+        devices = [device for one in platforms for device in one.get_devices()]
+    except cl.Error:
+        return None
+    return devices[index] if index < len(devices) else None
 
 
 def ask(module: str, request: dict[str, Any], limit_s: float, what: str) -> dict[str, Any]:
@@ -95,32 +127,40 @@ def ask(module: str, request: dict[str, Any], limit_s: float, what: str) -> dict
     return answer
 
 
-def _compile(request: dict[str, Any], folder: str) -> dict[str, str]:
+def _compile(request: dict[str, Any], folder: str) -> dict[str, Any]:
     # PoCL leaves a program's bitcode in its cache. Its binary has it too, but making that compiles each kernel to machine code.
     os.environ["POCL_CACHE_DIR"] = folder
     name_cpu_for_pocl()
     import llvmlite.binding as llvm
     import pyopencl as cl
 
-    platform = next((one for one in cl.get_platforms() if "Portable Computing" in one.name), None)
+    platform = next((one for one in cl.get_platforms() if NAME in one.name), None)
     if platform is None:
         return {
             "error": "PoCL, which reads the kernel for the analysis, is not installed.",
             "fix": f"Install it: {INSTALL}",
         }
     context = cl.Context(platform.get_devices()[:1])
+    texts: list[str] = []
+    read: set[Path] = set()
     try:
-        cl.Program(context, request["source"]).build(options=request["options"].split())
+        for options in request["options"]:
+            cl.Program(context, request["source"]).build(options=options.split())
+            found = set(Path(folder).rglob("program.bc")) - read
+            if len(found) != 1:
+                return {"error": "PoCL left no LLVM bitcode.", "fix": f"Install the version that gpuq reads: {INSTALL}"}
+            read |= found
+            text = str(llvm.parse_bitcode(found.pop().read_bytes()))
+            # The first lines name a file of the compiler's, which is another one each time.
+            texts.append(re.sub(r"^(; ModuleID|source_filename) .*\n", "", text, flags=re.M))
     except cl.RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
         return {
             "error": f"the kernel does not compile: {lines[0] if lines else str(error).splitlines()[0]}"[:300] + ".",
             "fix": "Correct the kernel's source or the compiler's options.",
         }
-    found = list(Path(folder).rglob("program.bc"))
-    if len(found) != 1:
-        return {"error": "PoCL left no LLVM bitcode.", "fix": f"Install the version that gpuq reads: {INSTALL}"}
-    return {"text": str(llvm.parse_bitcode(found[0].read_bytes()))}
+    devices = [device_of(cl, *one) for one in request["devices"]]
+    return {"texts": texts, "platforms": [one.platform.name if one else "" for one in devices]}
 
 
 def main() -> int:

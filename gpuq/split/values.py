@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from gpuq.split.linear import Facts, LinearForm, Symbol
 
@@ -81,11 +82,19 @@ class Ids:
         return LinearForm(sizes[name][d] if inside else 1) if name in sizes else None
 
 
+class Origin(Enum):
+    """Where an address points that is not in a buffer of the launch. No name of a buffer equals one of these."""
+
+    PRIVATE = "memory of a group or a work-item"
+    TABLE = "a constant of the program"
+    UNKNOWN = "anywhere"
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An address: `base` is a buffer's name, "private" for memory of a group or work-item, or "" for an unknown origin."""
+    """An address: `base` is a buffer's name, or what else is known of it."""
 
-    base: str
+    base: str | Origin
     offset: LinearForm | None
 
 
@@ -106,5 +115,5 @@ class Condition:
 
 
 Value = Pointer | Whole | Condition | None
-Argument = int | str | None
-"""What a kernel's argument is: a whole number, the name of a buffer ("" for local memory), or None for other scalars."""
+Argument = int | str | Origin | None
+"""What a kernel's argument is: a whole number, the name of a buffer, private for local memory, or None for other scalars."""

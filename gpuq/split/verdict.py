@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,20 +35,23 @@ class SplitVerdict:
 
 
 def judge(
-    module: Module, kernel: str, arguments: list[Argument], sizes: Mapping[str, int], launch: IndexSpace
+    modules: Sequence[Module], kernel: str, arguments: list[Argument], sizes: Mapping[str, int], launch: IndexSpace
 ) -> SplitVerdict:
     """The verdict on one launch. `sizes`: bytes of each buffer that `arguments` names; one name twice is one buffer twice.
 
+    `modules`: the program as each device compiles it. A group of one may run beside any other of another, so the accesses of all
+    are judged together.
     The best dimension counts: one that is proven, else one that a check can settle; of several the outermost.
     """
     try:
-        found = accesses(module, kernel, arguments, launch)
+        found = [one for module in modules for one in accesses(module, kernel, arguments, launch)]
     except NotSplittable as refused:
         return SplitVerdict(Correctness.REFUSED, str(refused))
     written: dict[str, int] = {}
     for one in found:
         if one.stores:
-            written[one.buffer] = max(written.get(one.buffer, 1), min(8, one.width))
+            # A structure of 12 bytes may begin at any 4: only what every store of it is a multiple of lies in one element.
+            written[one.buffer] = max(written.get(one.buffer, 1), min(8, one.width & -one.width))
     if not written:
         return SplitVerdict(Correctness.REFUSED, "it stores to no buffer")
     verdicts = [

@@ -1,6 +1,41 @@
+%struct.Body = type { <4 x float>, float, i32, [8 x i8] }
+%struct.Held = type { ptr, i32 }
 %struct.param_t = type { ptr, ptr, i32, i32, i32, i32, i32, %struct.flags_t, i8 }
 %struct.flags_t = type { i8 }
 %struct.__va_list_tag = type { i32, i32, ptr, ptr }
+@k_partial_sums.t = internal unnamed_addr global [64 x float] undef, align 16
+@k_tile_transpose.t = internal unnamed_addr global [16 x [17 x float]] undef, align 16
+@.str = private unnamed_addr constant [2
+@_global_offset_x = external local_unnamed_addr global i64, align 8
+@_global_offset_y = external local_unnamed_addr global i64, align 8
+@_global_offset_z = external local_unnamed_addr global i64, align 8
+@_group_id_x = external local_unnamed_addr global i64, align 8
+@_group_id_y = external local_unnamed_addr global i64, align 8
+@_group_id_z = external local_unnamed_addr global i64, align 8
+@_local_id_x = external local_unnamed_addr global i64, align 8
+@_local_id_y = external local_unnamed_addr global i64, align 8
+@_local_id_z = external local_unnamed_addr global i64, align 8
+@_local_size_x = external local_unnamed_addr global i64, align 8
+@_local_size_y = external local_unnamed_addr global i64, align 8
+@_local_size_z = external local_unnamed_addr global i64, align 8
+@_num_groups_x = external local_unnamed_addr global i64, align 8
+@_num_groups_y = external local_unnamed_addr global i64, align 8
+@_num_groups_z = external local_unnamed_addr global i64, align 8
+@__const.__pocl_print_floats_double.NANs = private unnamed_addr constant [2
+@__const.__pocl_print_floats_double.INFs = private unnamed_addr constant [2
+@.str.4 = private unnamed_addr constant [7
+@.str.5 = private unnamed_addr constant [32
+@_printf_buffer = external local_unnamed_addr global ptr, align 8
+@_printf_buffer_capacity = external local_unnamed_addr global i32, align 4
+@_printf_buffer_position = external local_unnamed_addr global ptr, align 8
+@__const.__pocl_printf_float_libc.str = private unnamed_addr constant [25
+@.str.484 = private unnamed_addr constant [2
+@.str.1.483 = private unnamed_addr constant [1
+@.str.2.485 = private unnamed_addr constant [2
+@.str.3.486 = private unnamed_addr constant [2
+@.str.4.487 = private unnamed_addr constant [2
+@.str.5.488 = private unnamed_addr constant [2
+@.str.6 = private unnamed_addr constant [2
 !6 = !{i32 1, i32 1}
 !7 = !{!"none", !"none"}
 !8 = !{!"float*", !"float*"}
@@ -52,6 +87,39 @@
 !84 = !{!"float*", !"int*"}
 !85 = !{!"", !"const"}
 !86 = !{!"b", !"p"}
+!87 = !{i32 1, i32 1, i32 3}
+!88 = !{!"int*", !"int*", !"int*"}
+!89 = !{!"p", !"c", !"t"}
+!90 = !{!"Body*", !"Body*"}
+!96 = !{!"uint*", !"int*"}
+!97 = !{!"p", !"b"}
+!102 = !{!"b", !"c"}
+
+define <3 x float> @_Z10_cl_vload3mPU8CLglobalKf(i64 noundef %0, ptr noundef readonly captures(none) %1) local_unnamed_addr {
+  %3 = mul i64 %0, 3
+  %4 = getelementptr inbounds float, ptr %1, i64 %3
+  %5 = load float, ptr %4, align 4
+  %6 = insertelement <3 x float> undef, float %5, i64 0
+  %7 = getelementptr inbounds float, ptr %4, i64 1
+  %8 = bitcast ptr %7 to ptr
+  %9 = load <2 x float>, ptr %8, align 4
+  %10 = shufflevector <2 x float> %9, <2 x float> poison, <3 x i32> <i32 0, i32 1, i32 poison>
+  %11 = shufflevector <3 x float> %6, <3 x float> %10, <3 x i32> <i32 0, i32 3, i32 4>
+  ret <3 x float> %11
+}
+
+define <4 x float> @_Z10_cl_vload4mPU8CLglobalKf(i64 noundef %0, ptr noundef readonly captures(none) %1) local_unnamed_addr {
+  %3 = shl i64 %0, 2
+  %4 = getelementptr inbounds float, ptr %1, i64 %3
+  %5 = bitcast ptr %4 to ptr
+  %6 = load <2 x float>, ptr %5, align 4
+  %7 = or i64 %3, 2
+  %8 = getelementptr inbounds float, ptr %1, i64 %7
+  %9 = bitcast ptr %8 to ptr
+  %10 = load <2 x float>, ptr %9, align 4
+  %11 = shufflevector <2 x float> %6, <2 x float> %10, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  ret <4 x float> %11
+}
 
 define <2 x float> @_Z11__pocl_eplnf(float noundef %0) local_unnamed_addr {
   %2 = fcmp ord float %0, 0.000000e+00
@@ -304,6 +372,35 @@ _Z12_cl_expfrexpf.exit:
   ret <2 x float> %230
 }
 
+define void @_Z11_cl_vstore3Dv3_fmPU8CLglobalf(<3 x float> noundef %0, i64 noundef %1, ptr noundef writeonly captures(none) %2) local_unnamed_addr {
+  %4 = mul i64 %1, 3
+  %5 = getelementptr inbounds float, ptr %2, i64 %4
+  %6 = extractelement <3 x float> %0, i64 0
+  store float %6, ptr %5, align 4
+  %7 = extractelement <3 x float> %0, i64 1
+  %8 = getelementptr inbounds float, ptr %5, i64 1
+  store float %7, ptr %8, align 4
+  %9 = extractelement <3 x float> %0, i64 2
+  %10 = add i64 %4, 2
+  %11 = getelementptr inbounds float, ptr %2, i64 %10
+  store float %9, ptr %11, align 4
+  ret void
+}
+
+define void @_Z11_cl_vstore4Dv4_fmPU8CLglobalf(<4 x float> noundef %0, i64 noundef %1, ptr noundef writeonly captures(none) %2) local_unnamed_addr {
+  %4 = bitcast <4 x float> %0 to <2 x double>
+  %5 = extractelement <2 x double> %4, i64 0
+  %6 = shl i64 %1, 2
+  %7 = getelementptr inbounds float, ptr %2, i64 %6
+  %8 = bitcast double %5 to <2 x float>
+  %9 = extractelement <2 x double> %4, i64 1
+  %10 = bitcast double %9 to <2 x float>
+  %11 = shufflevector <2 x float> %8, <2 x float> %10, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %12 = bitcast ptr %7 to ptr
+  store <4 x float> %11, ptr %12, align 4
+  ret void
+}
+
 define float @_Z12__pocl_expep7v2float(<2 x float> %0) local_unnamed_addr {
   %2 = extractelement <2 x float> %0, i64 1
   %3 = fmul float %2, 0x3FF7154760000000
@@ -464,6 +561,10 @@ _Z8_cl_rintf.exit:
   ret float %144
 }
 
+define void @_Z12_cl_prefetchPU8CLglobalKfm(ptr noundef captures(none) %0, i64 noundef %1) local_unnamed_addr {
+  ret void
+}
+
 define i64 @_Z12get_group_idj(i32 noundef %0) local_unnamed_addr {
   switch i32 %0, label %8 [
     i32 0, label %2
@@ -563,6 +664,11 @@ define i64 @_Z13get_global_idj(i32 noundef %0) local_unnamed_addr {
 30:
   %31 = load i64, ptr %2, align 8
   ret i64 %31
+}
+
+define i32 @_Z14_cl_atomic_incPU7CLlocalVi(ptr noundef captures(none) %0) local_unnamed_addr {
+  %2 = atomicrmw add ptr %0, i32 1 seq_cst, align 4
+  ret i32 %2
 }
 
 define i32 @_Z14_cl_atomic_incPU8CLglobalVi(ptr noundef captures(none) %0) local_unnamed_addr {
@@ -921,7 +1027,7 @@ define i32 @_Z25__pocl_argReductionLargeSPU9CLprivatefS0_f(ptr noundef writeonly
   %191 = xor i32 %190, %185
   %192 = xor i32 %190, %186
   %193 = xor i32 %190, %187
-  %194 = tail call i32 @llvm.ctlz.i32(i32 %191, i1 false) #28
+  %194 = tail call i32 @llvm.ctlz.i32(i32 %191, i1 false) #37
   %195 = add nuw nsw i32 %194, 1
   %196 = sub nsw i32 31, %194
   %197 = and i32 %195, 31
@@ -939,7 +1045,7 @@ define i32 @_Z25__pocl_argReductionLargeSPU9CLprivatefS0_f(ptr noundef writeonly
   %209 = or i32 %207, %208
   %210 = bitcast i32 %209 to float
   %211 = tail call i32 @llvm.fshl.i32(i32 %201, i32 %204, i32 23)
-  %212 = tail call i32 @llvm.ctlz.i32(i32 %211, i1 false) #28
+  %212 = tail call i32 @llvm.ctlz.i32(i32 %211, i1 false) #37
   %213 = xor i32 %212, -1
   %214 = add nuw nsw i32 %212, 1
   %215 = sub nsw i32 31, %212
@@ -1349,7 +1455,7 @@ define float @_Z9_cl_rsqrtf(float noundef %0) local_unnamed_addr {
 
 define void @__pocl_print_floats_double(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2) local_unnamed_addr {
   %4 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %5 = load i8, ptr %4, align 4, !tbaa.struct !113
+  %5 = load i8, ptr %4, align 4, !tbaa.struct !129
   %6 = icmp sgt i32 %2, 0
   br i1 %6, label %7, label %.loopexit
 
@@ -1367,7 +1473,7 @@ define void @__pocl_print_floats_double(ptr noundef %0, ptr noundef readonly cap
 
 14:
   %15 = phi i64 [ 0, %7 ], [ %70, %69 ]
-  store i8 %5, ptr %4, align 4, !tbaa.struct !113
+  store i8 %5, ptr %4, align 4, !tbaa.struct !129
   %16 = icmp eq i64 %15, 0
   br i1 %16, label %__pocl_printf_putcf.exit, label %17
 
@@ -1473,7 +1579,7 @@ __pocl_printf_nonfinite.exit:
 
 define void @__pocl_print_floats_float(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2) local_unnamed_addr {
   %4 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %5 = load i8, ptr %4, align 4, !tbaa.struct !113
+  %5 = load i8, ptr %4, align 4, !tbaa.struct !129
   %6 = icmp sgt i32 %2, 0
   br i1 %6, label %7, label %.loopexit
 
@@ -1491,7 +1597,7 @@ define void @__pocl_print_floats_float(ptr noundef %0, ptr noundef readonly capt
 
 14:
   %15 = phi i64 [ 0, %7 ], [ %72, %71 ]
-  store i8 %5, ptr %4, align 4, !tbaa.struct !113
+  store i8 %5, ptr %4, align 4, !tbaa.struct !129
   %16 = icmp eq i64 %15, 0
   br i1 %16, label %__pocl_printf_putcf.exit, label %17
 
@@ -1600,7 +1706,7 @@ __pocl_printf_nonfinite.exit:
 define void @__pocl_print_ints_uchar(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2, i32 noundef %3) local_unnamed_addr {
   %5 = alloca [64 x i8], align 16
   %6 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %7 = load i8, ptr %6, align 4, !tbaa.struct !113
+  %7 = load i8, ptr %6, align 4, !tbaa.struct !129
   %8 = icmp eq i32 %2, 0
   br i1 %8, label %.loopexit, label %9
 
@@ -1618,7 +1724,7 @@ define void @__pocl_print_ints_uchar(ptr noundef %0, ptr noundef readonly captur
 
 .split.us:
   %19 = phi i64 [ %94, %__pocl_printf_long.exit.us ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %20 = icmp eq i64 %19, 0
   br i1 %20, label %__pocl_printf_putcf.exit.us, label %21
 
@@ -1710,7 +1816,7 @@ __pocl_printf_putcf.exit.us:
   %71 = add i32 %66, %70
   %72 = zext i32 %71 to i64
   %73 = add nuw nsw i64 %72, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %69, i8 48, i64 %73, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %69, i8 48, i64 %73, i1 false) #37
   %74 = load ptr, ptr %17, align 8
   br label %75
 
@@ -1777,7 +1883,7 @@ __pocl_printf_long.exit.us:
 
 .split:
   %96 = phi i64 [ %110, %__pocl_printf_putcf.exit ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %97 = icmp eq i64 %96, 0
   br i1 %97, label %__pocl_printf_putcf.exit, label %98
 
@@ -1809,7 +1915,7 @@ __pocl_printf_putcf.exit:
 define void @__pocl_print_ints_uint(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2, i32 noundef %3) local_unnamed_addr {
   %5 = alloca [64 x i8], align 16
   %6 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %7 = load i8, ptr %6, align 4, !tbaa.struct !113
+  %7 = load i8, ptr %6, align 4, !tbaa.struct !129
   %8 = icmp eq i32 %2, 0
   br i1 %8, label %.loopexit, label %9
 
@@ -1828,7 +1934,7 @@ define void @__pocl_print_ints_uint(ptr noundef %0, ptr noundef readonly capture
 
 .split.us:
   %20 = phi i64 [ %95, %__pocl_printf_long.exit.us ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %21 = icmp eq i64 %20, 0
   br i1 %21, label %__pocl_printf_putcf.exit.us, label %22
 
@@ -1920,7 +2026,7 @@ __pocl_printf_putcf.exit.us:
   %72 = add i32 %67, %71
   %73 = zext i32 %72 to i64
   %74 = add nuw nsw i64 %73, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %70, i8 48, i64 %74, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %70, i8 48, i64 %74, i1 false) #37
   %75 = load ptr, ptr %18, align 8
   br label %76
 
@@ -1987,7 +2093,7 @@ __pocl_printf_long.exit.us:
 
 .split:
   %97 = phi i64 [ %111, %__pocl_printf_putcf.exit ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %98 = icmp eq i64 %97, 0
   br i1 %98, label %__pocl_printf_putcf.exit, label %99
 
@@ -2019,7 +2125,7 @@ __pocl_printf_putcf.exit:
 define void @__pocl_print_ints_ulong(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2, i32 noundef %3) local_unnamed_addr {
   %5 = alloca [64 x i8], align 16
   %6 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %7 = load i8, ptr %6, align 4, !tbaa.struct !113
+  %7 = load i8, ptr %6, align 4, !tbaa.struct !129
   %8 = icmp eq i32 %2, 0
   br i1 %8, label %.loopexit, label %9
 
@@ -2038,7 +2144,7 @@ define void @__pocl_print_ints_ulong(ptr noundef %0, ptr noundef readonly captur
 
 .split.us:
   %20 = phi i64 [ %94, %__pocl_printf_long.exit.us ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %21 = icmp eq i64 %20, 0
   br i1 %21, label %__pocl_printf_putcf.exit.us, label %22
 
@@ -2129,7 +2235,7 @@ __pocl_printf_putcf.exit.us:
   %71 = add i32 %66, %70
   %72 = zext i32 %71 to i64
   %73 = add nuw nsw i64 %72, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %69, i8 48, i64 %73, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %69, i8 48, i64 %73, i1 false) #37
   %74 = load ptr, ptr %18, align 8
   br label %75
 
@@ -2196,7 +2302,7 @@ __pocl_printf_long.exit.us:
 
 .split:
   %96 = phi i64 [ %109, %__pocl_printf_putcf.exit ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %97 = icmp eq i64 %96, 0
   br i1 %97, label %__pocl_printf_putcf.exit, label %98
 
@@ -2227,7 +2333,7 @@ __pocl_printf_putcf.exit:
 define void @__pocl_print_ints_ushort(ptr noundef %0, ptr noundef readonly captures(none) %1, i32 noundef %2, i32 noundef %3) local_unnamed_addr {
   %5 = alloca [64 x i8], align 16
   %6 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 7, i32 0
-  %7 = load i8, ptr %6, align 4, !tbaa.struct !113
+  %7 = load i8, ptr %6, align 4, !tbaa.struct !129
   %8 = icmp eq i32 %2, 0
   br i1 %8, label %.loopexit, label %9
 
@@ -2246,7 +2352,7 @@ define void @__pocl_print_ints_ushort(ptr noundef %0, ptr noundef readonly captu
 
 .split.us:
   %20 = phi i64 [ %95, %__pocl_printf_long.exit.us ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %21 = icmp eq i64 %20, 0
   br i1 %21, label %__pocl_printf_putcf.exit.us, label %22
 
@@ -2338,7 +2444,7 @@ __pocl_printf_putcf.exit.us:
   %72 = add i32 %67, %71
   %73 = zext i32 %72 to i64
   %74 = add nuw nsw i64 %73, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %70, i8 48, i64 %74, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %70, i8 48, i64 %74, i1 false) #37
   %75 = load ptr, ptr %18, align 8
   br label %76
 
@@ -2405,7 +2511,7 @@ __pocl_printf_long.exit.us:
 
 .split:
   %97 = phi i64 [ %111, %__pocl_printf_putcf.exit ], [ 0, %9 ]
-  store i8 %7, ptr %6, align 4, !tbaa.struct !113
+  store i8 %7, ptr %6, align 4, !tbaa.struct !129
   %98 = icmp eq i64 %97, 0
   br i1 %98, label %__pocl_printf_putcf.exit, label %99
 
@@ -2854,7 +2960,7 @@ __pocl_printf_putcf.exit:
   %180 = phi i1 [ %175, %.thread38.thread ], [ %.ph47, %.thread38 ], [ false, %.thread39 ], [ false, %165 ]
   %181 = phi i1 [ %176, %.thread38.thread ], [ true, %.thread38 ], [ true, %.thread39 ], [ true, %165 ]
   %182 = phi i64 [ 1, %.thread38.thread ], [ %157, %.thread38 ], [ %157, %.thread39 ], [ %157, %165 ]
-  store i8 %49, ptr %13, align 4, !tbaa.struct !113
+  store i8 %49, ptr %13, align 4, !tbaa.struct !129
   store i8 %178, ptr %14, align 1
   %183 = trunc i64 %106 to i32
   store i32 %183, ptr %15, align 4
@@ -4132,7 +4238,7 @@ define void @__pocl_printf_ptr(ptr noundef %0, ptr noundef %1) local_unnamed_add
   %44 = add i32 %39, %43
   %45 = zext i32 %44 to i64
   %46 = add nuw nsw i64 %45, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %42, i8 48, i64 %46, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %42, i8 48, i64 %46, i1 false) #37
   %47 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 0
   %48 = load ptr, ptr %47, align 8
   br label %53
@@ -4809,7 +4915,7 @@ define void @__pocl_printf_ulong(ptr noundef %0, i64 noundef %1) local_unnamed_a
   %51 = add i32 %46, %50
   %52 = zext i32 %51 to i64
   %53 = add nuw nsw i64 %52, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %49, i8 48, i64 %53, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %49, i8 48, i64 %53, i1 false) #37
   %54 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 0
   %55 = load ptr, ptr %54, align 8
   br label %60
@@ -4927,7 +5033,7 @@ scalar.ph29:
   %110 = add i32 %105, %109
   %111 = zext i32 %110 to i64
   %112 = add nuw nsw i64 %111, 1
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %108, i8 48, i64 %112, i1 false) #28
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 1 dereferenceable(1) %108, i8 48, i64 %112, i1 false) #37
   %113 = getelementptr inbounds %struct.param_t, ptr %0, i64 0, i32 0
   %114 = load ptr, ptr %113, align 8
   br label %119
@@ -4998,6 +5104,18 @@ scalar.ph:
   ret void
 }
 
+define dso_local i32 @first_held(ptr noundef readonly captures(none) %s) local_unnamed_addr {
+entry:
+  %p = getelementptr inbounds %struct.Held, ptr %s, i64 0, i32 0
+  %0 = load ptr, ptr %p, align 8
+  %n = getelementptr inbounds %struct.Held, ptr %s, i64 0, i32 1
+  %1 = load i32, ptr %n, align 8
+  %idxprom = sext i32 %1 to i64
+  %arrayidx = getelementptr inbounds i32, ptr %0, i64 %idxprom
+  %2 = load i32, ptr %arrayidx, align 4
+  ret i32 %2
+}
+
 define dso_local spir_kernel void @k_aliased(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !24 !kernel_arg_access_qual !25 !kernel_arg_type !44 !kernel_arg_base_type !44 !kernel_arg_type_qual !27 !kernel_arg_name !40 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -5025,6 +5143,19 @@ entry:
   %1 = zext i32 %and to i64
   %arrayidx2 = getelementptr inbounds i32, ptr %c, i64 %1
   %call3 = tail call i32 @_Z14_cl_atomic_incPU8CLglobalVi(ptr noundef %arrayidx2)
+  ret void
+}
+
+define dso_local spir_kernel void @k_barrier_by_name(ptr noundef writeonly captures(none) %b, ptr noundef %c) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !61 !kernel_arg_base_type !61 !kernel_arg_type_qual !78 !kernel_arg_name !102 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds i32, ptr %b, i64 %idxprom
+  store i32 %conv, ptr %arrayidx, align 4
+  %0 = ptrtoint ptr %c to i64
+  tail call void @my_barrier_store(i64 noundef %0, i32 noundef %conv)
   ret void
 }
 
@@ -5349,6 +5480,61 @@ for.body:
   br i1 %cmp, label %for.body, label %for.cond.cleanup
 }
 
+define dso_local spir_kernel void @k_grid_stride_in_place(ptr noundef captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !76 !kernel_arg_access_qual !7 !kernel_arg_type !77 !kernel_arg_base_type !77 !kernel_arg_type_qual !78 !kernel_arg_name !79 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %x.012 = trunc i64 %call to i32
+  %cmp13 = icmp slt i32 %x.012, %n
+  br i1 %cmp13, label %for.body, label %for.cond.cleanup
+
+for.cond.cleanup:
+  ret void
+
+for.body:
+  %x.0.in14 = phi i64 [ %add, %for.body ], [ %call, %entry ]
+  %sext = shl i64 %x.0.in14, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds float, ptr %b, i64 %idxprom
+  %0 = load float, ptr %arrayidx, align 4
+  %mul = fmul float %0, %0
+  store float %mul, ptr %arrayidx, align 4
+  %call4 = tail call i64 @_Z15get_global_sizej(i32 noundef 0)
+  %add = add i64 %call4, %idxprom
+  %x.0 = trunc i64 %add to i32
+  %cmp = icmp slt i32 %x.0, %n
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
+}
+
+define dso_local spir_kernel void @k_grid_stride_neighbour(ptr noundef captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !76 !kernel_arg_access_qual !7 !kernel_arg_type !77 !kernel_arg_base_type !77 !kernel_arg_type_qual !78 !kernel_arg_name !79 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %sub = add nsw i32 %n, -1
+  %x.015 = trunc i64 %call to i32
+  %cmp16 = icmp sgt i32 %sub, %x.015
+  br i1 %cmp16, label %for.body, label %for.cond.cleanup
+
+for.cond.cleanup:
+  ret void
+
+for.body:
+  %x.0.in17 = phi i64 [ %add7, %for.body ], [ %call, %entry ]
+  %add = shl i64 %x.0.in17, 32
+  %sext = add i64 %add, 4294967296
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds float, ptr %b, i64 %idxprom
+  %0 = load float, ptr %arrayidx, align 4
+  %idxprom2 = ashr exact i64 %add, 32
+  %arrayidx3 = getelementptr inbounds float, ptr %b, i64 %idxprom2
+  %1 = load float, ptr %arrayidx3, align 4
+  %add4 = fadd float %0, %1
+  store float %add4, ptr %arrayidx3, align 4
+  %call5 = tail call i64 @_Z15get_global_sizej(i32 noundef 0)
+  %add7 = add i64 %call5, %idxprom2
+  %x.0 = trunc i64 %add7 to i32
+  %cmp = icmp sgt i32 %sub, %x.0
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
+}
+
 define dso_local spir_kernel void @k_grid_stride_odd(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !24 !kernel_arg_access_qual !25 !kernel_arg_type !44 !kernel_arg_base_type !44 !kernel_arg_type_qual !27 !kernel_arg_name !40 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -5373,6 +5559,34 @@ for.body:
   %x.0 = trunc i64 %add to i32
   %cmp = icmp slt i32 %x.0, %n
   br i1 %cmp, label %for.body, label %for.cond.cleanup
+}
+
+define dso_local spir_kernel void @k_group_histogram(ptr noundef readonly captures(none) %p, ptr noundef writeonly captures(none) %c, ptr noundef %t) local_unnamed_addr !kernel_arg_addr_space !87 !kernel_arg_access_qual !25 !kernel_arg_type !88 !kernel_arg_base_type !88 !kernel_arg_type_qual !27 !kernel_arg_name !89 {
+entry:
+  %call = tail call i64 @_Z12get_local_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %call1 = tail call i64 @_Z12get_group_idj(i32 noundef 0)
+  %conv2 = trunc i64 %call1 to i32
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds i32, ptr %t, i64 %idxprom
+  store i32 0, ptr %arrayidx, align 4
+  tail call void @_Z7barrierj(i32 noundef 1)
+  %call3 = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %arrayidx4 = getelementptr inbounds i32, ptr %p, i64 %call3
+  %0 = load i32, ptr %arrayidx4, align 4
+  %and = and i32 %0, 63
+  %1 = zext i32 %and to i64
+  %arrayidx6 = getelementptr inbounds i32, ptr %t, i64 %1
+  %call7 = tail call i32 @_Z14_cl_atomic_incPU7CLlocalVi(ptr noundef %arrayidx6)
+  tail call void @_Z7barrierj(i32 noundef 1)
+  %2 = load i32, ptr %arrayidx, align 4
+  %mul = shl nsw i32 %conv2, 6
+  %add = add nsw i32 %mul, %conv
+  %idxprom10 = sext i32 %add to i64
+  %arrayidx11 = getelementptr inbounds i32, ptr %c, i64 %idxprom10
+  store i32 %2, ptr %arrayidx11, align 4
+  ret void
 }
 
 define dso_local spir_kernel void @k_group_id(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
@@ -5416,6 +5630,19 @@ entry:
   %idxprom1 = sext i32 %div to i64
   %arrayidx2 = getelementptr inbounds float, ptr %b, i64 %idxprom1
   store float %0, ptr %arrayidx2, align 4
+  ret void
+}
+
+define dso_local spir_kernel void @k_helper(ptr noundef %a, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %sext = shl i64 %call, 32
+  %idx.ext = ashr exact i64 %sext, 32
+  %add.ptr = getelementptr inbounds float, ptr %a, i64 %idx.ext
+  tail call void @_Z12_cl_prefetchPU8CLglobalKfm(ptr noundef %add.ptr, i64 noundef 1)
+  %0 = load float, ptr %add.ptr, align 4
+  tail call void @put_row(ptr noundef %b, i32 noundef %conv, float noundef %0)
   ret void
 }
 
@@ -5606,6 +5833,38 @@ if.end:
   ret void
 }
 
+define dso_local spir_kernel void @k_mirrored(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !24 !kernel_arg_access_qual !25 !kernel_arg_type !44 !kernel_arg_base_type !44 !kernel_arg_type_qual !27 !kernel_arg_name !40 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds float, ptr %a, i64 %idxprom
+  %0 = load float, ptr %arrayidx, align 4
+  %1 = xor i32 %conv, -1
+  %sub1 = add i32 %1, %n
+  %idxprom2 = sext i32 %sub1 to i64
+  %arrayidx3 = getelementptr inbounds float, ptr %b, i64 %idxprom2
+  store float %0, ptr %arrayidx3, align 4
+  ret void
+}
+
+define dso_local spir_kernel void @k_named_private(ptr noundef captures(none) %a, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !61 !kernel_arg_base_type !61 !kernel_arg_type_qual !78 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds i32, ptr %b, i64 %idxprom
+  store i32 %conv, ptr %arrayidx, align 4
+  store i32 %conv, ptr %a, align 4
+  %arrayidx2 = getelementptr inbounds i32, ptr %a, i64 1
+  %0 = load i32, ptr %arrayidx2, align 4
+  %add = add nsw i32 %0, 1
+  store i32 %add, ptr %arrayidx2, align 4
+  ret void
+}
+
 define dso_local spir_kernel void @k_nbody(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, i32 noundef %n) local_unnamed_addr !kernel_arg_addr_space !24 !kernel_arg_access_qual !25 !kernel_arg_type !65 !kernel_arg_base_type !66 !kernel_arg_type_qual !27 !kernel_arg_name !40 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -5785,6 +6044,26 @@ entry:
   ret void
 }
 
+define dso_local spir_kernel void @k_pointer_in_structure(ptr noundef %b) local_unnamed_addr !kernel_arg_addr_space !71 !kernel_arg_access_qual !72 !kernel_arg_type !73 !kernel_arg_base_type !73 !kernel_arg_type_qual !74 !kernel_arg_name !75 {
+entry:
+  %s = alloca %struct.Held, align 8
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %0 = bitcast ptr %s to ptr
+  call void @llvm.lifetime.start.p0(ptr %s)
+  %p = getelementptr inbounds %struct.Held, ptr %s, i64 0, i32 0
+  store ptr %b, ptr %p, align 8
+  %n = getelementptr inbounds %struct.Held, ptr %s, i64 0, i32 1
+  store i32 0, ptr %n, align 8
+  %call1 = call i32 @first_held(ptr noundef nonnull %s)
+  %add = add nsw i32 %call1, 1
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds i32, ptr %b, i64 %idxprom
+  store i32 %add, ptr %arrayidx, align 4
+  call void @llvm.lifetime.end.p0(ptr %s)
+  ret void
+}
+
 define dso_local spir_kernel void @k_pointer_walk(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -5832,6 +6111,37 @@ if.end:
   %0 = load float, ptr %arrayidx, align 4
   %arrayidx4 = getelementptr inbounds float, ptr %b, i64 %idxprom
   store float %0, ptr %arrayidx4, align 4
+  ret void
+}
+
+define dso_local spir_kernel void @k_product_wraps(ptr noundef readonly captures(none) %p, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !96 !kernel_arg_base_type !96 !kernel_arg_type_qual !9 !kernel_arg_name !97 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %mul = shl nsw i32 %conv, 1
+  %idxprom = sext i32 %mul to i64
+  %arrayidx = getelementptr inbounds i32, ptr %p, i64 %idxprom
+  %0 = load i32, ptr %arrayidx, align 4
+  %and = and i32 %0, 2147483647
+  %add = or i32 %mul, 1
+  %idxprom2 = sext i32 %add to i64
+  %arrayidx3 = getelementptr inbounds i32, ptr %p, i64 %idxprom2
+  %1 = load i32, ptr %arrayidx3, align 4
+  %and4 = and i32 %1, 2147483647
+  %mul5 = mul i32 %and4, %and
+  %cmp = icmp slt i32 %mul5, 10
+  br i1 %cmp, label %if.then, label %if.end
+
+if.then:
+  %mul7 = mul nsw i32 %conv, 10
+  %add8 = add i32 %mul7, 6
+  %add9 = add i32 %add8, %mul5
+  %idxprom10 = sext i32 %add9 to i64
+  %arrayidx11 = getelementptr inbounds i32, ptr %b, i64 %idxprom10
+  store i32 %conv, ptr %arrayidx11, align 4
+  br label %if.end
+
+if.end:
   ret void
 }
 
@@ -6046,6 +6356,23 @@ entry:
   ret void
 }
 
+define dso_local spir_kernel void @k_structures(ptr noundef readonly captures(none) %a, ptr noundef captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !90 !kernel_arg_base_type !90 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds %struct.Body, ptr %b, i64 %idxprom
+  %arrayidx2 = getelementptr inbounds %struct.Body, ptr %a, i64 %idxprom
+  %0 = bitcast ptr %arrayidx to ptr
+  %1 = bitcast ptr %arrayidx2 to ptr
+  tail call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 16 dereferenceable(32) %0, ptr noundef nonnull align 16 dereferenceable(32) %1, i64 32, i1 false), !tbaa.struct !91
+  %c = getelementptr inbounds %struct.Body, ptr %b, i64 %idxprom, i32 1
+  %2 = load float, ptr %c, align 16
+  %add = fadd float %2, 1.000000e+00
+  store float %add, ptr %c, align 16
+  ret void
+}
+
 define dso_local spir_kernel void @k_tile_transpose(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, i32 noundef %w, i32 noundef %h) local_unnamed_addr !kernel_arg_addr_space !19 !kernel_arg_access_qual !20 !kernel_arg_type !42 !kernel_arg_base_type !42 !kernel_arg_type_qual !22 !kernel_arg_name !43 {
 entry:
   %call = tail call i64 @_Z12get_local_idj(i32 noundef 0)
@@ -6156,6 +6483,17 @@ for.body:
   br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
 }
 
+define dso_local spir_kernel void @k_triples(ptr noundef %a, ptr noundef %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %sext = shl i64 %call, 32
+  %conv1 = ashr exact i64 %sext, 32
+  %call2 = tail call <3 x float> @_Z10_cl_vload3mPU8CLglobalKf(i64 noundef %conv1, ptr noundef %a)
+  %0 = shufflevector <3 x float> %call2, <3 x float> poison, <3 x i32> <i32 2, i32 1, i32 0>
+  tail call void @_Z11_cl_vstore3Dv3_fmPU8CLglobalf(<3 x float> noundef %0, i64 noundef %conv1, ptr noundef %b)
+  ret void
+}
+
 define dso_local spir_kernel void @k_two_outputs(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b, ptr noundef writeonly captures(none) %c) local_unnamed_addr !kernel_arg_addr_space !29 !kernel_arg_access_qual !25 !kernel_arg_type !30 !kernel_arg_base_type !30 !kernel_arg_type_qual !27 !kernel_arg_name !31 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -6207,6 +6545,17 @@ entry:
   ret void
 }
 
+define dso_local spir_kernel void @k_vector_calls(ptr noundef %a, ptr noundef %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %sext = shl i64 %call, 32
+  %conv1 = ashr exact i64 %sext, 32
+  %call2 = tail call <4 x float> @_Z10_cl_vload4mPU8CLglobalKf(i64 noundef %conv1, ptr noundef %a)
+  %mul = fmul <4 x float> %call2, splat (float 2.000000e+00)
+  tail call void @_Z11_cl_vstore4Dv4_fmPU8CLglobalf(<4 x float> noundef %mul, i64 noundef %conv1, ptr noundef %b)
+  ret void
+}
+
 define dso_local spir_kernel void @k_vectors(ptr noundef readonly captures(none) %a, ptr noundef writeonly captures(none) %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !32 !kernel_arg_base_type !33 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
 entry:
   %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
@@ -6243,6 +6592,23 @@ entry:
   %idxprom11 = sext i32 %add10 to i64
   %arrayidx12 = getelementptr inbounds float, ptr %b, i64 %idxprom11
   store float %0, ptr %arrayidx12, align 4
+  ret void
+}
+
+define dso_local spir_kernel void @k_windows_of_vectors(ptr noundef readonly captures(none) %a, ptr noundef %b) local_unnamed_addr !kernel_arg_addr_space !6 !kernel_arg_access_qual !7 !kernel_arg_type !8 !kernel_arg_base_type !8 !kernel_arg_type_qual !9 !kernel_arg_name !10 {
+entry:
+  %call = tail call i64 @_Z13get_global_idj(i32 noundef 0)
+  %conv = trunc i64 %call to i32
+  %sext = shl i64 %call, 32
+  %idxprom = ashr exact i64 %sext, 32
+  %arrayidx = getelementptr inbounds float, ptr %a, i64 %idxprom
+  %0 = load float, ptr %arrayidx, align 4
+  %splat.splatinsert = insertelement <4 x float> poison, float %0, i64 0
+  %splat.splat = shufflevector <4 x float> %splat.splatinsert, <4 x float> poison, <4 x i32> zeroinitializer
+  %mul = shl nsw i32 %conv, 1
+  %idx.ext = sext i32 %mul to i64
+  %add.ptr = getelementptr inbounds float, ptr %b, i64 %idx.ext
+  tail call void @_Z11_cl_vstore4Dv4_fmPU8CLglobalf(<4 x float> noundef %splat.splat, i64 noundef 0, ptr noundef %add.ptr)
   ret void
 }
 
@@ -6287,6 +6653,13 @@ entry:
   ret void
 }
 
+define dso_local void @my_barrier_store(i64 noundef %p, i32 noundef %x) local_unnamed_addr {
+entry:
+  %0 = inttoptr i64 %p to ptr
+  store i32 %x, ptr %0, align 4
+  ret void
+}
+
 define i32 @printf(ptr addrspace(2) noalias noundef readonly captures(none) %0, ...) local_unnamed_addr {
   %2 = alloca %struct.param_t, align 8
   %3 = alloca [1 x %struct.__va_list_tag], align 16
@@ -6319,4 +6692,26 @@ define i32 @printf(ptr addrspace(2) noalias noundef readonly captures(none) %0, 
   call void @llvm.lifetime.end.p0(ptr %3)
   call void @llvm.lifetime.end.p0(ptr %2)
   ret i32 %14
+}
+
+define dso_local void @put_row(ptr noundef writeonly captures(none) %b, i32 noundef %x, float noundef %v) local_unnamed_addr {
+entry:
+  %mul = shl nsw i32 %x, 3
+  %0 = sext i32 %mul to i64
+  br label %for.body
+
+for.cond.cleanup:
+  ret void
+
+for.body:
+  %indvars.iv = phi i64 [ 0, %entry ], [ %indvars.iv.next, %for.body ]
+  %1 = trunc i64 %indvars.iv to i32
+  %conv = sitofp i32 %1 to float
+  %add = fadd float %conv, %v
+  %2 = add nuw nsw i64 %indvars.iv, %0
+  %arrayidx = getelementptr inbounds float, ptr %b, i64 %2
+  store float %add, ptr %arrayidx, align 4
+  %indvars.iv.next = add nuw nsw i64 %indvars.iv, 1
+  %exitcond.not = icmp eq i64 %indvars.iv.next, 8
+  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
 }

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.split.values import IndexSpace
+from gpuq.split.launch import Local
+from gpuq.split.values import IndexSpace, Origin
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ LOOPS = [
         (512,),
         (64,),
         (f32("a", 4096), f32("b", 4096), i(4096)),
-        "check",
+        "proven",
     ),
     Case(
         "csr",
@@ -391,7 +392,7 @@ UNKNOWN = [
         (512,),
         (64,),
         (f32("a", 4000), f32("b", 4000), i(4000)),
-        "check",
+        "proven",
     ),
 ]
 
@@ -565,7 +566,145 @@ TRAPS = [
     ),
 ]
 
-CASES = [*OWN, *SEVERAL, *LOOPS, *UNKNOWN, *TRAPS]
+# What public kernels do beside their indices: vectors, local atomics, structures, helpers that are not inlined, strides in place.
+MORE = [
+    Case(
+        "vector_calls",
+        "own",
+        _k(f"{X} vstore4(vload4(x, a) * 2, x, b);", AB),
+        *D1,
+        (f32("a", 4 * N), f32("b", 4 * N)),
+        "proven",
+    ),
+    Case(
+        "triples",
+        "several ids",
+        _k(f"{X} vstore3(vload3(x, a).zyx, x, b);", AB),
+        *D1,
+        (f32("a", 3 * N), f32("b", 3 * N)),
+        "proven",
+    ),
+    Case(
+        "group_histogram",
+        "loop",
+        _k(
+            "int l = get_local_id(0), g = get_group_id(0); t[l] = 0; barrier(CLK_LOCAL_MEM_FENCE); atomic_inc(&t[p[get_global_id(0)] & 63]); barrier(CLK_LOCAL_MEM_FENCE); c[g * 64 + l] = t[l];",
+            "__global const int* p, __global int* c, __local int* t",
+        ),
+        *D1,
+        (i32("p", N), i32("c", N), ("local", 256)),
+        "proven",
+    ),
+    Case(
+        "structures",
+        "own",
+        "typedef struct { float4 a; float c; int d; } Body; "
+        + _k(f"{X} b[x] = a[x]; b[x].c += 1;", "__global const Body* a, __global Body* b"),
+        (512,),
+        (16,),
+        (f32("a", N), f32("b", N)),
+        "proven",
+    ),
+    Case(
+        "helper",
+        "several ids",
+        "__attribute__((noinline)) void put_row(__global float* b, int x, float v) { for (int k = 0; k < 8; k++) b[x * 8 + k] = v + k; } "
+        + _k(f"{X} prefetch(a + x, 1); put_row(b, x, a[x]);", AB),
+        (512,),
+        (16,),
+        (f32("a", 512), f32("b", N)),
+        "proven",
+    ),
+    Case(
+        "mirrored",
+        "several ids",
+        _k(f"{X} b[n - 1 - x] = a[x];", AB + ", int n"),
+        *D1,
+        (f32("a", N), f32("b", N), i(N)),
+        "proven",
+    ),
+    Case(
+        "grid_stride_in_place",
+        "loop",
+        _k("for (int x = get_global_id(0); x < n; x += get_global_size(0)) b[x] *= b[x];", "__global float* b, int n"),
+        (512,),
+        (64,),
+        (f32("b", 4001), i(4001)),
+        "proven",
+    ),
+    Case(
+        "product_wraps",
+        "unknown",
+        _k(
+            f"{X} uint u = p[2 * x] & 0x7fffffff, w = p[2 * x + 1] & 0x7fffffff; int m = (int)(u * w); if (m < 10) b[x * 10 + m + 6] = x;",
+            "__global const uint* p, __global int* b",
+        ),
+        (256,),
+        (1,),
+        (i32("p", 512, "wrapping"), i32("b", 2600)),
+        "check",
+        safe=False,
+        trap=True,
+    ),
+    Case(
+        "named_private",
+        "unknown",
+        _k(f"{X} b[x] = x; a[0] = x; a[1] += 1;", "__global int* a, __global int* b"),
+        *D1,
+        (i32("private", 4), i32("b", N)),
+        "refused",
+        safe=False,
+        trap=True,
+    ),
+    Case(
+        "pointer_in_structure",
+        "unknown",
+        "typedef struct { __global int* p; int n; } Held; __attribute__((noinline)) int first_held(Held* s) { return s->p[s->n]; } "
+        + _k(f"{X} Held s; s.p = b; s.n = 0; b[x] = first_held(&s) + 1;", "__global int* b"),
+        *D1,
+        (i32("b", N),),
+        "refused",
+        safe=False,
+        trap=True,
+    ),
+    Case(
+        "barrier_by_name",
+        "unknown",
+        "__attribute__((noinline)) void my_barrier_store(ulong p, int x) { *((__global int*)p) = x; } "
+        + _k(f"{X} b[x] = x; my_barrier_store((ulong)c, x);", "__global int* b, __global int* c"),
+        *D1,
+        (i32("b", N), i32("c", 1)),
+        "refused",
+        safe=False,
+        trap=True,
+    ),
+    Case(
+        "windows_of_vectors",
+        "unknown",
+        _k(f"{X} vstore4((float4)(a[x]), 0, b + 2 * x);", AB),
+        *D1,
+        (f32("a", N), f32("b", 2 * N + 2)),
+        "refused",
+        safe=False,
+        trap=True,
+    ),
+    Case(
+        "grid_stride_neighbour",
+        "unknown",
+        _k(
+            "for (int x = get_global_id(0); x < n - 1; x += get_global_size(0)) b[x] += b[x + 1];",
+            "__global float* b, int n",
+        ),
+        (512,),
+        (64,),
+        (f32("b", 4001), i(4001)),
+        "refused",
+        safe=False,
+        trap=True,
+    ),
+]
+
+CASES = [*OWN, *SEVERAL, *LOOPS, *UNKNOWN, *TRAPS, *MORE]
 
 
 def data(case, seed=0):
@@ -581,12 +720,21 @@ def data(case, seed=0):
                 ).astype(kind),
                 "index": lambda n=n: chance.integers(0, n, n).astype(np.int32),
                 "permutation": lambda n=n: chance.permutation(n).astype(np.int32),
+                "wrapping": lambda n=n: np.tile([2, 2, 5, 858993458], n // 4).astype(np.int32),
                 "small": lambda n=n: chance.integers(0, 8, n).astype(np.int32),
                 "rows": lambda n=n: np.concatenate(
                     [[0], np.sort(chance.integers(0, n // 257 * 4096, n - 2)), [n // 257 * 4096]]
                 ).astype(np.int32),
             }[fill]()
     return buffers
+
+
+def launch_arguments(case):
+    """What a launch takes: names of buffers, NumPy scalars, local memory."""
+    return tuple(
+        Local(one[1]) if isinstance(one, tuple) and one[0] == "local" else one[0] if isinstance(one, tuple) else one
+        for one in case.arguments
+    )
 
 
 def plain_arguments(case):
@@ -596,7 +744,7 @@ def plain_arguments(case):
         if isinstance(one, np.integer):
             plain.append(int(one))
         elif isinstance(one, tuple):
-            plain.append("" if one[0] == "local" else one[0])
+            plain.append(Origin.PRIVATE if one[0] == "local" else one[0])
         else:
             plain.append(one if isinstance(one, str) else None)
     return plain

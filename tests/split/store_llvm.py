@@ -33,6 +33,12 @@ def shortened(text):
             waiting += re.findall(r"@([\w.$]+)\(", functions[name])
     needed = {number for part in kept.values() for number in re.findall(r"!kernel_arg_\w+ !(\d+)", part)}
     lines = [line for line in text.splitlines() if re.match(r"%\S+ = type ", line)]
+    used = {name for part in kept.values() for name in re.findall(r"@([\w.$]+)", part)}
+    lines += [
+        re.sub(r"( constant \S+).*$", r"\1", line)  # not what a table holds
+        for line in text.splitlines()
+        if (found := re.match(r"@([\w.$]+) = ", line)) and found[1] in used
+    ]
     lines += [line for line in text.splitlines() if (found := re.match(r"!(\d+) = ", line)) and found[1] in needed]
     return "\n".join([*lines, "", *(kept[name] for name in sorted(kept))])
 

@@ -1,8 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.split.launch import KernelLaunch, from_arrays, index_space, load
+from gpuq.split import pocl
+from gpuq.split.launch import (
+    KernelLaunch,
+    OpenClDevice,
+    _asks_compiler,
+    compiled,
+    from_arrays,
+    index_space,
+    judged,
+    load,
+)
+from gpuq.split.verdict import Correctness
+from tests.split.corpus import data
+from tests.split.store_llvm import STORED
+from tests.split.test_verdict import named
 
 TABLE = """
 source = "__kernel void k(__global float* b, float s) {{ b[get_global_id(0)] *= s; }}"
@@ -65,6 +81,7 @@ def test_an_index_space_that_cannot_be_is_one_sentence(size, local, sentence):
         ({"table": "name = 3 ["}, "is not TOML"),
         ({"table": 'source = ""'}, "lacks 'arguments'"),
         ({"buffer": "size = -1"}, "negative"),
+        ({"buffer": "size = 100000000000000"}, "Unable to allocate"),
         ({"buffer": 'file = "none.npy"'}, "cannot be read"),
         ({"device": "speed = 3"}, "a device has no `speed`"),
     ],
@@ -72,6 +89,40 @@ def test_an_index_space_that_cannot_be_is_one_sentence(size, local, sentence):
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, change, sentence):
     with pytest.raises(BadInput, match=sentence):
         load(written(tmp_path, **change))
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "asks"),
+    [
+        ("#ifndef TILE\n#define TILE 16\n#endif", "", False),
+        ("#if WIDTH > 4\n#endif", "-DWIDTH=8", False),
+        ("#if WIDTH > 4\n#endif", "", True),
+        ("#ifdef cl_khr_fp64\n#endif", "", True),
+        ("int v = __OPENCL_VERSION__;", "", True),
+        ('#include "more.h"', "", True),
+    ],
+)
+def test_a_source_that_asks_its_compiler_may_become_another_program(source, options, asks):
+    assert _asks_compiler(source, options) is asks
+
+
+def test_a_proof_is_not_trusted_where_another_compiler_may_make_another_program(monkeypatch):
+    source = f"#ifdef __GPU\n#endif\n{named('copy').source}"
+    text = STORED.read_text().replace("@k_copy(", "@k(")
+    monkeypatch.setattr(
+        pocl, "programs", lambda *_, **__: pocl.Programs((text,), ("Portable Computing Language", "Another"))
+    )
+    devices = (OpenClDevice(), OpenClDevice(platform="Another"))
+    launch = KernelLaunch(source, "k", "", named("copy").range, ("a", "b"), data(named("copy")))
+    assert judged(compiled(replace(launch, source=named("copy").source), devices)).answer is Correctness.PROVEN
+    verdict = judged(compiled(launch, devices))
+    assert verdict.answer is Correctness.CHECK
+    assert "compiler" in verdict.reason
+
+
+def test_a_kernel_that_replaces_what_its_parts_replace_is_refused(monkeypatch):
+    launch = KernelLaunch("#undef get_group_id", "k", "", index_space(64, 4), (), {}, code=("",))
+    assert "a macro in place of" in judged(launch).reason
 
 
 def test_arrays_of_a_program_become_buffers_and_one_array_twice_is_one_buffer():

@@ -16,7 +16,7 @@ from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
 from gpuq.split.parts import PreparedLaunch, run_parts
 from gpuq.split.values import IndexSpace
 from gpuq.split.verdict import Correctness
-from tests.split.corpus import CASES, data
+from tests.split.corpus import CASES, data, launch_arguments
 from tests.split.test_launch import written
 from tests.split.test_loan import until
 
@@ -30,8 +30,7 @@ LIMIT_S = 200
 
 def launch_of(name):
     case = next(one for one in CASES if one.name == name)
-    arguments = tuple(one[0] if isinstance(one, tuple) else one for one in case.arguments)
-    return KernelLaunch(case.source, "k", "", case.range, arguments, data(case))
+    return KernelLaunch(case.source, "k", "", case.range, launch_arguments(case), data(case))
 
 
 def same(one, other):
@@ -39,7 +38,18 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(
-    "name", ["saxpy_in_place", "group_id", "global_size_stride", "tile_transpose", "volume", "matmul"]
+    "name",
+    [
+        "saxpy_in_place",
+        "group_id",
+        "global_size_stride",
+        "tile_transpose",
+        "volume",
+        "matmul",
+        "group_histogram",
+        "triples",
+        "grid_stride_in_place",
+    ],
 )
 def test_a_proven_split_is_bit_identical_to_the_whole_run(name):
     launch = launch_of(name)

@@ -17,7 +17,7 @@ def judge_random(chance, count):
     kernels = [draw(chance, f"r{number}") for number in range(count)]
     module = llvm_text.read(pocl.llvm_text("\n".join(one.source for one in kernels)))
     verdicts = [
-        judge(module, f"r{number}", list(one.arguments), one.sizes, one.range) for number, one in enumerate(kernels)
+        judge([module], f"r{number}", list(one.arguments), one.sizes, one.range) for number, one in enumerate(kernels)
     ]
     return list(zip(kernels, verdicts, strict=True))
 

@@ -15,7 +15,7 @@ def module():
 
 def verdict(module, case, **changed):
     case = replace(case, **changed)
-    return judge(module, f"k_{case.name}", plain_arguments(case), sizes(case), case.range)
+    return judge([module], f"k_{case.name}", plain_arguments(case), sizes(case), case.range)
 
 
 def named(name):
