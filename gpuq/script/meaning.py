@@ -102,6 +102,11 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         r"(?:^|-)(?:n|num|number|max|total)-(?:of-)?(?:color|group|host|label|message|port|project|user)s?$",
     ),
     (Meaning.SAVING, r"(?:grad|gradient|activation)s?-?checkpoint"),
+    # Without such a cache the network runs that its results are of.
+    (
+        Meaning.SAVING,
+        r"(?:cache|precompute)d?-(?:[a-z]+-){0,3}(?:latents?|features?|embed[a-z]*|outputs?|encoder|log-?p(?:rob)?s?)$",
+    ),
     (Meaning.BATCH, _qualified("batch-?size|bsz?")),
     (Meaning.CHOICE, _qualified("encoder|decoder|backbone|network|net|model|arch|unet|teacher|student")),
     (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
@@ -195,7 +200,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.SIDE,
         r"(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
-        r"resolution|(?:^|-)res$|^(?:side|frame|imgsz|height|crop)$",
+        r"resolution|(?:^|-)(?:res|per-side)$|^(?:side|frame|imgsz|height|crop)$",
     ),
     (
         Meaning.SEQUENCE,

@@ -258,13 +258,14 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("n_user num_label num_group", Meaning.COUNT),
         ("activation-checkpoint-strategy activation_checkpoint.mode zero_optimization.stage", Meaning.SAVING),
         ("zero_optimization.offload_optimizer.device lora.r", Meaning.SAVING),
+        ("cache_latents cache-text-encoder-outputs precompute_ref_log_probs", Meaning.SAVING),
         ("force-fp32", Meaning.COPIES),
         ("warmup-batch-size", Meaning.BATCH),
         ("momentum-encoder", Meaning.CHOICE),
         ("encoder-momentum batch-norm-momentum lora.dropout optimizer.lr kl_coef", Meaning.HARMLESS),
         ("trainer.logger.init_args.version hydra.job.num hydra/launcher git-hash hub_model_id", Meaning.OUTPUT),
         ("--dp data-parallel-size", Meaning.SPACING),
-        ("res", Meaning.SIDE),
+        ("res points_per_side", Meaning.SIDE),
         (
             "access_key_id ssh_key_passphrase keys licence_key_1 encryption_key_hex pwd pass MYSQL_PWD "
             "REDIS_PASS pat bearer cookie auth_header credentials.user db.key",
