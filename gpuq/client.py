@@ -15,14 +15,13 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
-from gpuq.cli import edits, job_body, job_options, piped, results
+from gpuq.cli import edits, job_body, job_options, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
@@ -461,8 +460,7 @@ def submission(
     job_options.add_job_options(parser)
     words = [os.fspath(word) for word in command]
     own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
-    read = cache(piped.read)
-    values = parser.parse_args(job_body.in_files(parser, own, words, verbatim=False, read=read))
+    values, read = job_body.options_of(parser, own, words, verbatim=False)
     values.host = host
     given: dict[str, object] = dict(options)
     if (exclusive := given.pop("exclusive", None)) is not None:

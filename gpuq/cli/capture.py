@@ -230,7 +230,7 @@ def work_sha256(command: Command, folder: Path) -> str | None:
 def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | None:
     from hashlib import sha256
 
-    from gpuq.script.source import contents
+    from gpuq.script.hints import program_files
 
     digest, has_read = sha256(), False
     if script is not None:
@@ -240,7 +240,7 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
                 has_read = True
         except OSError:
             return None
-    for path, content in contents(files if script is None else (script, *files), cwd):
+    for path, content in program_files(files if script is None else (script, *files), cwd):
         if path != script:
             digest.update(content)
             has_read = True

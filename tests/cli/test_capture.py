@@ -14,6 +14,7 @@ import pytest
 from gpuq.cli import capture
 from gpuq.cli.git import git as run_git
 from gpuq.errors import BadInput
+from gpuq.script.hints import _surveys
 
 
 def make_python(folder: Path) -> str:
@@ -141,6 +142,7 @@ def test_a_setting_that_names_nothing_is_refused(setting: str) -> None:
 
 def sha256(folder: Path, *words: str) -> str | None:
     capture._sha256.cache_clear()
+    _surveys.cache_clear()
     script = folder / words[-1] if words[0] in ("python", "bash") else None
     return capture.work_sha256(capture.Command(words, script), folder)
 
