@@ -39,11 +39,12 @@ def hints(
     cwd: Path,
     files: Sequence[Path] = (),
     env: Mapping[str, str] = MappingProxyType({}),
+    around: Sequence[str] = (),
 ) -> dict[str, Any] | None:
-    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and `files` that say it too. Never
-    raises."""
+    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and what `files` and the launchers
+    `around` it say. None for nothing. Never raises."""
     try:
-        return _read(script, words, cwd, files, env)
+        return _read(script, words, cwd, files, env, around)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
         return None
 
@@ -54,11 +55,13 @@ def _read(
     cwd: Path,
     files: Sequence[Path] = (),
     env: Mapping[str, str] = MappingProxyType({}),
+    around: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
     _, surveys, code = _surveys(programs, cwd)
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
+    words = (*around, *words)
     arguments = {name: value for name, value in pairs(words) if name is not None}
     named = named_files(words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
@@ -71,7 +74,7 @@ def _read(
     values = Values(surveys, arguments, in_files)
     ours = effective_settings(words, {}, read_files, surveys, values, read=named)
     given = inputs(words, cwd, ours.values, named)
-    if code is None and not given and not any(one.entries or one.rest for one in read_files):
+    if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():
         _note(ours, name, called)
