@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import wraps
 from math import inf
 from operator import index
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, Ty
 
 from gpuq.array import numbers as array_numbers
 from gpuq.cli import client as http
-from gpuq.cli import edits, job_body, job_options, piped, results
+from gpuq.cli import edits, job_body, job_options, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.logs import Log
@@ -412,8 +412,7 @@ def submission(
     job_options.add_job_options(parser)
     words = [_word(word) for word in command]
     own = ["--chdir", str(options["chdir"])] if options.get("chdir") else []
-    read = cache(piped.read)
-    values = parser.parse_args(job_body.in_files(parser, own, words, verbatim=False, read=read))
+    values, read = job_body.options_of(parser, own, words, verbatim=False)
     values.host = host
     given: dict[str, object] = dict(options)
     if (exclusive := given.pop("exclusive", None)) is not None:

@@ -274,9 +274,10 @@ def misplaced(options: Iterable[str], body: Record) -> list[str]:
     typed = dict.fromkeys(option for word in command[place + 1 :] if (option := word.partition("=")[0]) in known)
     if not typed:
         return []
-    from gpuq.script.source import sources
+    from gpuq.script.source import contents, sources
 
-    read = sources([Path(body["script"])], Path(body["cwd"]))
+    scripts = [Path(body["script"])]
+    read = sources(contents(scripts, Path(body["cwd"])), scripts)
     found = [one.tree for one in read if one.tree is not None]
     return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
 

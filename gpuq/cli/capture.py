@@ -60,6 +60,7 @@ _OF_THE_JOB = re.compile(
     r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
 )
 _GIT_TIMEOUT_S = 0.5
+_NO_FOLDER = "/dev/null"
 # The kernel reads this much of a `#!` line.
 _FIRST_LINE_BYTES = 256
 
@@ -230,7 +231,7 @@ def work_sha256(command: Command, folder: Path) -> str | None:
 def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | None:
     from hashlib import sha256
 
-    from gpuq.script.source import contents
+    from gpuq.script.hints import program_files
 
     digest, has_read = sha256(), False
     if script is not None:
@@ -240,7 +241,7 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
                 has_read = True
         except OSError:
             return None
-    for path, content in contents(files if script is None else (script, *files), cwd):
+    for path, content in program_files(files if script is None else (script, *files), cwd):
         if path != script:
             digest.update(content)
             has_read = True
@@ -252,11 +253,10 @@ def hints(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyT
     from gpuq.script.hints import hints as read
 
     found = _program_of(command, folder)
-    # In a container without a known folder only the script's own is known.
-    cwd = command.script.parent if command.script is not None and found.cwd is None else found.cwd
+    # In a container without a known folder only the script's own is known, and without a script no file by a relative path.
+    cwd = found.cwd or (_NO_FOLDER if command.script is None else str(command.script.parent))
     files = [Path(path).expanduser() for path in found.files]
-    words = (*found.around, *found.arguments)
-    return None if cwd is None else read(command.script, words, Path(cwd).expanduser(), files, {**env, **found.env})
+    return read(command.script, found.arguments, Path(cwd).expanduser(), files, {**env, **found.env}, found.around)
 
 
 def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:

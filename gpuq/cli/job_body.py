@@ -44,11 +44,19 @@ _OF_TERMINALS = ("TERM", "COLORTERM")
 def parse(parser: Parser, words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """(options, submission) of the typed words. Warns about gpuq's options behind the script. Raises BadInput."""
     own, verbatim, command = parser.split(words)
-    read = cache(piped.read)
-    options = parser.parse_args([*in_files(parser, own, command, verbatim, read), *own])
+    options, read = options_of(parser, own, command, verbatim)
     body = submission(options, command, verbatim, read)
     warn_of_words(parser, body)
     return options, body
+
+
+def options_of(
+    parser: Parser, own: Sequence[str], command: list[str], verbatim: bool
+) -> tuple[argparse.Namespace, Callable[[], str]]:
+    """The options of the project, of the head of the script and those that were typed, `own`; a later one goes before an earlier
+    one. With them what returns a script from standard input, as often as it is called. Raises BadInput."""
+    read = cache(piped.read)
+    return parser.parse_args([*_in_files(parser, own, command, verbatim, read), *own]), read
 
 
 def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
@@ -60,11 +68,9 @@ def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
         _warn(f"no shell runs the command, so `{operator}` is an argument of it; a shell would: -- bash -c '…'")
 
 
-def in_files(
+def _in_files(
     parser: Parser, own: Sequence[str], command: list[str], verbatim: bool, read: Callable[[], str]
 ) -> list[str]:
-    """The options of the project and at the head of the script, to stand before those that were typed, which are `own`. `read`
-    returns a script from standard input, as often as it is called. Raises BadInput."""
     here = capture.current_folder()
     words = project.options_of(here, parser.parse_args)
     if verbatim or not command:

@@ -1,8 +1,8 @@
 """What a program says of its work, as one digest: another one wherever two versions may need another amount of memory.
 
 A version that differs only in comments, layout, messages, seeds, step sizes and places of results has the same digest. So has one
-that differs in a number which is compared as a setting, by its name. Any other difference counts: which of them matter could only
-be told by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of configuration files
+that differs in a number which is compared as a setting, by its name. Any other difference counts: which of them matter can only
+be seen by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of configuration files
 the entries, of everything else the bytes.
 """
 

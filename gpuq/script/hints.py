@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
 from gpuq.script.fingerprint import fingerprint, is_shell
@@ -23,7 +23,7 @@ from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, digest, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, digest, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, effective_settings
 from gpuq.script.values import Values
@@ -39,11 +39,12 @@ def hints(
     cwd: Path,
     files: Sequence[Path] = (),
     env: Mapping[str, str] = MappingProxyType({}),
+    around: Sequence[str] = (),
 ) -> dict[str, Any] | None:
-    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and `files` that say it too. Never
-    raises."""
+    """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and what `files` and the launchers
+    `around` it say. None for nothing. Never raises."""
     try:
-        return _read(script, words, cwd, files, env)
+        return _read(script, words, cwd, files, env, around)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
         return None
 
@@ -54,11 +55,13 @@ def _read(
     cwd: Path,
     files: Sequence[Path] = (),
     env: Mapping[str, str] = MappingProxyType({}),
+    around: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
-    surveys, code = _surveys(programs, cwd)
+    _, surveys, code = _surveys(programs, cwd)
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
+    words = (*around, *words)
     arguments = {name: value for name, value in pairs(words) if name is not None}
     named = named_files(words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
@@ -71,7 +74,7 @@ def _read(
     values = Values(surveys, arguments, in_files)
     ours = effective_settings(words, {}, read_files, surveys, values, read=named)
     given = inputs(words, cwd, ours.values, named)
-    if code is None and not given and not any(one.entries or one.rest for one in read_files):
+    if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():
         _note(ours, name, called)
@@ -106,17 +109,32 @@ def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = T
 
 def variables(script: Path, cwd: Path) -> frozenset[str]:
     """The variables of the environment that the script reads, as far as their names are written out in it. Never raises."""
-    try:
-        return frozenset(name for one in _surveys((script,), cwd)[0] for name in one.variables)
-    except Exception:  # noqa: BLE001 - as above
-        return frozenset()
+    return frozenset(name for one in _surveys((script,), cwd).surveys for name in one.variables)
+
+
+def program_files(programs: tuple[Path, ...], cwd: Path) -> Sequence[tuple[Path, bytes]]:
+    """(path, content) of these files and of what they use, as `source.contents` has them. Never raises."""
+    return _surveys(programs, cwd).files
+
+
+class _Surveyed(NamedTuple):
+    """What was read of a program, once for all that is asked about it."""
+
+    files: Sequence[tuple[Path, bytes]]
+    surveys: tuple[Survey, ...]
+    """Those of its own code and its modules, if it is one of Python."""
+    code: str | None
+    """The digest of all its files."""
 
 
 @lru_cache(maxsize=16)
-def _surveys(programs: tuple[Path, ...], cwd: Path) -> tuple[tuple[Survey, ...], str | None]:
-    """What the program's own code and its modules say, if it is one of Python, and the digest of all its files."""
-    found = sources(programs, cwd)
-    surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
-    is_python = bool(found) and found[0].path in surveys
-    code = fingerprint(found, surveys, cwd, compared=is_python)
-    return tuple(surveys.values()) if is_python else (), code
+def _surveys(programs: tuple[Path, ...], cwd: Path) -> _Surveyed:
+    files = list(contents(programs, cwd))
+    try:
+        found = sources(files, programs)
+        surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
+        is_python = bool(found) and found[0].path in surveys
+        code = fingerprint(found, surveys, cwd, compared=is_python)
+        return _Surveyed(files, tuple(surveys.values()) if is_python else (), code)
+    except Exception:  # noqa: BLE001 - as above
+        return _Surveyed(files, (), hashlib.sha256(repr(files).encode()).hexdigest()[:8])

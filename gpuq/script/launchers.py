@@ -122,4 +122,5 @@ def said(launcher: str, words: Sequence[str]) -> tuple[str, ...]:
     if launcher.startswith("accelerate") and all(name != "config-file" for name, _ in options):
         options.append(("config-file", _ACCELERATE))
     found = (option for option in options if not _NOT_OF_THE_WORK.search(option[0]))
-    return tuple(f"--{name}" if value is None else f"--{name}={value}" for name, value in found)
+    # As a switch it would take the first word of the script for its value.
+    return tuple(f"--{name}={'true' if value is None else value}" for name, value in found)

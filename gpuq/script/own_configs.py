@@ -1,8 +1,8 @@
 """The configuration files that a script reads although the command does not name them.
 
 Those are Hydra's configuration with the files of its groups, the default of an option such as `--config`, and files that the
-script opens by a name that can be told. Where a part of the name cannot, all such files of the folder are `unsure`. Files that
-the script writes too are none of its configuration.
+script opens by a name that can be worked out. Where a part of the name cannot, all such files of the folder are `unsure`. Files
+that the script writes too are none of its configuration.
 """
 
 from __future__ import annotations

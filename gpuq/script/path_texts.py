@@ -1,4 +1,4 @@
-"""The paths that expressions of a script stand for, as far as they can be told without running it.
+"""The paths that expressions of a script stand for, as far as they can be worked out without running it.
 
 `os.path.join("configs", name)`, `Path(__file__).parent / "base.yaml"`, `f"configs/{args.exp}.yaml"`. What is not known of a path
 is one `UNKNOWN_PART` in its text.

@@ -55,18 +55,18 @@ class SourceFile:
     """Whether it is one that is run, or that one of these uses; else it is input that the command names."""
 
 
-def sources(files: Sequence[Path], cwd: Path) -> list[SourceFile]:
-    """These files and what they use, each after the one that uses it. Of a program that is too large to be read its digest."""
+def sources(read: Iterable[tuple[Path, bytes]], programs: Sequence[Path]) -> list[SourceFile]:
+    """The `contents` of these programs, with the trees of the first. Of a program that is too large to be read its digest."""
     found, left, count = [], _MOST_PARSED, MOST_FILES
-    for path, content in contents(files, cwd):
-        is_python = path.suffix in (".py", ".ipynb") or (path in files and _OF_PYTHON.match(_decoded(content[:256])))
+    for path, content in read:
+        is_python = path.suffix in (".py", ".ipynb") or (path in programs and _OF_PYTHON.match(_decoded(content[:256])))
         tree = None
         if is_python and count and len(content) <= min(left, LARGEST_PARSED_BYTES):
             tree = parse(_without_magics(content) if path.suffix == ".ipynb" else content)
             left, count = left - len(content), count - 1
-        found.append(SourceFile(path, content, tree, path not in files or path.suffix in _OF_PROGRAMS))
-    read = {one.path for one in found}
-    large = ((path, digest(path)) for path in files if path not in read)
+        found.append(SourceFile(path, content, tree, path not in programs or path.suffix in _OF_PROGRAMS))
+    known = {one.path for one in found}
+    large = ((path, digest(path)) for path in programs if path not in known)
     return found + [
         SourceFile(path, of.encode(), None, path.suffix in _OF_PROGRAMS) for path, of in large if of is not None
     ]

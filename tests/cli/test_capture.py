@@ -14,6 +14,7 @@ import pytest
 from gpuq.cli import capture
 from gpuq.cli.git import git as run_git
 from gpuq.errors import BadInput
+from gpuq.script.hints import _surveys
 
 
 def make_python(folder: Path) -> str:
@@ -141,6 +142,7 @@ def test_a_setting_that_names_nothing_is_refused(setting: str) -> None:
 
 def sha256(folder: Path, *words: str) -> str | None:
     capture._sha256.cache_clear()
+    _surveys.cache_clear()
     script = folder / words[-1] if words[0] in ("python", "bash") else None
     return capture.work_sha256(capture.Command(words, script), folder)
 
@@ -301,7 +303,8 @@ def test_files_that_a_launcher_is_given_are_settings_of_the_job(
     found = []
     for text in (before, after):
         (tmp_path / name).write_text(text)
-        hints = capture.hints(capture.Command(words, tmp_path / "train.py"), tmp_path)
+        script = None if words[0] == "docker" else tmp_path / "train.py"
+        hints = capture.hints(capture.Command(words, script), tmp_path)
         assert hints is not None
         found.append(hints["values"])
     assert found[0] != found[1]

@@ -160,8 +160,7 @@ def test_numbered_inputs_are_one_kind_of_work_whatever_they_hold(tmp_path: Path)
 
 
 def test_there_is_no_digest_of_nothing(tmp_path: Path):
-    assert fingerprint(sources([tmp_path / "missing.py"], tmp_path), {}, tmp_path, compared=True) is None
-    (tmp_path / "t.py").write_text("x = 1\n")
-    found = sources([tmp_path / "t.py"], tmp_path)
+    assert fingerprint(sources([], [tmp_path / "missing.py"]), {}, tmp_path, compared=True) is None
+    found = sources([(tmp_path / "t.py", b"x = 1\n")], [tmp_path / "t.py"])
     surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
     assert fingerprint(found, surveys, tmp_path, compared=True) is not None

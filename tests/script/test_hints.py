@@ -394,7 +394,7 @@ def test_the_words_of_a_shell_script_are_settings_by_the_options_that_they_becom
         "neither device nor seed nor step size matters"
     )
     assert values("0", "11", "64", "0.1")["hidden"] == 64.0
-    assert values("0", "--fast", "64")["fast"] == 64.0, "which word is which cannot be told"
+    assert values("0", "--fast", "64")["fast"] == 64.0, "which word is which is not known"
 
 
 def test_an_input_counts_by_its_name_where_it_exists_and_is_no_result(tmp_path: Path):

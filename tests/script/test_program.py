@@ -227,7 +227,7 @@ def test_no_command_is_too_odd(words: list[str]) -> None:
     [
         (
             "accelerate launch --use_fsdp --zero_stage 3 --config_file a.yaml train.py",
-            ["--use-fsdp", "--zero-stage=3", "--config-file=a.yaml"],
+            ["--use-fsdp=true", "--zero-stage=3", "--config-file=a.yaml"],
         ),
         ("accelerate launch train.py", ["--config-file=~/.cache/huggingface/accelerate/default_config.yaml"]),
         ("fabric run --strategy ddp --precision 32-true train.py", ["--strategy=ddp", "--precision=32-true"]),

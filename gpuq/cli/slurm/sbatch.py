@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import cache
 
 from gpuq.cli import console, header, job_body, job_ids, job_options, piped
 from gpuq.cli.client import HttpClient
@@ -65,8 +64,7 @@ def run(words: list[str]) -> int:
     typed, unknown = header.translated(slurms)
     if unknown:
         console.note(f"sbatch: without effect in gpuq: {shlex.join(unknown)}")
-    read = cache(piped.read)
-    options = parser.parse_args([*job_body.in_files(parser, typed, command, verbatim, read), *typed, "--slurm-env"])
+    options, read = job_body.options_of(parser, [*typed, "--slurm-env"], command, verbatim)
     if wrapped is not None and options.name is None:
         options.name = "wrap"
     client = HttpClient.of(options)

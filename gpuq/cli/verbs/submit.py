@@ -11,11 +11,10 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 from gpuq.array import numbers, ranges
-from gpuq.cli import capture, console, job_body, job_options, piped
+from gpuq.cli import capture, console, job_body, job_options
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
@@ -45,8 +44,7 @@ def run(words: list[str]) -> int:
     add("--parsable", rare=True, action="store_true", help="Print only the id, also on a terminal.")
     own, verbatim, command = parser.split(words)
     by_line = parser.parse_args(own).stdin
-    read = cache(piped.read)
-    options = parser.parse_args([*job_body.in_files(parser, own, [] if by_line else command, verbatim, read), *own])
+    options, read = job_body.options_of(parser, own, [] if by_line else command, verbatim)
     if options.stdin:
         return _submit_lines(options, command)
     if options.follow and job_options.asks_for_array(options):
