@@ -20,7 +20,7 @@ BODY_BEGINS_WITHIN_S = 10.0
 LEAST_RATE: Final = 16 * 2**10
 """Bytes per second."""
 _UNREAD_FOR_S: Final = 1.0
-"""How long a client that still sends what nobody reads may go on, so that it gets to read the answer."""
+"""How long a client may go on sending a body that no handler reads, so that it gets to read the answer."""
 _IDLE_FOR_S: Final = 75
 MOST_UNKNOWN = 500
 """Connections without an identified caller. Some thousand of them would take all descriptors of the process."""

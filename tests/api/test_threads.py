@@ -65,7 +65,7 @@ async def test_a_user_who_selects_without_end_keeps_no_one_from_reading(
 async def test_lists_do_not_wait_for_the_analyses_of_others(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They leave the forecast out. Who asks for too many analyses is told so."""
+    """They leave the forecast out. Too many analyses of one user are refused."""
     begun, go_on = threading.Event(), threading.Event()
 
     class SlowModels(SmallModels):
