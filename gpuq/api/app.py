@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
+from weakref import WeakSet
 
 from aiohttp import web
 
 from gpuq.adapters.tasks import end
 from gpuq.api import series
-from gpuq.api.connections import refuse_encoded
+from gpuq.api.connections import KNOWN, refuse_encoded
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
@@ -36,7 +37,7 @@ _HEADERS = {
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problem_pages, problems, refuse_encoded, identify, counted])
-    app[CONTEXT] = context
+    app[CONTEXT], app[KNOWN] = context, WeakSet()
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
         for method in methods(route):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -19,8 +20,13 @@ BODY_BEGINS_WITHIN_S = 10.0
 LEAST_RATE: Final = 16 * 2**10
 """Bytes per second."""
 _UNREAD_FOR_S: Final = 1.0
-"""How long a client that still sends what nobody reads may go on, so that it gets to read the answer."""
+"""How long a client may go on sending a body that no handler reads, so that it gets to read the answer."""
 _IDLE_FOR_S: Final = 75
+MOST_UNKNOWN = 500
+"""Connections without an identified caller. Some thousand of them would take all descriptors of the process."""
+LOOK_EVERY_S = 0.5
+KNOWN: Final = web.AppKey("known", WeakSet[asyncio.BaseTransport])
+"""Connections with an identified caller."""
 
 
 def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
@@ -33,6 +39,24 @@ def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
         lingering_time=_UNREAD_FOR_S,
         **options,
     )
+
+
+def note_known(request: web.Request) -> None:
+    """Note that the caller of this connection is identified."""
+    if request.transport is not None:
+        request.app[KNOWN].add(request.transport)
+
+
+async def limit_unknown(runner: web.AppRunner) -> None:
+    """Close the oldest connections without an identified caller beyond MOST_UNKNOWN, until cancelled."""
+    assert runner.server is not None, "it is set up"
+    known = runner.app[KNOWN]
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        # They are in the order in which they were accepted.
+        unknown = [one for one in runner.server.connections if one.transport is not None and one.transport not in known]
+        for one in unknown[: max(0, len(unknown) - MOST_UNKNOWN)]:
+            one.force_close()
 
 
 @web.middleware

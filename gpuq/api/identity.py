@@ -30,6 +30,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
+from gpuq.api.connections import note_known
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
 from gpuq.api.threads import ASKING, Asking
@@ -103,6 +104,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = await _caller_over_tcp(request, context)
     if CALLER in request:
+        note_known(request)
         ASKING.set(Asking(request[CALLER].user, partial(_has_hung_up, request)))
     return await handler(request)
 

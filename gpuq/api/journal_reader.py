@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.core.state.job import JobId
@@ -31,6 +32,7 @@ class JournalReader:
             known: (at, task) for known, (at, task) in self._reads.items() if now - at < _REUSE_S or not task.done()
         }
         if place not in self._reads:
-            self._reads[place] = now, asyncio.create_task(self._read(place))
+            # In a context of its own: it is no read of the user who asked first, behind whose others all would wait.
+            self._reads[place] = now, asyncio.create_task(self._read(place), context=Context())
         # One client that goes away must not end the read of the others.
         return await asyncio.shield(self._reads[place][1])

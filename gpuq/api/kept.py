@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -45,7 +46,7 @@ class SharedResults:
         is_good = task is not None and task.done() and not task.cancelled() and task.exception() is None
         is_new = kept_of == of and 0 <= now - at <= for_s
         if task is None or (task.done() and not (is_good and is_new)):
-            task = asyncio.create_task(make(), name=name)
+            task = asyncio.create_task(make(), name=name, context=Context())  # of no one user
             self._made[name] = (of, now, task)
         result: T = await asyncio.shield(task)
         return result

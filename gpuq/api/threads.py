@@ -55,7 +55,7 @@ class SharedThreads:
         return await asyncio.wrap_future(self._submit(work, turn))
 
     def _submit(self, work: Callable[[], T], turn: asyncio.Semaphore) -> Future[T]:
-        """Start the work, and end the turn with it: a thread that nobody waits for any more is still taken."""
+        """Start the work, and end the turn with it: a thread is taken until then, also if its result is no longer wanted."""
         loop = asyncio.get_running_loop()
 
         def end_turn(_: object) -> None:

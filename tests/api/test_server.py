@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gpuq.api import server
+from gpuq.api import connections, server
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
 from gpuq.api.server import address, note, serve
@@ -128,6 +128,32 @@ async def test_streams_end_when_the_process_does(settings: Settings) -> None:
         ending = Stopwatch()
     assert ending.seconds < 2.5
     answer.close()
+
+
+async def test_of_connections_without_a_caller_the_oldest_are_closed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of callers who are known stay, and who comes now is served."""
+    monkeypatch.setattr(connections, "MOST_UNKNOWN", 3)
+    monkeypatch.setattr(connections, "LOOK_EVERY_S", 0.01)
+    async with started(settings, FaultyStore(), MemoryStream()) as endpoint, asyncio.timeout(30):
+
+        async def asked(request: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+            writer.write(request.encode())
+            return reader, writer
+
+        head = f"GET /version HTTP/1.1\r\nHost: localhost:{endpoint.port}\r\n"
+        reader, writer = await asked(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        silent = [await asked(begun) for begun in ("", "GET /livez HT", "", "", "")]
+        for closed, _ in silent[:2]:
+            assert await closed.read() == b""
+        assert (await endpoint.tcp.get("/livez")).status == 200
+        writer.write(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+        assert b" 200 " in (await reader.readuntil(b"HTTP/1.1 200 "))
+        for _, one in (*silent, (reader, writer)):
+            one.close()
 
 
 async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuq.api import tokens
-from gpuq.api.context import ANALYSES_WAITING, READ_THREADS
+from gpuq.api.context import ANALYSES_WAITING, READ_THREADS, READS_OF_USER
 from gpuq.api.contract.problem import TooManyAtOnce
 from gpuq.api.handlers import jobs
 from gpuq.api.threads import ASKING, Asking, SharedThreads
@@ -65,7 +65,7 @@ async def test_a_user_who_selects_without_end_keeps_no_one_from_reading(
 async def test_lists_do_not_wait_for_the_analyses_of_others(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They leave the forecast out. Who asks for too many analyses is told so."""
+    """They leave the forecast out. Too many analyses of one user are refused."""
     begun, go_on = threading.Event(), threading.Event()
 
     class SlowModels(SmallModels):
@@ -143,6 +143,18 @@ async def test_what_was_given_up_before_its_turn_is_not_made_and_a_thread_that_w
         assert await third == "third"
     assert made == ["first", "third"]
     threads.stop()
+
+
+async def test_what_streams_of_all_users_share_waits_for_no_user(endpoint: Endpoint, made: list[str]) -> None:
+    """The read of the journal was begun by a user all of whose turns are taken."""
+    go_on = threading.Event()
+    endpoint.store.tell("Submitted", {}, 1)
+    reads = [asked_by("ann", endpoint.context.run(waiting_for(go_on, made), f"read {n}")) for n in range(READS_OF_USER)]
+    async with asyncio.timeout(30):
+        entries = await asked_by("ann", endpoint.context.journal.entries((0, None, False)))
+        assert [entry.name for entry in entries] == ["Submitted"]
+        go_on.set()
+        await asyncio.gather(*reads)
 
 
 async def test_nothing_is_analysed_for_a_client_that_has_hung_up(endpoint: Endpoint, made: list[str]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 from aiohttp import web
@@ -27,7 +28,7 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
-from gpuq.api.connections import make_runner, refuse_encoded
+from gpuq.api.connections import KNOWN, limit_unknown, make_runner, note_known, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
@@ -50,6 +51,7 @@ def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_a
     """The application. `run_as` is as whom jobs run on all hosts."""
     app = web.Application(middlewares=[problems, refuse_encoded])
     app[CONTEXT], app[HOME], app[ADDRESSES], app[PACKING] = context, home, addresses, asyncio.Lock()
+    app[KNOWN] = WeakSet()
     app[RUN_AS] = run_as
     app.router.add_get("/join.py", bootstrap)
     app.router.add_get("/invitation", invitation)
@@ -127,7 +129,9 @@ async def identify(request: web.Request) -> tuple[JoinedHost, str]:
         raise Unauthenticated("The certificate has expired.", fix="Join again with `gpuq host add`.")
     serial = format(int(certificate["serialNumber"], 16), "x")
     context = request.app[CONTEXT]
-    return await context.run(joining.identified, context.store, subject["commonName"], serial), serial
+    host = await context.run(joining.identified, context.store, subject["commonName"], serial)
+    note_known(request)
+    return host, serial
 
 
 # --- joining ---------------------------------------------------------------------------------------------------------
@@ -223,6 +227,7 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
     runner = runner_of(app)
     await runner.setup()
     refreshing = asyncio.create_task(_refresh(tls, context.authority, addresses))
+    limiting = asyncio.create_task(limit_unknown(runner))
     systemd = WatchDog()
     try:
         try:
@@ -239,6 +244,7 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
             await wait_for_event(stop, _PING_S)
     finally:
         refreshing.cancel()
+        limiting.cancel()
         await runner.cleanup()
 
 
