@@ -16,7 +16,7 @@ def test_every_rule_has_a_sentence_and_no_other_has() -> None:
     assert set(verdicts._WHAT_HELPS) <= set(Rule)
 
 
-def test_a_job_that_wants_more_devices_than_are_free_is_not_told_that_all_are_taken() -> None:
+def test_where_fewer_devices_are_free_than_a_job_wants_not_all_are_called_taken() -> None:
     gang = {"wanted_devices": 8, "devices": 8, "busy_devices": 3}
     assert title("Resources", gang) == "Fewer devices of one host are free than it wants"
     assert what_helps("Resources", gang) == "It starts when as many devices of one host are free at the same time."

@@ -255,6 +255,8 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
             third = f"at most {third}"
         lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
     yield from lines if len(lines) > 1 else []
+    if job["state"] == "COMPLETED" and actual.get("peak_memory_bytes") == 0:
+        yield "  none of its processes was on its device while it ran: it may need none"
     for remark in _bounds(actual):
         yield from (f"  {line}" for line in console.wrapped(remark, width - 2))
     if actual.get("energy_joules") is not None:
@@ -282,8 +284,6 @@ def _bounds(actual: Record) -> Iterator[str]:
             else "the framework took most of the device in advance"
         )
         yield f"{why}: the measured memory is only what the job needs at most"
-    if actual.get("peak_memory_bytes") == 0:
-        yield "none of its processes was on its device while it ran: it may need none"
     spoiled = []
     if actual.get("utilization_is_bound"):
         spoiled.append("its utilisation is only known to be at most what is shown")

@@ -125,6 +125,8 @@ def test_show_says_that_a_job_used_no_device(gpuq: Command, api: FakeApi) -> Non
     actual = {**samples.NO_ACTUAL, "peak_memory_bytes": 0, "peak_utilization_pct": 0.0}
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
     assert "none of its processes was on its device while it ran: it may need none" in gpuq("show", "42").out
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "FAILED", 1, actual=actual))
+    assert "it may need none" not in gpuq("show", "42").out, "it may have failed on its way there"
 
 
 def test_show_does_not_repeat_the_exit_code_as_the_reason(gpuq: Command, api: FakeApi) -> None:

@@ -51,10 +51,10 @@ _BINS_PER_PCT = 10
 _MOST_SEGMENTS = 200
 # The peak of the windows without foreign load stands for all windows only if they are at least this share of them.
 _LEAST_QUIET = 0.25
-# For how long, and in how many looks, none of a job's processes was on its devices before that is taken for its need. A use of
-# less than a second may fall between two looks; most programs that use a GPU at all are on it for longer. Unknown looks may be
-# one in ten: the first ones of a job are, while the memory of the one before it is still given back.
-_LEAST_ABSENT_LOOKS, _LEAST_ABSENT_S, _LEAST_ABSENT = 20, 20.0, 0.9
+# In how many looks, and for how long, none of a job's processes was on its devices before that is taken for its need. A use of
+# less than a second may fall between two looks; a program that runs for ten seconds and uses a GPU at all is on it for longer.
+# Unknown looks may be one in ten: the first ones of a job are, while the memory of the one before it is still given back.
+_LEAST_ABSENT_LOOKS, _LEAST_ABSENT_S, _LEAST_ABSENT = 10, 9.0, 0.9
 
 
 @dataclass(frozen=True, slots=True)
