@@ -53,7 +53,7 @@ class PairCosts:
         self._parts, self._version = parts, version
         # The law, with what was found there of how often it is wrong.
         self._laws = {
-            place: msgspec.structs.replace(LAW, admission=Admission(law=part.admission.law))
+            place: msgspec.structs.replace(LAW, admission=Admission.of(law=part.admission.by_law))
             for place, part in parts.items()
         }
         self._kept.clear()

@@ -9,7 +9,7 @@ from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference import Interference, PairCosts, Profile
 from gpuq.learn.interference.learned import Admission
 from gpuq.learn.interference.pair import estimate, shown_beyond
-from gpuq.learn.interference.risk import Meeting, thresholds
+from gpuq.learn.interference.risk import LeftOutPairs, Meeting, law_calibration
 from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
@@ -110,8 +110,8 @@ def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there()
     assert of.cost(*light, "another type", "another type").risk(1.15, 1.15) == before
     of.use({}, "trained, but with too little to calibrate")
     assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) > 0.1
-    enough = thresholds([0.01] * 50, [0.01] * 50)
-    of.use({DEVICE: Interference((), (), admission=Admission(law=enough))}, "calibrated with what happened")
+    enough = law_calibration(LeftOutPairs.of([0.01] * 50, [0.01] * 50))
+    of.use({DEVICE: Interference((), (), admission=Admission.of(law=enough))}, "calibrated with what happened")
     assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) <= 0.1
 
 
