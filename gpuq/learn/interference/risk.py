@@ -30,7 +30,7 @@ admitted until known pairs, trials or a new calibration lead out of that.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Collection, Hashable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ _LEAST, _MOST = 0.5, 8.0
 # Once so many more pairs than the risk allows were shown to exceed a budget, not even the surest are admitted: the factor passes
 # its most. A pair near its budget that was measured beyond it by less than the measurement's error is no reason to admit none.
 _MOST_EXCESS = 6.0
+# So much of that one owner's pairs may use up for all others: at least three owners' pairs have to go wrong.
+_OWNER_EXCESS = 1.5
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
@@ -288,6 +290,8 @@ class Meeting(NamedTuple):
     """Whether it was never measured before; else its measurements were known."""
     shown: bool = True
     """Whether it exceeded by more than the error of the measurement."""
+    owner: str | None = None
+    """Whose attempt it was; None: not known."""
 
 
 class Adaptation:
@@ -296,36 +300,56 @@ class Adaptation:
 
     It depends on the attempts and their order only, so a restart rebuilds it. A new model that was calibrated was so with those
     attempts, and begins at 1. Where it was not, the same assumptions go on, and so does the factor.
+
+    Each owner has a factor too, for pairs of the owner's kinds. What exceeds beyond an owner's share of the excess raises that
+    one only, where there are other owners: nobody's kinds alone stop the sharing of all others.
     """
 
     def __init__(self) -> None:
-        # (place, version) -> the log of the factor, and how many more pairs were shown to exceed a budget than the risk allows;
-        # without a version: over all of them.
-        self._states: dict[tuple[str, str | None] | tuple[str], tuple[float, float]] = {}
+        # (place, owner or None for all, version) -> the log of the factor, and how many more pairs were shown to exceed a budget
+        # than the risk allows; without a version: over all of them.
+        self._states: dict[tuple[str | None, ...], tuple[float, float]] = {}
+        # Place -> the owners of what shared there.
+        self._owners: dict[str, set[str | None]] = {}
         # (place, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
         self._wrong: set[tuple[str, frozenset[str], bool]] = set()
 
     def add(self, place: str, version: str | None, meeting: Meeting) -> None:
         """One direction of a pair. At most a share of its risk should exceed, in either direction or both: that counts once."""
-        pair, exceeded, risk, first, shown = meeting
+        pair, exceeded, _, first, shown, owner = meeting
         found = {(place, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)}
         new = found - self._wrong
         self._wrong |= new
         wrong, shown_wrong = ((place, pair, by_more) in new for by_more in (False, True))
-        for key in ((place, version), (place,)):
-            log, excess = self._states.get(key, (0.0, 0.0))
-            if first:
-                # Each of the two directions has half of the risk.
-                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
-                excess = max(0.0, excess + shown_wrong - risk / 2)
-            elif not exceeded:
-                # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
-                excess = max(0.0, excess - _RESERVED * risk / 2)
-            self._states[key] = log, excess
+        owners = self._owners.setdefault(place, set())
+        owners.add(owner)
+        for of_version in ((version,), ()):
+            used = self._states.get((place, owner, *of_version), (0.0, 0.0))[1]
+            beyond_share = owner is not None and len(owners) > 1 and used > _OWNER_EXCESS
+            for whose in {None, owner}:
+                if whose is not None or not (wrong and beyond_share):
+                    self._count((place, whose, *of_version), wrong, shown_wrong, meeting)
 
-    def factor(self, place: str, version: str | None, *, calibrated: bool) -> float:
-        """What risks are multiplied by in this place under this version, which was calibrated there or was not."""
-        log, excess = self._states.get((place, version) if calibrated else (place,), (0.0, 0.0))
+    def _count(self, key: tuple[str | None, ...], wrong: bool, shown_wrong: bool, meeting: Meeting) -> None:
+        log, excess = self._states.get(key, (0.0, 0.0))
+        risk = meeting.risk
+        if meeting.first:
+            # Each of the two directions has half of the risk.
+            log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
+            excess = max(0.0, excess + shown_wrong - risk / 2)
+        elif not meeting.exceeded:
+            # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
+            excess = max(0.0, excess - _RESERVED * risk / 2)
+        self._states[key] = log, excess
+
+    def factor(self, place: str, version: str | None, *, calibrated: bool, owners: Collection[str] = ()) -> float:
+        """What risks are multiplied by in this place under this version, which was calibrated there or was not, for a pair of
+        these owners' kinds."""
+        of_version = (version,) if calibrated else ()
+        return max(self._factor((place, whose, *of_version)) for whose in (None, *owners))
+
+    def _factor(self, key: tuple[str | None, ...]) -> float:
+        log, excess = self._states.get(key, (0.0, 0.0))
         if excess > _MOST_EXCESS:
             log = math.log(_MOST) + _STEP * (1 + excess - _MOST_EXCESS)
         return round(math.exp(log), 3)

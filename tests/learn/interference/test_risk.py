@@ -282,6 +282,25 @@ def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
 
 
+def test_one_owners_pairs_do_not_stop_the_sharing_of_all_others():
+    adapted = Adaptation()
+    adapted.add("here", "1", Meeting(frozenset(("ann's", "b")), False, 0.1, owner="ann"))
+    for place in range(20):
+        adapted.add("here", "1", Meeting(frozenset((f"eve {place}", "b")), True, 0.1, owner="eve"))
+
+    assert 0.03 * adapted.factor("here", "1", calibrated=True, owners=["ann"]) <= 0.1
+    assert 0.01 * adapted.factor("here", "1", calibrated=True, owners=["ann", "eve"]) > 0.1, (
+        "whose own pairs are stopped"
+    )
+
+    for owner in ("bob", "dan", "fay", "gil"):
+        for place in range(3):
+            adapted.add("here", "1", Meeting(frozenset((f"{owner} {place}", "b")), True, 0.1, owner=owner))
+    assert 0.01 * adapted.factor("here", "1", calibrated=True, owners=["ann"]) > 0.1, (
+        "where many owners' pairs go wrong, all are"
+    )
+
+
 def test_known_pairs_that_keep_their_budgets_pay_for_new_ones():
     adapted = Adaptation()
     for place in range(8):
