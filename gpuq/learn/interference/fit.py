@@ -219,10 +219,7 @@ def calibrated(
         )
         for tier, found in by_tier.items()
     }
-    tiers = {
-        tier: strictest([calibration(_worse_of(rows), alone=not by_law) for rows in found])
-        for tier, found in by_tier.items()
-    }
+    tiers = {tier: strictest([calibration(_worse_of(rows)) for rows in found]) for tier, found in by_tier.items()}
     return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission.of(
         **tiers, law=law_calibration(_worse_of(by_law))
     )

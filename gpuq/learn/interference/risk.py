@@ -17,9 +17,9 @@ never be where forecasts of new kinds are poor, and so never be measured.
 Where too few left-out pairs, or of too few models, were expected to keep a budget, something is assumed of it: of what was
 learned, that the widest distance (of logs) between threshold and budget that other budgets need is enough there; of the law, that
 a pair has a risk of 10% if it uses up half of its budget, which is the load rule at a sum of 100%, and half or double of that for
-half or double the use; without utilisations the same of what was learned. What is assumed counts as as many pairs that kept their
-budget as show that risk: what the few pairs say is added to them, and where it refutes the assumption, the assumption ends. A
-pair may pass by either, by the law only if it is within its budget by what was learned.
+half or double the use; without utilisations nothing, once pairs were measured. What is assumed counts as as many pairs that kept
+their budget as show that risk: what the few pairs say is added to them, and where it refutes the assumption, the assumption ends.
+A pair may pass by either, by the law only if it is within its budget by what was learned.
 
 `Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
 many more were shown to exceed their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of
@@ -115,16 +115,12 @@ def law_calibration(pairs: LeftOutPairs) -> Calibration:
     )
 
 
-def calibration(pairs: LeftOutPairs, *, alone: bool) -> Calibration:
-    """What these left-out pairs show of what was learned. `alone`: nothing is known of utilisations, so that half of the budget
-    by what was learned is what is assumed."""
+def calibration(pairs: LeftOutPairs) -> Calibration:
+    """What these left-out pairs show of what was learned."""
     shown = tuple(_threshold(pairs, log) if _enough(pairs, log) else () for log in _LOGS)
     known = [log - np.array(limits) for log, limits in zip(_LOGS, shown, strict=True) if limits]
     margins = np.max(known, axis=0) if known else np.full(len(LEVELS), np.inf)
-    few = (
-        () if limits else _threshold(pairs, log, np.maximum(log - margins, _half(log) if alone else 0.0))
-        for log, limits in zip(_LOGS, shown, strict=True)
-    )
+    few = (() if limits else _threshold(pairs, log, log - margins) for log, limits in zip(_LOGS, shown, strict=True))
     return Calibration(shown, tuple(few))
 
 
@@ -224,7 +220,7 @@ def risks(calibrated: Calibration, of_law: Calibration, expected: Floats, law: F
     highest = np.full(len(law), len(LEVELS) - 1)
     for place, log in enumerate(budgets):
         shown, few, of_law_limits = (each[place] if each else () for each in (*calibrated, _known(of_law)))
-        # Where pairs were left out they say what is assumed of a pair without utilisations, else nothing does.
+        # Of a pair without utilisations nothing is assumed once pairs could be left out.
         otherwise = highest if shown else np.where(np.isnan(law) & bool(few), highest, levels[:, place])
         found = (
             _by_law(of_law_limits, expected, law, float(log), otherwise, assume=not shown)

@@ -38,8 +38,7 @@ def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.nd
 
 
 def calibrate(expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None) -> Calibration:
-    """Of what was learned, where some utilisations are known."""
-    return calibration(LeftOutPairs.of(expected, measured, units), alone=False)
+    return calibration(LeftOutPairs.of(expected, measured, units))
 
 
 def calibrate_law(
@@ -219,12 +218,10 @@ def test_the_first_pairs_that_exceed_their_budget_count_against_the_load_rule():
     assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums + [0, 0.2] * 6)) > 0.1
 
 
-def test_without_utilisations_half_of_a_budget_is_assumed_until_left_out_pairs_say_otherwise():
-    light = LeftOutPairs.of([0.05] * 12, [0.05] * 12)
-    wrong = LeftOutPairs.of([0.05] * 12, [0.05, 0.25] * 6)
-
-    assert risk_of(0.06, calibrated=calibration(light, alone=True)) <= 0.1
-    assert risk_of(0.06, calibrated=calibration(wrong, alone=True)) > 0.1
+def test_without_utilisations_nothing_is_assumed_of_a_pair_once_others_were_measured():
+    assert risk_of(0.05) <= 0.1
+    assert risk_of(0.05, calibrated=calibrate([0.05] * 12, [0.05] * 12)) > 0.1
+    assert risk_of(0.05, calibrated=calibrate([0.05] * 24, [0.05] * 24)) <= 0.1
 
 
 def test_more_measurements_of_a_pair_make_its_risk_clearer():
