@@ -1,12 +1,13 @@
 """Jobs measured alone and in pairs, as tables that anyone can bring: the types, and the reader of their CSV form.
 
 The columns are those of `SINGLES` and `PAIRS`, in any order; a blank cell or a missing column is unknown. Both files may have
-`measured_at`, singles also `family`; other columns are ignored. What cannot be read raises `BadInput` with its line and what to
-write there.
+`measured_at`, singles also `family` and `command`; other columns are ignored. What cannot be read raises `BadInput` with its
+line and what to write there.
 """
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,8 @@ _SPELLINGS = {
 class SingleMeasurement:
     """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds.
 
-    `family` is a class of work that models of different names share, such as `image_classification`.
+    `family` is a class of work that models of different names share, such as `image_classification`. `command` is how the job was
+    started, words in quotes as in a shell.
     """
 
     device_type: str
@@ -45,6 +47,7 @@ class SingleMeasurement:
     steps_per_s: float | None = None
     measured_at: float | None = None
     family: str | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def read_singles(path: Path) -> list[SingleMeasurement]:
             steps_per_s=row.above_zero("steps_per_s"),
             measured_at=row.moment("measured_at"),
             family=row.text("family") or None,
+            command=_command(row),
         )
         for row in read_rows(path, needed=("job",))
     ]
@@ -97,6 +101,17 @@ def read_pairs(path: Path) -> list[PairMeasurement]:
         )
         for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))
     ]
+
+
+def _command(row: CsvRow) -> str | None:
+    text = row.text("command")
+    try:
+        return text if shlex.split(text) else None
+    except ValueError:
+        raise row.wrong(
+            f"command is `{text}`",
+            "Close its quotes: write it as in a shell, such as python train.py --image-size 224.",
+        ) from None
 
 
 def _slowdown(row: CsvRow, column: str) -> float | None:

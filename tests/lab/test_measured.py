@@ -32,6 +32,13 @@ def test_all_columns_of_both_tables_are_read(table) -> None:
     assert read_pairs(pairs) == [PairMeasurement("V100", "mps", "a:32", "b", 1.2, 1.05, 1700000000)]
 
 
+def test_a_command_is_read_as_a_shell_would_and_an_open_quote_is_named_with_its_line(table) -> None:
+    (single,) = read_singles(table('job,command\na,"python train.py --note ""two words"""\n'))
+    assert single.command == 'python train.py --note "two words"'
+    with pytest.raises(BadInput, match=r"csv:2: command is"):
+        read_singles(table("job,command\na,python train.py --note 'two\n"))
+
+
 def test_blank_cells_and_missing_columns_are_unknown_and_never_zero(table) -> None:
     (single,) = read_singles(table("job,device_type,utilization_pct,peak_memory_mib\na,V100,,\n"))
     assert single == SingleMeasurement("V100", "a", "a")

@@ -200,7 +200,9 @@ def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str)
 
 def before_it_runs(single: SingleMeasurement) -> SingleMeasurement:
     """What is known of a job before it runs: nothing measured."""
-    return SingleMeasurement(single.device_type, single.job, single.model, single.batch_size, family=single.family)
+    return SingleMeasurement(
+        single.device_type, single.job, single.model, single.batch_size, family=single.family, command=single.command
+    )
 
 
 def _grouped(pairs: Sequence[JoinedPair]) -> dict[Group, list[JoinedPair]]:

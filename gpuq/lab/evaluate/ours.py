@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -169,6 +170,10 @@ def _outcome(single: SingleMeasurement) -> Outcome:
 
 
 def _submission(single: SingleMeasurement) -> Submission:
+    if single.command is not None:
+        words = shlex.split(single.command)
+        program = next((word for word in words if word.endswith(".py")), None)
+        return Submission(command=tuple(words), cwd="/", script=program, kind=single.job)
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
     # Characters that a command line could not contain are replaced.
     model = _ODD.sub("_", single.model).strip("-_.") or "model"

@@ -50,6 +50,7 @@ class MeasuredRun:
     utilization_at_most: float | None = None
     level: bool = False
     """The attempt goes on, and its memory has levelled off. Its peaks are lower bounds, as those of all unfinished attempts."""
+    owner: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -119,6 +120,7 @@ class History:
             power_w=outcome.power_w,
             first_step_s=outcome.first_step_s,
             utilization_at_most=outcome.utilization_at_most,
+            owner=outcome.owner,
         )
         has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
         shown = (run.whole, has_utilization, has_memory, run.complete and run.shared)
@@ -195,6 +197,11 @@ class History:
         key = (kind, device_type)
         ended = chain.from_iterable(self._runs.get(key, {}).values())
         return [*ended, *self._running.get(key, {}).values()]
+
+    def owner(self, kind: str, device_type: str) -> str | None:
+        """Whose kind it is: the owner of a run of it that ended; None where none is known."""
+        ended = chain.from_iterable(self._runs.get((kind, device_type), {}).values())
+        return next((run.owner for run in ended if run.owner is not None), None)
 
     def level(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
         """Attempts of the same work that run, and whose memory has levelled off."""

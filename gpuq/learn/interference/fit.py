@@ -13,7 +13,7 @@ scipy, inside the functions that need it. The same pairs give the same result.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 from statistics import fmean
@@ -33,8 +33,8 @@ from gpuq.learn.interference.profile import (
     numbers,
     same_kind,
 )
-from gpuq.learn.interference.risk import ENOUGH, Thresholds, strictest, thresholds
-from gpuq.learn.statistics import conformal_rank
+from gpuq.learn.interference.risk import LeftOutPairs, calibration, law_calibration, strictest
+from gpuq.learn.statistics import conformal_rank, student_quantile
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
@@ -82,6 +82,10 @@ class LeftOut(NamedTuple):
     measured: float
     units: frozenset[Any]
     apart: float = 0.0
+
+
+LeftOutRows = dict[int, list[LeftOut]]
+"""How many of the two kinds were still known -> what was left out."""
 
 
 class _Table:
@@ -182,7 +186,7 @@ def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Sha
 def calibrate(
     profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape, quantile: float
 ) -> tuple[Factors, Admission]:
-    """The factor and the thresholds of each tier, from pairs, kinds and models left out in turn; of the last two the wider."""
+    """The factor and the thresholds of each tier, from pairs, kinds and models left out in turn."""
     model_of = {kind: profile.model for kind, profile in profiles.items()}
     # Both directions of a pair are left out together; a kind or a model with all of its pairs.
     pairs, kinds, models = (
@@ -193,7 +197,20 @@ def calibrate(
             {pair: {model_of.get(kind) for kind in pair} - {None} for pair in slowdowns},
         )
     )
-    by_tier = {"both": (pairs[2],), "one": (kinds[1], models[1]), "neither": (kinds[0], models[0])}
+    named = any(model_of.get(kind) for pair in slowdowns for kind in pair)
+    return calibrated(pairs, kinds, models if named else None, _by_law(profiles, slowdowns), quantile)
+
+
+def calibrated(
+    pairs: LeftOutRows, kinds: LeftOutRows, models: LeftOutRows | None, by_law: Sequence[LeftOut], quantile: float
+) -> tuple[Factors, Admission]:
+    """As `calibrate`, from what was left out. Of kinds and models the wider factor and the lower threshold count: a new kind may
+    be one of a new model. None: no model is known, so that only kinds may be new."""
+    by_tier = {
+        "both": [pairs[2]],
+        "one": [kinds[1], *([models[1]] if models else [])],
+        "neither": [kinds[0], *([models[0]] if models else [])],
+    }
     default = Factors()
     misfits = {tier: _misfit([one for rows in found for one in rows]) for tier, found in by_tier.items()}
     factors = {
@@ -202,9 +219,9 @@ def calibrate(
         )
         for tier, found in by_tier.items()
     }
-    tiers = {tier: strictest(map(_thresholds, found)) for tier, found in by_tier.items()}
-    return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission(
-        **tiers, law=_thresholds(_by_law(profiles, slowdowns), assumed=ENOUGH)
+    tiers = {tier: strictest([calibration(_worse_of(rows)) for rows in found]) for tier, found in by_tier.items()}
+    return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission.of(
+        **tiers, law=law_calibration(_worse_of(by_law))
     )
 
 
@@ -213,12 +230,12 @@ def _left_out(
     slowdowns: Slowdowns,
     shape: Shape,
     groups: Mapping[tuple[str, str], Set[Any]],
-) -> dict[int, list[LeftOut]]:
+) -> LeftOutRows:
     """Predictions of what was left out, by how many of its two kinds were still known.
 
     `groups` names the groups of each pair. A fifth of the groups is left out each time, with all pairs that are in one of them.
     """
-    found: dict[int, list[LeftOut]] = {0: [], 1: [], 2: []}
+    found: LeftOutRows = {0: [], 1: [], 2: []}
     names = sorted({name for of_pair in groups.values() for name in of_pair})
     drawn = np.random.default_rng(0).permutation(len(names)).tolist()
     for start in range(min(_FOLDS, len(names))):
@@ -277,22 +294,46 @@ def _misfit(left_out: Sequence[LeftOut]) -> float:
 
 
 def _factor(left_out: Sequence[LeftOut], quantile: float, default: float, misfit: float) -> float:
-    """The conformal quantile of the scores; from too few of them, at least the default."""
-    ordered = sorted((one.measured - one.expected) / math.hypot(one.doubt, misfit) for one in left_out)
+    """The conformal quantile of the scores, widened where they are of few models or kinds; from too few of them, at least the
+    default."""
+    scores = [(one.measured - one.expected) / math.hypot(one.doubt, misfit) for one in left_out]
+    ordered = sorted(scores)
     rank = conformal_rank(len(ordered), quantile)
     value = ordered[rank - 1] if rank is not None else max([default, *ordered])
-    return round(max(0.0, value), 6)
+    return round(max(0.0, value * _widening(scores, [one.units for one in left_out], quantile)), 6)
 
 
-def _thresholds(left_out: Sequence[LeftOut], assumed: int = 0) -> Thresholds:
-    """The thresholds of admission. Only pairs known in both directions count, by the worse."""
+def _widening(scores: Sequence[float], units: Sequence[frozenset[Any]], quantile: float) -> float:
+    """By how much the scores of a new unit may be wider than these: those of one unit err alike, so the part of their variance
+    that lies between units (intraclass correlation, by analysis of variance) is known from so many values only, and has
+    Student's quantile. The middle of scores, 0, is not fitted to them."""
+    groups: dict[frozenset[Any], list[float]] = defaultdict(list)
+    for score, of in zip(scores, units, strict=True):
+        groups[of].append(score)
+    between, within = len(groups) - 1, len(scores) - len(groups)
+    if between < 1 or within < 1:
+        return 1.0
+    middle = fmean(scores)
+    means = {of: fmean(found) for of, found in groups.items()}
+    apart = math.fsum(len(found) * (means[of] - middle) ** 2 for of, found in groups.items()) / between
+    inside = math.fsum((score - means[of]) ** 2 for of, found in groups.items() for score in found) / within
+    size = (len(scores) - math.fsum(len(found) ** 2 for found in groups.values()) / len(scores)) / between
+    variance = apart + (size - 1) * inside
+    alike = min(1.0, max(0.0, (apart - inside) / variance)) if variance > 0 else 0.0
+    count = len({unit for of in units for unit in of})
+    student, normal = (student_quantile(quantile, freedom) for freedom in (count, math.inf))
+    return math.sqrt(1 - alike + alike * (student / normal) ** 2)
+
+
+def _worse_of(left_out: Sequence[LeftOut]) -> LeftOutPairs:
+    """The pairs known in both directions, by the worse."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
         (max(one.expected, other.expected), max(one.measured + one.apart, other.measured + other.apart), one.units)
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return thresholds([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst], assumed)
+    return LeftOutPairs.of([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst])
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

@@ -34,7 +34,7 @@ from gpuq.learn.interference import risk
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
 from gpuq.learn.interference.law import logs as law_logs
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, same_kind, utilizations
-from gpuq.learn.interference.risk import Thresholds
+from gpuq.learn.interference.risk import Calibration, Thresholds
 
 Positive = Annotated[float, Meta(gt=0)]
 # Standard deviation of the common level of slowdowns from the law: log 1.65.
@@ -77,6 +77,15 @@ class Factors(msgspec.Struct, frozen=True):
     """Neither, one, both: the standard deviation, in logs, of what the form itself gets wrong, whatever is known of the kinds."""
 
 
+class Few(msgspec.Struct, frozen=True):
+    """As `Admission`, at the budgets that too few pairs were left out for."""
+
+    both: Thresholds = ()
+    one: Thresholds = ()
+    neither: Thresholds = ()
+    law: Thresholds = ()
+
+
 class Admission(msgspec.Struct, frozen=True):
     """What admission was found to get wrong (see `risk`), by how many of the two kinds were measured beside others. Empty: not
     calibrated."""
@@ -86,11 +95,29 @@ class Admission(msgspec.Struct, frozen=True):
     neither: Thresholds = ()
     law: Thresholds = ()
     """What the law alone gets wrong."""
+    few: Few = Few()
+
+    @classmethod
+    def of(cls, **found: Calibration) -> Admission:
+        """From a calibration for each of `both`, `one`, `neither` and `law`."""
+        few = Few(**{name: one.few for name, one in found.items()})
+        return cls(**{name: one.shown for name, one in found.items()}, few=few)
 
     @property
     def calibrated(self) -> bool:
         """Whether there were pairs enough to calibrate with, at any budget."""
         return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
+
+    @property
+    def tiers(self) -> tuple[Calibration, Calibration, Calibration]:
+        """Of pairs of which neither kind was measured beside others, one was, and both were."""
+        few = self.few
+        return Calibration(self.neither, few.neither), Calibration(self.one, few.one), Calibration(self.both, few.both)
+
+    @property
+    def by_law(self) -> Calibration:
+        """Of the law alone."""
+        return Calibration(self.law, self.few.law)
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
@@ -116,15 +143,17 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         logs = np.log(expected)
         by_law = law_logs(utilizations(ones), utilizations(besides))
         if not self.kinds:
-            return risk.risks(self.admission.neither, self.admission.law, logs, by_law)
+            return risk.risks(self.admission.tiers[0], self.admission.by_law, logs, by_law)
         levels = self._levels(ones, besides)
         found: list[tuple[float, ...]] = [()] * len(logs)
-        for level, thresholds in enumerate((self.admission.neither, self.admission.one, self.admission.both)):
+        for level, calibrated in enumerate(self.admission.tiers):
             places = np.flatnonzero(levels == level)
             if not len(places):
                 continue
             for place, of_pair in zip(
-                places.tolist(), risk.risks(thresholds, self.admission.law, logs[places], by_law[places]), strict=True
+                places.tolist(),
+                risk.risks(calibrated, self.admission.by_law, logs[places], by_law[places]),
+                strict=True,
             ):
                 found[place] = of_pair
         return found

@@ -53,7 +53,7 @@ class PairCosts:
         self._parts, self._version = parts, version
         # The law, with what was found there of how often it is wrong.
         self._laws = {
-            place: msgspec.structs.replace(LAW, admission=Admission(law=part.admission.law))
+            place: msgspec.structs.replace(LAW, admission=Admission.of(law=part.admission.by_law))
             for place, part in parts.items()
         }
         self._kept.clear()
@@ -117,7 +117,9 @@ class PairCosts:
         both = ((newcomer.kind, resident.kind), (resident.kind, newcomer.kind))
         measured = [self._history.slowdowns(*pair, place) for pair in both]
         if not any(measured):
-            factor = self._adaptation.factor(place, self._version, calibrated=part.admission.calibrated)
+            kinds = (newcomer.kind, resident.kind)
+            owners = {owner for kind in kinds if (owner := self._history.owner(kind, device_type)) is not None}
+            factor = self._adaptation.factor(place, self._version, calibrated=part.admission.calibrated, owners=owners)
             found = [(expected, upper, risks and scaled(risks, factor)) for expected, upper, risks in predicted]
         else:
             repeated = self._history.repeated_meetings(place)

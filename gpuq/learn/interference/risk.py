@@ -7,16 +7,19 @@ that contain the pair, as a q-value is (Storey 2002). Admitting what has a risk 
 slowdown that is chosen by its own error among those admitted (Angelopoulos et al. 2021, "Learn then test"; there is one
 threshold per budget, type of device, way of sharing, and tier of evidence). Both directions of a pair count as one, by the worse.
 
-The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. What is assumed of it where
-nothing was measured (below) counts there as `ENOUGH` more pairs that kept their budget, which show as much: so the first pairs
-that keep theirs make admission no stricter than none. A pair that keeps its budget by what was learned, and has half of the risk
-by the law, may pass by that: otherwise a kind that was never beside another would never be where forecasts of new kinds are poor,
-and so never be measured.
+What was left out of a new model are models, and pairs of one model err alike: so the number of pairs is their effective one, and
+pairs of fewer than five models, however many, show nothing of another.
 
-Where fewer than `ENOUGH` left-out pairs were expected to keep a budget, nothing can be shown of it. There the least of two
-counts: the risk with the widest distance (of logs) between threshold and budget that other budgets need, and the law's. Where
-the law, too, has too few, a pair is assumed to have a risk of 10% if it uses up half of its budget by the law, which is the load
-rule at a sum of 100%, and at most all of it by what was learned; without utilisations, half of it by what was learned.
+The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. A pair that keeps its budget by
+what was learned, and has half of the risk by the law, may pass by that: otherwise a kind that was never beside another would
+never be where forecasts of new kinds are poor, and so never be measured.
+
+Where too few left-out pairs, or of too few models, were expected to keep a budget, something is assumed of it: of what was
+learned, that the widest distance (of logs) between threshold and budget that other budgets need is enough there; of the law, that
+a pair has a risk of 10% if it uses up half of its budget, which is the load rule at a sum of 100%, and half or double of that for
+half or double the use; without utilisations nothing, once pairs were measured. What is assumed counts as as many pairs that kept
+their budget as show that risk: what the few pairs say is added to them, and where it refutes the assumption, the assumption ends.
+A pair may pass by either, by the law only if it is within its budget by what was learned.
 
 `Adaptation` follows what became of admitted pairs, as adaptive conformal inference does (Gibbs and Candes 2021), and counts how
 many more were shown to exceed their budget than `risk` allows. So its promise rests on nothing that was assumed of pairs: of
@@ -27,7 +30,7 @@ admitted until known pairs, trials or a new calibration lead out of that.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence, Set
+from collections.abc import Collection, Hashable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,6 +44,8 @@ LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 
 """The risks that are distinguished. A risk is rounded up to one of them."""
 # With fewer, not even 0 of them show a risk of 10% with this confidence.
 ENOUGH = 22
+# Models, or kinds, that are left out. Of fewer, which err alike, no number of pairs shows what the next one does.
+_LEAST_UNITS = 5
 _CONFIDENCE = 0.9
 # The risk of a pair that uses up its whole budget, where nothing was calibrated.
 _WHOLE_BUDGET = 0.1
@@ -51,67 +56,130 @@ _LEAST, _MOST = 0.5, 8.0
 # Once so many more pairs than the risk allows were shown to exceed a budget, not even the surest are admitted: the factor passes
 # its most. A pair near its budget that was measured beyond it by less than the measurement's error is no reason to admit none.
 _MOST_EXCESS = 6.0
+# So much of that one owner's pairs may use up for all others: at least three owners' pairs have to go wrong.
+_OWNER_EXCESS = 1.5
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
 _LOGS = np.log(BUDGETS)
 # Of log slowdowns in thresholds, and of all that is compared with them: pairs that differ by less are one group.
 _DECIMALS = 6
 _LEVELS = np.array(LEVELS)
+# How many pairs that keep a budget, and none that does not, show each of them.
+_NEEDED = np.array(
+    [1 if level >= 1 else math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - level)) for level in LEVELS]
+)
 
 Thresholds = tuple[tuple[float, ...], ...]
 """Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; 0, which none is expected to
-keep, where no pair has so low a risk. Empty: not calibrated."""
+keep, where no pair has so low a risk. Empty: not known."""
 
 
-def thresholds(
-    expected: Sequence[float],
-    measured: Sequence[float],
-    units: Sequence[Set[Hashable]] | None = None,
-    assumed: int = 0,
-) -> Thresholds:
-    """The thresholds that left-out pairs give: logs of the worse slowdown of each, expected and measured. `units`: what was left
-    out of each pair, one or two models or kinds, which err alike; None: pairs are independent. `assumed`: so many more pairs that
-    were expected to use up at most half of the budget are taken to have kept it."""
-    rounded = np.array(expected, dtype=np.float64).round(_DECIMALS)
-    order = np.argsort(rounded, kind="stable")
-    ordered, found = rounded[order], np.array(measured)[order]
-    members = None
-    if units is not None and len(set(map(frozenset, units))) < len(units):
-        index = list(dict.fromkeys(unit for of in units for unit in of))
-        members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
-    return tuple(_threshold(ordered, found > log, float(log), members, assumed) for log in _LOGS)
+class LeftOutPairs(NamedTuple):
+    """Pairs that were left out, or that nothing was fitted to, in the order of what was expected: logs of the worse slowdown of
+    each. `members` says of which models or kinds each pair is, which err alike; None: pairs are independent."""
+
+    expected: Floats
+    measured: Floats
+    members: Floats | None
+
+    @classmethod
+    def of(
+        cls, expected: Sequence[float], measured: Sequence[float], units: Sequence[Set[Hashable]] | None = None
+    ) -> LeftOutPairs:
+        """In any order. `units`: what was left out of each pair, one or two models or kinds."""
+        rounded = np.array(expected, dtype=np.float64).round(_DECIMALS)
+        order = np.argsort(rounded, kind="stable")
+        members = None
+        if units is not None and len(set(map(frozenset, units))) < len(units):
+            index = list(dict.fromkeys(unit for of in units for unit in of))
+            members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
+        return cls(rounded[order], np.array(measured, dtype=np.float64)[order], members)
 
 
-def _threshold(
-    expected: Floats, exceeded: np.ndarray, budget: float, members: Floats | None, assumed: int
-) -> tuple[float, ...]:
-    """The thresholds at one budget, from pairs in the order of what was expected. A pair expected beyond it never counts."""
-    from scipy.special import betaincinv  # only when training
+class Calibration(NamedTuple):
+    """What left-out pairs show. `shown`: thresholds at the budgets that enough of them were expected to keep; `few`: at the
+    others, of what is assumed there and what the few pairs say to it."""
 
-    budget = round(budget, _DECIMALS)
-    within = int(np.searchsorted(expected, budget, side="right"))
-    if within < ENOUGH:
-        return ()
-    # A threshold admits all pairs that are expected to be slowed equally, or none of them.
-    last = np.append(np.flatnonzero(np.diff(expected[:within])), within - 1)
-    wrong, count = np.cumsum(exceeded[:within])[last], last + 1
-    effect = 1.0 if members is None else _design_effect(members[:within], exceeded[:within])[last]
-    kept = np.maximum(count - wrong, 1) / effect + np.where(expected[last] <= budget / 2, assumed, 0)
-    upper = np.where(wrong < count, betaincinv(wrong / effect + 1, kept, _CONFIDENCE), 1.0)
-    best = np.minimum.accumulate(upper[::-1])[::-1]
-    # Where all of them may be admitted, no pair shows that one nearer to the budget may not.
-    limits = np.append(expected[last[:-1]], budget)
-    allowed = [np.flatnonzero(best <= level) for level in LEVELS]
-    return tuple(float(limits[places[-1]]) if len(places) else 0.0 for places in allowed)
+    shown: Thresholds = ()
+    few: Thresholds = ()
 
 
-def _design_effect(members: Floats, exceeded: np.ndarray) -> Floats:
-    """Of the first one, two, three ... of these pairs: by how much the variance of the share that exceeded is above that of as
-    many independent pairs, at least 1. `members` says of which units each pair is.
+def law_calibration(pairs: LeftOutPairs) -> Calibration:
+    """What measured pairs show of the law, which was fitted to none of them. Half of the budget is what is assumed of it."""
+    if not len(pairs.expected):
+        return Calibration()
+    limits = [(_enough(pairs, log), _threshold(pairs, log, _half(log))) for log in _LOGS]
+    return Calibration(
+        tuple(found if enough else () for enough, found in limits),
+        tuple(() if enough else found for enough, found in limits),
+    )
+
+
+def calibration(pairs: LeftOutPairs) -> Calibration:
+    """What these left-out pairs show of what was learned."""
+    shown = tuple(_threshold(pairs, log) if _enough(pairs, log) else () for log in _LOGS)
+    known = [log - np.array(limits) for log, limits in zip(_LOGS, shown, strict=True) if limits]
+    margins = np.max(known, axis=0) if known else np.full(len(LEVELS), np.inf)
+    few = (() if limits else _threshold(pairs, log, log - margins) for log, limits in zip(_LOGS, shown, strict=True))
+    return Calibration(shown, tuple(few))
+
+
+def _half(budget: float) -> Floats:
+    """Per level, what a pair may use up of the budget where nothing was measured: half of it at a risk of 10%."""
+    return np.asarray(np.minimum(_LEVELS / _WHOLE_BUDGET / 2, 1.0) * budget)
+
+
+def _enough(pairs: LeftOutPairs, budget: float) -> bool:
+    """Whether these pairs can show a risk of 10% at a budget: so many are expected to keep it, of so many models or kinds."""
+    within = int(np.searchsorted(pairs.expected, round(budget, _DECIMALS), side="right"))
+    several = pairs.members is None or int(pairs.members[:within].any(axis=0).sum()) >= _LEAST_UNITS
+    return within >= ENOUGH and several
+
+
+def _threshold(pairs: LeftOutPairs, budget: float, granted: Floats | None = None) -> tuple[float, ...]:
+    """The thresholds at one budget. A pair expected beyond it never counts.
+
+    `granted`: per level, up to which expected slowdown that risk is assumed; it counts as as many pairs that kept the budget as
+    show that risk.
+    """
+    from scipy.special import betainc, betaincinv  # only when training
+
+    limit = round(budget, _DECIMALS)
+    within = int(np.searchsorted(pairs.expected, limit, side="right"))
+    expected, exceeded = pairs.expected[:within], pairs.measured[:within] > budget
+    effect, units = _design_effect(None if pairs.members is None else pairs.members[:within], exceeded)
+    # A threshold admits all pairs that are expected to be slowed equally, or none of them. Where all of them may be admitted, no
+    # pair shows that one nearer to the budget may not.
+    upto = np.full(len(LEVELS), -1.0) if granted is None else np.minimum(granted, limit).round(_DECIMALS)
+    points = np.unique(np.concatenate([expected, np.maximum(upto, 0.0), [limit]]))
+    count = np.searchsorted(expected, points, side="right")
+    wrong = np.append(0, np.cumsum(exceeded))[count]
+    # Of fewer models than these, or of none, no share says what another one does.
+    kept = np.where(units[count] >= _LEAST_UNITS, (count - wrong) / effect[count], 0.0)
+    alpha = wrong / effect[count] + 1
+    # The upper ends of the intervals of Clopper and Pearson.
+    upper = np.where(kept > 0, betaincinv(alpha, np.maximum(kept, 1e-9), _CONFIDENCE), 1.0)
+    low = upper <= _LEVELS[:, None]
+    if granted is not None:
+        near = int(np.searchsorted(points, upto.max(), side="right"))
+        wrong, count, levels = wrong[:near], count[:near], _LEVELS[:, None]
+        # What is assumed ends where these pairs refute it, be it those of a few models.
+        refuted = betainc(np.maximum(wrong, 1e-9), count - wrong + 1, levels) < 1 - _CONFIDENCE
+        assumed = betainc(alpha[:near], kept[:near] + _NEEDED[:, None], levels) >= _CONFIDENCE
+        low[:, :near] |= assumed & ~refuted & (points[:near] <= upto[:, None])
+    return tuple(float(points[found][-1]) if found.any() else 0.0 for found in low)
+
+
+def _design_effect(members: Floats | None, exceeded: np.ndarray) -> tuple[Floats, Floats]:
+    """Of the first none, one, two ... of these pairs: by how much less they say than as many independent ones, at least 1; and
+    how many units they are of. `members` says of which units each pair is.
 
     Variance of a ratio between clusters (Cochran 1977, section 9A.4); a pair of two units is in both, and its own square, which
-    is then counted twice, is taken off once (Cameron, Gelbach and Miller 2011).
+    is then counted twice, is taken off once (Cameron, Gelbach and Miller 2011). Few units say little of that variance either, so
+    that Student's quantile takes the place of the normal one (Korn and Graubard 1998).
     """
+    if members is None:
+        return np.ones(len(exceeded) + 1), np.full(len(exceeded) + 1, np.inf)
     wrong, count = np.cumsum(members * exceeded[:, None], axis=0), np.cumsum(members, axis=0)
     twice = members.sum(axis=1) - 1
     all_wrong, pairs = np.cumsum(exceeded), np.arange(1, len(exceeded) + 1)
@@ -122,32 +190,51 @@ def _design_effect(members: Floats, exceeded: np.ndarray) -> Floats:
     units = (count > 0).sum(axis=1)
     independent = pairs * share * (1 - share)
     found = between * units / np.maximum(units - 1, 1) / np.where(independent > 0, independent, 1.0)
-    return np.asarray(np.where(independent > 0, np.maximum(found, 1.0), 1.0))
+    widening = np.array([_few_units(int(count)) for count in units])
+    effect = np.where(independent > 0, np.maximum(found, 1.0), 1.0) * widening
+    return np.append(1.0, effect), np.append(0, units)
 
 
-def strictest(found: Iterable[Thresholds]) -> Thresholds:
-    """Of several calibrations the lower threshold of each level; one that says nothing of a budget does not count there."""
-    by_budget = [[limits for limits in of_budget if limits] for of_budget in zip(*filter(None, found), strict=True)]
-    return tuple(tuple(map(min, zip(*limits, strict=True))) if limits else () for limits in by_budget)
+@lru_cache
+def _few_units(units: int) -> float:
+    """The square of Student's quantile over the normal one."""
+    normal = student_quantile(_CONFIDENCE, math.inf)
+    return float((student_quantile(_CONFIDENCE, max(1, units - 1)) / normal) ** 2)
 
 
-def risks(calibrated: Thresholds, of_law: Thresholds, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
+def strictest(found: Sequence[Calibration]) -> Calibration:
+    """Of several calibrations the lower threshold of each level. What one of them cannot show is not shown."""
+    shown, few = [], []
+    for place in range(len(BUDGETS)):
+        lowest = tuple(map(min, zip(*(one.shown[place] or one.few[place] for one in found), strict=True)))
+        enough = all(one.shown[place] for one in found)
+        shown.append(lowest if enough else ())
+        few.append(() if enough else lowest)
+    return Calibration(tuple(shown), tuple(few))
+
+
+def risks(calibrated: Calibration, of_law: Calibration, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
     """For each direction its risk at each of `BUDGETS`, from the expected log slowdown, and the law's (nan: unknown)."""
     levels = _assumed(expected, law)
     expected, law, budgets = (np.round(logs, _DECIMALS) for logs in (expected, law, _LOGS))
-    known = [log - np.array(limits) for log, limits in zip(budgets, calibrated, strict=False) if limits]
-    margins = np.max(known, axis=0) if known else None
-    for place, log in enumerate(budgets) if calibrated or of_law else ():
-        limits, law_limits = (each[place] if each else () for each in (calibrated, of_law))
-        otherwise = np.full(len(law), len(LEVELS) - 1) if limits else levels[:, place]
+    highest = np.full(len(law), len(LEVELS) - 1)
+    for place, log in enumerate(budgets):
+        shown, few, of_law_limits = (each[place] if each else () for each in (*calibrated, _known(of_law)))
+        # Of a pair without utilisations nothing is assumed once pairs could be left out.
+        otherwise = highest if shown else np.where(np.isnan(law) & bool(few), highest, levels[:, place])
         found = (
-            _by_law(law_limits, expected, law, float(log), otherwise, assume=not limits) if law_limits else otherwise
+            _by_law(of_law_limits, expected, law, float(log), otherwise, assume=not shown)
+            if of_law_limits
+            else otherwise
         )
-        if limits or margins is not None:
-            by_learned = np.array(limits) if limits else np.round(log - margins, _DECIMALS)
-            found = np.minimum(found, np.searchsorted(by_learned, expected))
+        if learned := shown or few:
+            found = np.minimum(found, np.searchsorted(np.array(learned), expected))
         levels[:, place] = found
     return [_shared(row) for row in map(tuple, np.minimum(levels, len(LEVELS) - 1).tolist())]
+
+
+def _known(found: Calibration) -> Thresholds:
+    return tuple(limits or few for limits, few in zip(*found, strict=True))
 
 
 def _assumed(expected: Floats, law: Floats) -> np.ndarray:
@@ -199,6 +286,8 @@ class Meeting(NamedTuple):
     """Whether it was never measured before; else its measurements were known."""
     shown: bool = True
     """Whether it exceeded by more than the error of the measurement."""
+    owner: str | None = None
+    """Whose attempt it was; None: not known."""
 
 
 class Adaptation:
@@ -207,36 +296,56 @@ class Adaptation:
 
     It depends on the attempts and their order only, so a restart rebuilds it. A new model that was calibrated was so with those
     attempts, and begins at 1. Where it was not, the same assumptions go on, and so does the factor.
+
+    Each owner has a factor too, for pairs of the owner's kinds. What exceeds beyond an owner's share of the excess raises that
+    one only, where there are other owners: nobody's kinds alone stop the sharing of all others.
     """
 
     def __init__(self) -> None:
-        # (place, version) -> the log of the factor, and how many more pairs were shown to exceed a budget than the risk allows;
-        # without a version: over all of them.
-        self._states: dict[tuple[str, str | None] | tuple[str], tuple[float, float]] = {}
+        # (place, owner or None for all, version) -> the log of the factor, and how many more pairs were shown to exceed a budget
+        # than the risk allows; without a version: over all of them.
+        self._states: dict[tuple[str | None, ...], tuple[float, float]] = {}
+        # Place -> the owners of what shared there.
+        self._owners: dict[str, set[str | None]] = {}
         # (place, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
         self._wrong: set[tuple[str, frozenset[str], bool]] = set()
 
     def add(self, place: str, version: str | None, meeting: Meeting) -> None:
         """One direction of a pair. At most a share of its risk should exceed, in either direction or both: that counts once."""
-        pair, exceeded, risk, first, shown = meeting
+        pair, exceeded, _, first, shown, owner = meeting
         found = {(place, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)}
         new = found - self._wrong
         self._wrong |= new
         wrong, shown_wrong = ((place, pair, by_more) in new for by_more in (False, True))
-        for key in ((place, version), (place,)):
-            log, excess = self._states.get(key, (0.0, 0.0))
-            if first:
-                # Each of the two directions has half of the risk.
-                log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
-                excess = max(0.0, excess + shown_wrong - risk / 2)
-            elif not exceeded:
-                # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
-                excess = max(0.0, excess - _RESERVED * risk / 2)
-            self._states[key] = log, excess
+        owners = self._owners.setdefault(place, set())
+        owners.add(owner)
+        for of_version in ((version,), ()):
+            used = self._states.get((place, owner, *of_version), (0.0, 0.0))[1]
+            beyond_share = owner is not None and len(owners) > 1 and used > _OWNER_EXCESS
+            for whose in {None, owner}:
+                if whose is not None or not (wrong and beyond_share):
+                    self._count((place, whose, *of_version), wrong, shown_wrong, meeting)
 
-    def factor(self, place: str, version: str | None, *, calibrated: bool) -> float:
-        """What risks are multiplied by in this place under this version, which was calibrated there or was not."""
-        log, excess = self._states.get((place, version) if calibrated else (place,), (0.0, 0.0))
+    def _count(self, key: tuple[str | None, ...], wrong: bool, shown_wrong: bool, meeting: Meeting) -> None:
+        log, excess = self._states.get(key, (0.0, 0.0))
+        risk = meeting.risk
+        if meeting.first:
+            # Each of the two directions has half of the risk.
+            log = min(math.log(_MOST), max(math.log(_LEAST), log + _STEP * (wrong - risk / 2)))
+            excess = max(0.0, excess + shown_wrong - risk / 2)
+        elif not meeting.exceeded:
+            # What is left of the risk of known pairs is spent on new ones, or a state that admits none would stay for ever.
+            excess = max(0.0, excess - _RESERVED * risk / 2)
+        self._states[key] = log, excess
+
+    def factor(self, place: str, version: str | None, *, calibrated: bool, owners: Collection[str] = ()) -> float:
+        """What risks are multiplied by in this place under this version, which was calibrated there or was not, for a pair of
+        these owners' kinds."""
+        of_version = (version,) if calibrated else ()
+        return max(self._factor((place, whose, *of_version)) for whose in (None, *owners))
+
+    def _factor(self, key: tuple[str | None, ...]) -> float:
+        log, excess = self._states.get(key, (0.0, 0.0))
         if excess > _MOST_EXCESS:
             log = math.log(_MOST) + _STEP * (1 + excess - _MOST_EXCESS)
         return round(math.exp(log), 3)

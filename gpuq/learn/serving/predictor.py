@@ -128,7 +128,7 @@ class Predictor:
                 risk = self._stated_risk(outcome, beside, budget) if first else self._limits.risk
                 pair = frozenset((outcome.kind, beside))
                 shown = shown_beyond(budget, value, low)
-                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, shown))
+                self._pairs.judge(place, version, Meeting(pair, value > budget, risk, first, shown, outcome.owner))
             self.drift.learn(outcome)
             script = outcome.known.script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:

@@ -106,6 +106,18 @@ def test_light_pairs_that_are_slowed_all_the_same_do_not_widen_all_other_bounds(
     assert fit_module._misfit(heavy) == 0, "and where doubt says it all nothing is added"
 
 
+@pytest.mark.parametrize(
+    ("models", "apart", "least", "most"), [(3, 1.0, 1.25, 1.45), (3, 0.0, 1.0, 1.02), (60, 1.0, 1.0, 1.02)]
+)
+def test_bounds_from_few_models_that_err_alike_are_wider(models, apart, least, most):
+    chance = random.Random(1)
+    errors = [(str(model), chance.gauss(0, apart)) for model in range(models)]
+    units = [frozenset({model}) for model, _ in errors for _ in range(100)]
+    scores = [error + chance.gauss(0, 0.3) for _, error in errors for _ in range(100)]
+
+    assert least <= fit_module._widening(scores, units, 0.95) <= most
+
+
 def test_the_same_pairs_give_the_same_part_and_it_survives_json():
     profiles = world.kinds()
     few = dict(list(world.pairs(profiles).items())[:20])

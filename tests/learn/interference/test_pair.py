@@ -9,7 +9,7 @@ from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference import Interference, PairCosts, Profile
 from gpuq.learn.interference.learned import Admission
 from gpuq.learn.interference.pair import estimate, shown_beyond
-from gpuq.learn.interference.risk import Meeting, thresholds
+from gpuq.learn.interference.risk import LeftOutPairs, Meeting, law_calibration
 from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
@@ -110,8 +110,8 @@ def test_first_meetings_that_exceed_a_budget_raise_the_risk_of_all_pairs_there()
     assert of.cost(*light, "another type", "another type").risk(1.15, 1.15) == before
     of.use({}, "trained, but with too little to calibrate")
     assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) > 0.1
-    enough = thresholds([0.01] * 50, [0.01] * 50)
-    of.use({DEVICE: Interference((), (), admission=Admission(law=enough))}, "calibrated with what happened")
+    enough = law_calibration(LeftOutPairs.of([0.01] * 50, [0.01] * 50))
+    of.use({DEVICE: Interference((), (), admission=Admission.of(law=enough))}, "calibrated with what happened")
     assert of.cost(*light, DEVICE, DEVICE).risk(1.15, 1.15) <= 0.1
 
 
@@ -162,3 +162,15 @@ def test_where_meetings_of_one_pair_differ_little_one_of_them_says_more():
 
     assert (costs(*one).cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) or 0) > 0.1
     assert (costs(*others, *one).cost(A, B, DEVICE, DEVICE).risk(1.15, 1.15) or 1) <= 0.1
+
+
+def test_what_one_owners_kinds_did_counts_for_pairs_of_that_owner():
+    light, heavy = Profile("d", utilization_pct=40.0), Profile("e", utilization_pct=50.0)
+    of = costs(an_outcome("d", owner="eve"), an_outcome("e", owner="ann"), an_outcome("f", owner="ann"), part=None)
+    of.judge(DEVICE, None, Meeting(frozenset(("e", "f")), False, 0.1, owner="ann"))
+    for place in range(12):
+        of.judge(DEVICE, None, Meeting(frozenset((f"bad {place}", "x")), True, 0.1, owner="eve"))
+    others = Profile("f", utilization_pct=40.0)
+
+    assert (of.cost(light, heavy, DEVICE, DEVICE).risk(1.15, 1.15) or 0) > 0.5
+    assert (of.cost(others, heavy, DEVICE, DEVICE).risk(1.15, 1.15) or 1) < 0.5

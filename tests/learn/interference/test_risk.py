@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,18 +13,21 @@ from gpuq.learn.interference.risk import (
     ENOUGH,
     LEVELS,
     Adaptation,
+    Calibration,
+    LeftOutPairs,
     Meeting,
-    Thresholds,
+    calibration,
+    law_calibration,
     measured_risks,
     risks,
     scaled,
     strictest,
-    thresholds,
 )
 
 AT = BUDGETS.index(1.15)
 UNKNOWN = np.array([math.nan])
 KNOWN = frozenset(("a", "b"))
+NOT = Calibration()
 
 
 def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +37,19 @@ def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.nd
     return expected, expected + chance.normal(0, noise, count)
 
 
-def risk_of(expected: float, law: float | None = None, calibrated: Thresholds = (), of_law: Thresholds = ()) -> float:
+def calibrate(expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None) -> Calibration:
+    return calibration(LeftOutPairs.of(expected, measured, units))
+
+
+def calibrate_law(
+    expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None
+) -> Calibration:
+    return law_calibration(LeftOutPairs.of(expected, measured, units))
+
+
+def risk_of(
+    expected: float, law: float | None = None, calibrated: Calibration = NOT, of_law: Calibration = NOT
+) -> float:
     by_law = UNKNOWN if law is None else np.array([law])
     return risks(calibrated, of_law, np.array([expected]), by_law)[0][AT]
 
@@ -42,9 +58,9 @@ def risk_of(expected: float, law: float | None = None, calibrated: Thresholds = 
 def test_admitted_pairs_exceed_their_budget_at_most_as_often_as_the_risk_says(target):
     wrong = admitted = 0
     for seed in range(20):
-        calibrated = thresholds(*pairs(200, seed))
+        calibrated = calibrate(*pairs(200, seed))
         expected, measured = pairs(200, 1000 + seed)
-        low = np.array([of[AT] <= target for of in risks(calibrated, (), expected, np.full(200, math.nan))])
+        low = np.array([of[AT] <= target for of in risks(calibrated, NOT, expected, np.full(200, math.nan))])
         admitted += int(low.sum())
         wrong += int((measured[low] > math.log(1.15)).sum())
 
@@ -62,8 +78,8 @@ def test_pairs_of_models_that_err_alike_show_less_than_as_many_independent_ones(
             new, new_measured = (part.reshape(200, -1) for part in pairs(200 * 20, 1000 + seed))
             measured, new_measured = (of + chance.normal(0, 0.04, (len(of), 1)) for of in (measured, new_measured))
             models = [{str(model)} for model in range(14) for _ in range(50)]
-            calibrated = thresholds(expected.ravel(), measured.ravel(), models if units else None)
-            low = new.ravel() <= calibrated[AT][LEVELS.index(0.1)]
+            calibrated = calibrate(expected.ravel(), measured.ravel(), models if units else None)
+            low = new.ravel() <= calibrated.shown[AT][LEVELS.index(0.1)]
             if low.any():
                 found.append(float((new_measured.ravel()[low] > math.log(1.15)).mean()))
         return found
@@ -74,9 +90,9 @@ def test_pairs_of_models_that_err_alike_show_less_than_as_many_independent_ones(
 
 
 def test_models_that_do_not_differ_count_as_independent_pairs():
-    expected, measured = pairs(300, 5)
-    models = [{str(place % 10)} for place in range(300)]
-    apart, alike = (thresholds(expected, measured, units)[AT] for units in (None, models))
+    expected, measured = pairs(300, 4)
+    models = [{str(place % 30)} for place in range(300)]
+    apart, alike = (calibrate(expected, measured, units).shown[AT] for units in (None, models))
 
     assert alike == pytest.approx(apart, abs=0.02)
 
@@ -86,35 +102,35 @@ def test_pairs_that_are_expected_to_be_slowed_equally_are_admitted_together_or_n
     """Utilisations are whole percents, so many pairs share one expected slowdown. Half of these exceed their budget."""
     same = math.log(1.09)
     measured = [math.log(1.05)] * 30 + [math.log(1.6)] * 30
-    calibrated = thresholds([same] * 60, measured if good_first else measured[::-1])
+    calibrated = calibrate([same] * 60, measured if good_first else measured[::-1])
 
     assert risk_of(same, calibrated=calibrated) >= 0.5
 
 
 def test_a_pair_at_a_threshold_is_admitted_whatever_its_seventh_decimal():
     light, heavy = np.full(60, 0.0600004), np.full(60, 0.12)
-    calibrated = thresholds(np.concatenate([light, heavy]), np.concatenate([light, heavy + 0.1]))
+    calibrated = calibrate(np.concatenate([light, heavy]), np.concatenate([light, heavy + 0.1]))
 
     assert risk_of(0.0600004, calibrated=calibrated) == risk_of(0.0599996, calibrated=calibrated) <= 0.1
 
 
 def test_forecasts_that_are_no_good_admit_nothing():
     expected, measured = pairs(300, 0, noise=0.001)
-    calibrated = thresholds(expected, np.random.default_rng(1).permutation(measured))
+    calibrated = calibrate(expected, np.random.default_rng(1).permutation(measured))
 
-    assert min(of[AT] for of in risks(calibrated, (), expected, np.full(300, math.nan))) > 0.1
+    assert min(of[AT] for of in risks(calibrated, NOT, expected, np.full(300, math.nan))) > 0.1
 
 
 def test_a_pair_expected_beyond_the_budget_is_never_admitted():
-    calibrated = thresholds(np.linspace(0.001, 0.3, 300), np.zeros(300))
+    calibrated = calibrate(np.linspace(0.001, 0.3, 300), np.zeros(300))
 
     assert risk_of(math.log(1.14), calibrated=calibrated) <= 0.05
     assert risk_of(math.log(1.16), calibrated=calibrated) == 1
 
 
 def test_the_risk_rises_with_what_is_expected_and_falls_with_the_budget():
-    calibrated = thresholds(*pairs(400, 3))
-    found = risks(calibrated, (), np.linspace(0.001, 0.5, 50), np.full(50, math.nan))
+    calibrated = calibrate(*pairs(400, 3))
+    found = risks(calibrated, NOT, np.linspace(0.001, 0.5, 50), np.full(50, math.nan))
 
     assert found == sorted(found)
     assert all(list(of) == sorted(of, reverse=True) for of in found)
@@ -132,21 +148,21 @@ def test_without_calibration_half_of_the_budget_may_be_used_up_by_the_law_and_al
 
 def test_a_budget_with_too_few_pairs_takes_the_distance_that_others_need():
     light, heavy = np.full(ENOUGH - 1, 0.02), np.linspace(0.2, 0.5, 200)
-    calibrated = thresholds(np.concatenate([light, heavy]), np.concatenate([light, heavy]))
+    calibrated = calibrate(np.concatenate([light, heavy]), np.concatenate([light, heavy]))
 
-    assert not calibrated[AT]
-    assert calibrated[BUDGETS.index(1.5)]
+    assert not calibrated.shown[AT]
+    assert calibrated.shown[BUDGETS.index(1.5)]
     assert risk_of(0.07, law=0.1, calibrated=calibrated) <= 0.1, "which the law alone would refuse"
 
 
 def test_the_law_is_trusted_as_far_as_it_proved_right():
     sums = np.linspace(0.0, 0.2, 200)
-    right, wrong = thresholds(sums, sums), thresholds(sums, sums + 0.1)
+    right, wrong = calibrate_law(sums, sums), calibrate_law(sums, sums + 0.1)
 
     assert risk_of(0.1, law=0.13, of_law=right) <= 0.05
     assert risk_of(0.1, law=0.06, of_law=wrong) > 0.1 >= risk_of(0.1, law=0.03, of_law=wrong)
     assert risk_of(0.15, law=0.03, of_law=right) > 0.1, "it is expected to exceed its budget"
-    poor = thresholds(sums, np.random.default_rng(0).permutation(sums) + 0.1)
+    poor = calibrate(sums, np.random.default_rng(0).permutation(sums) + 0.1)
     assert risk_of(0.1, law=0.03, calibrated=poor) > 0.1
     assert risk_of(0.1, law=0.03, calibrated=poor, of_law=right) <= 0.1, "or a new kind would never be measured"
 
@@ -154,22 +170,58 @@ def test_the_law_is_trusted_as_far_as_it_proved_right():
 def test_the_first_pairs_that_keep_their_budget_make_the_law_no_stricter_than_none():
     """Some models err alike, and forecasts of new kinds are no good, so the law has to show half of the risk."""
     light = np.full(ENOUGH + 2, 0.01)
-    poor = thresholds(
-        np.linspace(0.0, 0.2, 200), np.random.default_rng(0).permutation(np.linspace(0.0, 0.2, 200)) + 0.1
-    )
+    poor = calibrate(np.linspace(0.0, 0.2, 200), np.random.default_rng(0).permutation(np.linspace(0.0, 0.2, 200)) + 0.1)
 
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light)) > 0.1
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light, assumed=ENOUGH)) <= 0.1
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=thresholds(light, light + 0.2, assumed=ENOUGH)) > 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate(light, light)) > 0.1, "without what is assumed"
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate_law(light, light)) <= 0.1
+    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate_law(light, light + 0.2)) > 0.1
 
 
 def test_of_two_calibrations_the_stricter_counts():
-    good, bad = thresholds(*pairs(300, 0, noise=0.01)), thresholds(*pairs(300, 0, noise=0.1))
-    found = strictest([good, bad, ()])
+    good, bad = calibrate(*pairs(300, 0, noise=0.01)), calibrate(*pairs(300, 0, noise=0.1))
+    found = strictest([good, bad])
 
-    assert strictest([]) == ()
-    assert strictest([(), good]) == good
-    assert found[AT] == tuple(map(min, zip(good[AT], bad[AT], strict=True)))
+    assert strictest([good]) == good
+    assert found.shown[AT] == tuple(map(min, zip(good.shown[AT], bad.shown[AT], strict=True)))
+
+
+def test_what_is_shown_of_kinds_alone_is_not_shown_of_a_new_model():
+    """Seven batch sizes of each of two models: what is left out of one model says nothing of a third."""
+    expected, measured = pairs(300, 0, noise=0.01)
+    kinds = calibrate(expected, measured, [{str(place % 14)} for place in range(300)])
+    models = calibrate(expected, measured, [{str(place % 2)} for place in range(300)])
+    found = strictest([kinds, models])
+
+    assert kinds.shown[AT]
+    assert not any(found.shown)
+    assert risk_of(0.05, law=0.1, calibrated=kinds) <= 0.1 < risk_of(0.05, law=0.1, calibrated=found)
+    assert risk_of(0.05, law=0.05, calibrated=found) <= 0.1, "the load rule, with what is assumed of it"
+    assert risk_of(0.05, law=0.05, calibrated=found, of_law=calibrate_law([0.05] * 40, [0.2] * 40)) > 0.1, (
+        "unless refuted"
+    )
+
+
+def test_few_pairs_that_exceeded_a_budget_count_against_what_is_assumed_of_it():
+    """Fewer than can show a risk of 10% at 1.15, while heavier pairs show that forecasts are right at 1.5."""
+    heavy, light = np.linspace(0.2, 0.5, 200), np.full(10, 0.07)
+    kept, half_exceeded = (np.concatenate([light + [0, more] * 5, heavy]) for more in (0.0, 0.2))
+    expected = np.concatenate([light, heavy])
+
+    assert risk_of(0.07, law=0.1, calibrated=calibrate(expected, kept)) <= 0.1
+    assert risk_of(0.07, law=0.1, calibrated=calibrate(expected, half_exceeded)) > 0.1
+
+
+def test_the_first_pairs_that_exceed_their_budget_count_against_the_load_rule():
+    sums = np.full(12, 0.03)
+
+    assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums)) <= 0.1
+    assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums + [0, 0.2] * 6)) > 0.1
+
+
+def test_without_utilisations_nothing_is_assumed_of_a_pair_once_others_were_measured():
+    assert risk_of(0.05) <= 0.1
+    assert risk_of(0.05, calibrated=calibrate([0.05] * 12, [0.05] * 12)) > 0.1
+    assert risk_of(0.05, calibrated=calibrate([0.05] * 24, [0.05] * 24)) <= 0.1
 
 
 def test_more_measurements_of_a_pair_make_its_risk_clearer():
@@ -225,6 +277,25 @@ def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     adapted.add("here", "1", Meeting(KNOWN, True, 0.1))
 
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
+
+
+def test_one_owners_pairs_do_not_stop_the_sharing_of_all_others():
+    adapted = Adaptation()
+    adapted.add("here", "1", Meeting(frozenset(("ann's", "b")), False, 0.1, owner="ann"))
+    for place in range(20):
+        adapted.add("here", "1", Meeting(frozenset((f"eve {place}", "b")), True, 0.1, owner="eve"))
+
+    assert 0.03 * adapted.factor("here", "1", calibrated=True, owners=["ann"]) <= 0.1
+    assert 0.01 * adapted.factor("here", "1", calibrated=True, owners=["ann", "eve"]) > 0.1, (
+        "whose own pairs are stopped"
+    )
+
+    for owner in ("bob", "dan", "fay", "gil"):
+        for place in range(3):
+            adapted.add("here", "1", Meeting(frozenset((f"{owner} {place}", "b")), True, 0.1, owner=owner))
+    assert 0.01 * adapted.factor("here", "1", calibrated=True, owners=["ann"]) > 0.1, (
+        "where many owners' pairs go wrong, all are"
+    )
 
 
 def test_known_pairs_that_keep_their_budgets_pay_for_new_ones():
