@@ -6,6 +6,7 @@ Tracebacks are shown only if GPUQ_DEBUG is set.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -95,6 +96,11 @@ OF_THE_DAEMON = {"up", "db", "policy", "pool", "profile", "simulate", "character
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
 
 
+_FIXES_OF_FILES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room there, or write to another place.") | {
+    errno.EACCES: "Its mode or owner does not let you; `ls -ld` shows them.",
+    errno.EROFS: "Write to another place: that file system is read-only.",
+}
+
 EXIT_CODES = """\
 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
 5 not permitted or over quota, 6 conflict, 7 can never run; run, wait, logs -f:
@@ -124,8 +130,8 @@ def guarded(run: Callable[[], int], program: str = "gpuq") -> int:
     except BrokenPipeError:
         return _output_closed()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _print_error(GpuqError(f"{where}{error.strerror or error}."), program)
+        failure = GpuqError(f"{_where(error)}{error.strerror or error}.", fix=_FIXES_OF_FILES.get(error.errno or 0))
+        return _print_error(failure, program)
     except Exception as error:  # noqa: BLE001  a user gets a sentence and no traceback
         if os.environ.get("GPUQ_DEBUG"):
             from traceback import print_exception
@@ -217,6 +223,19 @@ exit codes: {EXIT_CODES}"""
 def _print_error(error: GpuqError, program: str) -> int:
     _write_error(f"{program}: {error.message}\n  {error.fix}")
     return error.exit_code
+
+
+def _where(error: OSError) -> str:
+    """What could not be read or written, as the beginning of a sentence. What was printed may be what has no room."""
+    if error.filename:
+        return f"{error.filename}: "
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Else the interpreter tries again at exit, and reports an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return "standard output: "
+    return ""
 
 
 def _write_error(text: str) -> None:

@@ -57,6 +57,10 @@ def fetch(
         raise Lost(
             f"The files of job {job} did not come whole: {error}.", fix="Try again; nothing was written."
         ) from error
+    except (
+        OSError
+    ) as error:  # of a file that was written, which has no name in the error, or a name that is not to stay
+        raise OSError(error.errno, error.strerror, str(to)) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return Fetched(to, tuple(files), left_out)

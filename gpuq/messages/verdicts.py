@@ -261,7 +261,7 @@ _CONSTRAINED = {"types": "type", "hosts": "host", "features": "the features"}
 
 def _no_starts(n: Numbers) -> str:
     again = f"; it tries again at {local_time(n['again_at'])}" if "again_at" in n else ""
-    return f"host {n['host']} starts no job since {local_time(n['since_at'])}: {n['why']}{again}."
+    return f"host {n['host']} starts no job since {local_time(n['since_at'])}: {str(n['why']).rstrip('.')}{again}."
 
 
 def _booked(n: Numbers) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.cli import other_queues
-from gpuq.cli.main import ALIASES, VERBS
+from gpuq.cli.main import ALIASES, VERBS, guarded
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, problem, serve
 
@@ -152,6 +153,30 @@ def test_a_closed_pipe_exits_with_141(gpuq: Command, api: FakeApi) -> None:
     assert shell.stderr == ""
     assert shell.stdout.splitlines()[0].startswith("ID")
     assert shell.stdout.splitlines()[1] == "141"
+
+
+def test_output_that_has_no_room_is_named_and_doctor_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The system names no file where what was printed does not fit; no part of gpuq is to be checked for it."""
+
+    def prints() -> int:
+        print("a line")
+        return 0
+
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert guarded(prints) == 1
+    said = "gpuq: standard output: No space left on device.\n  Make room there, or write to another place.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_that_has_no_room_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def writes() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "/full/model.pt")
+
+    assert guarded(writes) == 1
+    assert capsys.readouterr().err.startswith("gpuq: /full/model.pt: No space left on device.\n  Make room there")
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])

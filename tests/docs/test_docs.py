@@ -79,7 +79,9 @@ def test_every_method_of_the_client_is_named() -> None:
 
 
 def test_every_part_that_doctor_checks_is_explained() -> None:
-    parts = set(re.findall(r'Check\("(\w+)"', (ROOT / "gpuq" / "cli" / "verbs" / "doctor.py").read_text()))
+    cli = ROOT / "gpuq" / "cli"
+    sources = ((cli / name).read_text() for name in ("verbs/doctor.py", "daemon_checks.py"))
+    parts = {part for source in sources for part in re.findall(r'Check\("(\w+)"', source)}
     section = OPERATIONS.split("## What `gpuq doctor` says")[1].split("\n## ")[0]
     assert len(parts) > 10
     assert parts <= set(re.findall(r"`(\w+)`", section))

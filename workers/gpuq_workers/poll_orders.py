@@ -80,6 +80,8 @@ def _serve(settings: Settings) -> None:
     stop = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            return  # it ends already, and is not to be interrupted in closing what it has
         stop.set()
         if not following.locked():
             raise _Ended

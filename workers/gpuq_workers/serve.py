@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from systemd_watchdog import WatchDog
 
@@ -49,6 +49,7 @@ from gpuq_workers.spool import Spool
 from gpuq_workers.uplink import Inbox, open_uplink
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _LOANS_EVERY_S = 0.025
@@ -107,7 +108,7 @@ class WorkerService:
             async def ping() -> None:
                 systemd.notify()  # `systemd.ping` goes by the wall clock, which may be set back
 
-            await self._residents.look()
+            await _tried(self._residents.look)
             with suppress(TimeoutError):  # the first report should have devices in it
                 await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
             periodic = [
@@ -140,7 +141,7 @@ class WorkerService:
         try:
             while True:
                 again_at = time.monotonic() + _LOOK_EVERY_S
-                if await self._residents.look():
+                if await _tried(self._residents.look):
                     self._spooled.set()
                 ends.watch(self._residents.shims())
                 await ends.wait(again_at - time.monotonic())
@@ -206,10 +207,20 @@ class WorkerService:
         return wire.HostReport(self._host, self._spool.last, codec.plain(event))
 
 
+async def _tried(act: Callable[[], Awaitable[T]]) -> T | None:
+    """What it returns; None after an OSError. A descriptor or a file that is lacking now may be there at the next turn, and a
+    device that is not read meanwhile counts as that."""
+    try:
+        return await act()
+    except OSError as error:
+        log.warning("%s; this is tried again", error)
+        return None
+
+
 async def _every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
     while True:
         began = time.monotonic()
-        await act()
+        await _tried(act)
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
 
 

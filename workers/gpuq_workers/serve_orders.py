@@ -195,6 +195,8 @@ class OrderService:
             self._worker = None
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
+        if self._stopping:
+            return  # it ends already, and is not to be interrupted in closing what it has
         self._stopping = True
         if self._worker is None:
             raise StopRequested

@@ -68,7 +68,7 @@ def no_starts(host: Record) -> str | None:
     if found is None:
         return None
     again = f"; it tries again at {fmt.local_time(found['again_at'])}" if found["again_at"] else ""
-    return f"starts no job since {fmt.local_time(found['since_at'])}: {found['why']}{again}"
+    return f"starts no job since {fmt.local_time(found['since_at'])}: {str(found['why']).rstrip('.')}{again}"
 
 
 def listing(hosts: list[Record], width: int) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_name_of_redis_that_is_not_found_is_said(
     def not_found(*_: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(doctor.socket, "getaddrinfo", not_found)
+    monkeypatch.setattr(socket, "getaddrinfo", not_found)
     healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "redis": "unreachable"}, 503))
     found = checks(gpuq("doctor", "--json", GPUQ_REDIS_URL="redis://cache.lab:6379/0"))["redis"]["found"]
     assert found == "unreachable: the name cache.lab is not found (Name or service not known)"

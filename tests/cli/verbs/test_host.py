@@ -26,11 +26,15 @@ def test_the_list_says_what_each_host_does(gpuq: Command, api: FakeApi) -> None:
 
 
 def test_a_host_that_can_start_no_job_is_not_ok(gpuq: Command, api: FakeApi) -> None:
-    cannot = {"why": "it cannot reach the record", "since_at": "2026-11-22T09:58:30.000Z", "again_at": None}
+    cannot = {
+        "why": "it cannot reach the record: it does not answer.",
+        "since_at": "2026-11-22T09:58:30.000Z",
+        "again_at": None,
+    }
     api.on("GET", "/api/v1/hosts", [{**HOST, "state": "failing", "no_starts": cannot}])
     _, line = gpuq("host", COLUMNS="200").out.splitlines()
     assert line.split()[:2] == ["node1", "failing"]
-    assert line.endswith("starts no job since 2026-11-22 09:58:30: it cannot reach the record")
+    assert line.endswith("starts no job since 2026-11-22 09:58:30: it cannot reach the record: it does not answer")
 
 
 def test_drain_says_how_many_jobs_go_on(gpuq: Command, api: FakeApi) -> None:

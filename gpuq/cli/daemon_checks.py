@@ -1,0 +1,174 @@
+"""What `gpuq doctor` learns of the running gpuq: through its API, or from its files where that does not answer."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from gpuq.cli.client import HttpClient, Record, is_held
+from gpuq.cli.service_logs import log_elsewhere, service_log
+from gpuq.cli.verbs import policy
+from gpuq.cli.verbs.host import no_starts
+from gpuq.errors import BadSettings, GpuqError, NotFound
+from gpuq.home import Home
+
+OK, NOTE, BROKEN = "ok", "note", "broken"
+_CLOCK_TOLERANCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result for one part. `status` is ok, note (works, but worth knowing) or broken; `fix` says what to do."""
+
+    part: str
+    status: str
+    found: str
+    fix: str | None = None
+
+
+def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
+    """The checks through the API."""
+    try:
+        ready: Record = client.look("/readyz")
+        version: Record = client.look("/version")
+    except GpuqError as error:
+        return [_no_answer(client, home, error)]
+    answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
+    checks = [Check("api", OK, answering)]
+    for part, status in ready.items():
+        if part == "ready" or not isinstance(status, str):
+            continue
+        if status == "ok":
+            checks.append(Check(part, OK, status))
+        elif part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
+            checks.append(_stuck_dispatcher(home, status))
+        else:
+            fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+            found = "its schema is not this version's" if status == "schema" else f"{status}{_unresolved(part)}"
+            checks.append(Check(part, BROKEN, found, fix))
+    with suppress(GpuqError):
+        theirs = client.server_time()
+        if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
+            apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
+            checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
+    return [*checks, *_jobs(client), *_devices(client), *_hosts(client), *_policy(client)]
+
+
+_FIXES = {
+    "redis": "Start Redis, or unset GPUQ_REDIS_URL so that `gpuq up` runs its own. Submissions are taken meanwhile.",
+    "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
+    "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
+}
+
+
+def _stuck_dispatcher(home: Home, status: str) -> Check:
+    """It runs here, so to start it would change nothing: what it waits for is in its log."""
+    log = service_log(home, "dispatcher")
+    return Check("dispatcher", BROKEN, f"{status}, although it runs here{log.quoted}", log.what_to_do)
+
+
+def _no_answer(client: HttpClient, home: Home, error: GpuqError) -> Check:
+    """Where the dispatcher runs, gpuq does; only its endpoint does not answer."""
+    if client.address != f"unix://{home.api_socket}" or not is_held(home.run / "dispatcher.lock"):
+        return Check("api", BROKEN, error.message, error.fix)
+    log = service_log(home, "api")
+    return Check("api", BROKEN, f"gpuq runs here, and its endpoint does not answer{log.quoted}", log.what_to_do)
+
+
+def _unresolved(part: str) -> str:
+    """What is wrong with the name of Redis or of the database, as far as this process knows it: the end of a sentence."""
+    from gpuq.settings import load
+
+    try:
+        settings = load(warn=lambda _: None)
+        host = urlsplit(settings.effective_redis_url if part == "redis" else settings.database_url).hostname
+        if host:
+            socket.getaddrinfo(host, None)
+    except (BadSettings, ValueError):
+        return ""
+    except OSError as error:
+        return f": the name {host} is not found ({error.strerror})"
+    return ""
+
+
+def _jobs(client: HttpClient) -> Iterator[Check]:
+    """Whether jobs can be read: a record that is damaged in part still answers other questions."""
+    try:
+        client.get("/api/v1/jobs?limit=1")
+    except GpuqError as error:
+        yield Check("jobs", BROKEN, error.message, error.fix)
+
+
+def _devices(client: HttpClient) -> Iterator[Check]:
+    try:
+        devices: list[Record] = client.get("/api/v1/gpus")
+    except GpuqError as error:
+        yield Check("devices", BROKEN, error.message, error.fix)
+        return
+    silent = [str(device.get("name", device["id"])) for device in devices if is_silent(device)]
+    unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
+    if not devices:
+        fix = "Start one: `gpuq up`, or systemctl start gpuq-worker."
+        yield Check("devices", BROKEN, "none: no worker has reported", fix)
+    elif unwell:
+        fix = (
+            "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
+            "GPU recovery action, restart the worker service after that."
+        )
+        yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
+    elif silent:
+        fix = f"Run `gpuq doctor` on its host: it gets no jobs without. {log_elsewhere('worker')} has more there."
+        yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
+    else:
+        yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+    hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
+    if hosts:
+        found = (
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the "
+            "whole GPU, and what jobs that share one need is not measured"
+        )
+        fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
+        yield Check("processes", NOTE, found, fix)
+
+
+def is_silent(device: Record) -> bool:
+    """Whether it has no fresh reading."""
+    return device.get("read_at") is None
+
+
+def _hosts(client: HttpClient) -> Iterator[Check]:
+    """The hosts that start no job, and those whose reports are dropped; and what the record lost, as after a replica without the
+    last commits replaced it."""
+    try:
+        hosts: list[Record] = client.get("/api/v1/hosts")
+    except GpuqError:  # the devices' check says why
+        return
+    for host in hosts:
+        if host.get("no_starts"):
+            found = f"{host['name']} {no_starts(host)}"
+            fix = f"Mend what it names, on {host['name']}; jobs start there again by themselves after that."
+            yield Check("starts", BROKEN, found, fix)
+        if host.get("unread"):
+            fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
+            yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)
+    for sentence in dict.fromkeys(sentence for host in hosts for sentence in host.get("lost", ())):
+        fix = "Look at the jobs of that time (`gpuq queue -a`). Synchronous replication loses no commit."
+        yield Check("record", NOTE, sentence, fix)
+
+
+def _policy(client: HttpClient) -> Iterator[Check]:
+    try:
+        found: Record = client.get("/api/v1/policies")
+    except NotFound:  # a daemon older than this command
+        return
+    except GpuqError as error:
+        yield Check("policy", BROKEN, error.message, error.fix)
+        return
+    if found.get("fault") is None:
+        yield Check("policy", OK, found["chosen"])
+    else:
+        yield Check("policy", BROKEN, policy.fault(found), policy.FAULT_FIX)
