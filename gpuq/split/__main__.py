@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.home import Home
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
-from gpuq.split.launch import KernelLaunch, load
+from gpuq.split.launch import KernelLaunch, compiled, load
 from gpuq.split.parts import PreparedLaunch
 from gpuq.split.predict import predict
 from gpuq.split.search import search
@@ -56,6 +58,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _check(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
+    launch = compiled(launch, launch.devices)
     verdict = decide.verdict_of(launch, launch.devices, history)
     if verdict.answer is not Correctness.CHECK:
         return {"verdict": str(verdict.answer), "reason": verdict.reason, "dimension": verdict.dimension}
@@ -68,6 +71,7 @@ def _check(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Fact
 
 
 def _predict(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
+    launch = compiled(launch, launch.devices)
     verdict = decide.verdict_of(launch, launch.devices, history)
     if verdict.answer is Correctness.REFUSED:
         return {"verdict": "refused", "reason": verdict.reason}
@@ -81,6 +85,8 @@ def _predict(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Fa
 
 
 def _run(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
+    for path in launch.outputs.values():
+        _must_be_writable(path)
     outcome = decide.run(launch, launch.devices, history, limit_s=limit_s)
     for name, path in launch.outputs.items():
         np.save(path, outcome.result.buffers[name])
@@ -93,8 +99,19 @@ def _run(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     }
 
 
+def _must_be_writable(path: Path) -> None:
+    """Raises OSError before the run where its output could not be written after it."""
+    place = path if path.exists() else path.parent
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(place, os.W_OK):
+        code = errno.EACCES if place.exists() else errno.ENOENT
+        raise OSError(code, os.strerror(code), str(path))
+
+
 def _search(launch: KernelLaunch, history: LaunchHistory, limit_s: float) -> Facts:
     """The best static share, the devices alone, and guided chunks beside them."""
+    launch = compiled(launch, launch.devices)
     verdict = decide.verdict_of(launch, launch.devices, history)
     if verdict.answer is not Correctness.PROVEN:
         raise BadInput(

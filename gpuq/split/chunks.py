@@ -24,8 +24,8 @@ _GROWTH = 2.0
 class Chunks:
     """The groups that are left, and what each device has done. Devices ask from threads of their own.
 
-    `speeds`: groups per second of each device, None until it is known; a device with a known speed is not probed. The
-    `first_groups`, one for each device, are run before and not counted: a driver compiles during the first.
+    `speeds`: groups per second of each device, None until it is known; a device with a known speed is not probed. Of several
+    devices the `first_groups`, one for each, are run before and not counted: a driver compiles during the first.
     """
 
     groups: int
@@ -40,7 +40,7 @@ class Chunks:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.first_groups = min(len(self.speeds), self.groups)
+        self.first_groups = min(len(self.speeds), self.groups) if len(self.speeds) > 1 else 0
         self.left = [(self.first_groups, self.groups)] if self.groups > self.first_groups else []
         self.done = [[] for _ in self.speeds]
         probed = len(self.speeds) > 1 or self.only_probe

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gpuq.errors import BadInput, Failure
 from gpuq.split.history import LaunchHistory
-from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
-from gpuq.split.parts import Result, check, run_parts
+from gpuq.split.launch import KernelLaunch, OpenClDevice, compiled, judged
+from gpuq.split.parts import KernelFault, Result, check, run_parts
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 CHECK_EVERY = 20
@@ -25,10 +25,9 @@ class SplitOutcome:
 
 
 def verdict_of(launch: KernelLaunch, devices: Sequence[OpenClDevice], history: LaunchHistory) -> SplitVerdict:
-    """The verdict, which a fault of an earlier run turns into a refusal."""
+    """The verdict on a compiled launch, which a fault of an earlier run turns into a refusal."""
     reason = history.find(launch, devices).quarantined
     if reason is not None:
-        judged(launch)  # wrong arguments are an error all the same
         return SplitVerdict(Correctness.REFUSED, f"an earlier split of this launch failed: {reason}")
     return judged(launch)
 
@@ -51,6 +50,7 @@ def run(
     """Run a launch. A split that fails is run again whole from its own content, and never split again."""
     if len(devices) < 2:
         raise BadInput("a split needs two devices.", fix="Name two in [[devices]]; sets of a CPU's cores will do.")
+    launch = compiled(launch, devices)
     verdict = verdict_of(launch, devices, history)
     if verdict.answer is Correctness.REFUSED:
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", verdict.reason)
@@ -64,7 +64,8 @@ def run(
             return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", wrong)
         result = run_parts(launch, verdict, devices, limit_s=limit_s, speeds=entry.speeds or None)
     except Failure as failure:
-        history.keep(launch, devices, quarantined=failure.message)
+        if isinstance(failure, KernelFault):  # not a want of room or of time, which may be over tomorrow
+            history.keep(launch, devices, quarantined=failure.message)
         return SplitOutcome(_whole(launch, verdict, devices, limit_s), "whole", f"the split failed: {failure.message}")
     known = entry.speeds or (None,) * len(devices)
     speeds = tuple(new or old for new, old in zip(result.speeds, known, strict=True))

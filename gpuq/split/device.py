@@ -7,8 +7,10 @@ the launch; each further line is a range of groups along the split dimension, an
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import mmap
 import os
 import signal
 import sys
@@ -16,6 +18,7 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuq.split.loan import MOST_LENT
 
@@ -35,6 +38,11 @@ static size_t gpuq_part_offset(uint d) {{ return get_global_offset(d); }}
 """
 
 
+def mapped(file: int) -> NDArray[np.uint8]:
+    """The memory of an open file."""
+    return np.frombuffer(mmap.mmap(file, 0), np.uint8)
+
+
 def prelude(offset: list[int], size: list[int]) -> str:
     """Macros by which a part of a launch answers as the whole: with an offset alone, group ids and sizes are the part's."""
     return _PRELUDE.format(size=[*size, 1, 1][:3], offset=[*offset, 0, 0][:3])
@@ -50,11 +58,14 @@ def main() -> int:
     # A kernel that never ends would outlive whoever asked for it.
     ctypes.CDLL(None).prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # drivers print what they like
+    os.dup2(2, 1)  # drivers print what they like, and kernels that run whole too
     sys.stdout = output
     request = json.loads(sys.stdin.readline())
-    if request["device"]["cores"]:
-        os.sched_setaffinity(0, request["device"]["cores"])
+    try:
+        _use_cores(request["device"]["cores"])
+    except _Unusable as error:
+        _answer(error=str(error), fix=error.fix)
+        return 0
     cores = MOST_LENT if request["device"]["lent"] else len(os.sched_getaffinity(0))
     os.environ["POCL_MAX_PTHREAD_COUNT"] = str(cores)
     # One machine code for all chunks: PoCL would compile another for those that start at 0.
@@ -64,6 +75,18 @@ def main() -> int:
     except _Unusable as error:
         _answer(error=str(error), fix=error.fix)
     return 0
+
+
+def _use_cores(cores: list[int]) -> None:
+    """Run on these cores only. Raises _Unusable; the kernel would leave out cores that do not exist, without a word."""
+    if not cores:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        os.sched_setaffinity(0, cores)
+    if os.sched_getaffinity(0) != set(cores):
+        raise _Unusable(
+            f"this process may not use the cores {cores}.", f"This machine has cores 0 to {(os.cpu_count() or 1) - 1}."
+        )
 
 
 def _serve(request: dict[str, Any]) -> None:
@@ -94,30 +117,26 @@ class _Part:
     """The kernel on one device with its buffers, which stay alive as long as it does: pyopencl does not keep arguments."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        from gpuq.split.pocl import INSTALL, name_cpu_for_pocl
+        from gpuq.split.pocl import INSTALL, device_of, name_cpu_for_pocl
 
         name_cpu_for_pocl()
         import pyopencl as cl
 
         self.cl = cl
         wanted = request["device"]
-        try:
-            platforms = [one for one in cl.get_platforms() if wanted["platform"].lower() in one.name.lower()]
-            devices = [device for one in platforms for device in one.get_devices()]
-        except cl.Error:
-            devices = []
-        if len(devices) <= wanted["index"]:
+        self.device = device_of(cl, wanted["platform"], wanted["index"])
+        if self.device is None:
             what = f" of a platform named `{wanted['platform']}`" if wanted["platform"] else ""
             raise _Unusable(
                 f"there is no OpenCL device {wanted['index']}{what} on this machine.", f"Install a runtime: {INSTALL}"
             )
-        self.device = devices[wanted["index"]]
         self.unified = bool(wanted["in_host_memory"])
         context = cl.Context([self.device])
         self.queue = cl.CommandQueue(context)
         self.offset, self.size, self.local = request["offset"], request["size"], request["local"]
         self.dimension: int = request["dimension"]
-        source = prelude(self.offset, self.size) + request["source"]
+        # A launch that runs whole on one device is one launch, as its program would make it.
+        source = ("" if request["whole"] else prelude(self.offset, self.size)) + request["source"]
         try:
             program = cl.Program(context, source).build(
                 options=[*request["options"].split(), *wanted["options"].split()]
@@ -128,7 +147,7 @@ class _Part:
             raise _Unusable(
                 f"the kernel does not compile on {self.device.name}: {lines[0].strip()[:200]}.", "Correct its source."
             ) from None
-        self.memory = {name: np.memmap(path, np.uint8, "r+") for name, path in request["buffers"].items()}
+        self.memory = {name: mapped(file) for name, file in request["buffers"].items()}
         try:
             self._give_arguments(context, request["arguments"])
         except cl.Error as error:
@@ -164,6 +183,7 @@ class _Part:
                 f"{self.device.name} refuses the launch: {error}.",
                 f"Its groups have at most {self.device.max_work_group_size} work-items.",
             ) from None
+        ctypes.CDLL(None).fflush(None)  # what the kernel printed; this process is killed in the end
 
     def load(self) -> None:
         """Let the device see what the shared memory holds now."""

@@ -35,8 +35,8 @@ _SCALARS: dict[str, type[np.generic]] = {
     "float": np.float32,
     "double": np.float64,
 }
-_NOT_ANALYSED = ("-cl-opt-disable",)
-"""Options that leave a program's meaning as it is, but not a text that the analysis can follow."""
+_ANALYSED = ("-D", "-I", "-cl-std=")
+"""Options that decide which program a source becomes. Others are about speed or exactness, and each vendor has its own."""
 _REPLACED = re.compile(r"#\s*(?:undef|define)\s+get_(?:group_id|num_groups|global_size|global_offset)\b")
 
 
@@ -99,10 +99,11 @@ def compiled(launch: KernelLaunch, devices: Sequence[OpenClDevice]) -> KernelLau
     source does not compile, or kernel and arguments do not agree, and Failure."""
     if launch.code:
         return launch
-    every = [f"{launch.options} {one.options}".split() for one in devices] or [launch.options.split()]
-    options = dict.fromkeys(" ".join(word for word in one if word not in _NOT_ANALYSED) for one in every)
+    given = [f"{launch.options} {one.options}".split() for one in devices] or [launch.options.split()]
+    kept = [_analysed_options(one) for one in given]
+    options = dict.fromkeys(map(" ".join, kept))
     made = pocl.programs(launch.source, list(options), [(one.platform, one.index) for one in devices])
-    elsewhere = any(pocl.NAME not in platform for platform in made.platforms)
+    elsewhere = kept != given or any(pocl.NAME not in platform for platform in made.platforms)
     launch = replace(
         launch, code=made.texts, varies=elsewhere and any(_asks_compiler(launch.source, one) for one in options)
     )
@@ -114,6 +115,16 @@ def compiled(launch: KernelLaunch, devices: Sequence[OpenClDevice]) -> KernelLau
             )
         launch = replace(launch, arguments=_in_types_of_kernel(module, launch))
     return launch
+
+
+def _analysed_options(words: Sequence[str]) -> list[str]:
+    """Those that the analysis compiles with; a word without a dash belongs to the option before it."""
+    kept: list[str] = []
+    keeps = False
+    for word in words:
+        keeps = word.startswith(_ANALYSED) if word.startswith("-") else keeps
+        kept += [word] if keeps else []
+    return kept
 
 
 def _asks_compiler(source: str, options: str) -> bool:

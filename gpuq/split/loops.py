@@ -25,7 +25,7 @@ _SWAPPED = {
 }
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """What is added in each round, and the bounds of the value at its start within which that is right: beyond them a type on
     the way does not hold it."""
 
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     within: Bounds
 
 
-class Tested(NamedTuple):
+class LoopTest(NamedTuple):
     """A value that a loop's test compares: `first` + `ahead` in the first round, and each round adds `step`. This is right while
     what is counted, without `ahead`, is within the bounds."""
 
@@ -98,7 +98,7 @@ class Loops:
             return None
         return compare if block.successors[0] == stays else (_opposite(compare[0]), *compare[1:])
 
-    def _step(self, label: str, name: str, value: str, kind: str) -> Step | None:
+    def _step(self, label: str, name: str, value: str, kind: str) -> LoopStep | None:
         """What the value is more than the name, if that is one number (bytes for a pointer)."""
         loop = [part for part in self.graph.order if self.graph.dominates(label, part)]
         made_in_loop = {
@@ -109,7 +109,7 @@ class Loops:
             if value == name:
                 # A limit that was met when `passed` of the total was still to come is one of the name's value plus the rest.
                 ends = [(low - total + passed, high - total + passed) for passed, (low, high) in limits]
-                return Step(total, (max(low for low, _ in ends), min(high for _, high in ends)))
+                return LoopStep(total, (max(low for low, _ in ends), min(high for _, high in ends)))
             made = made_in_loop.get(value)
             if made is None:
                 return None
@@ -194,7 +194,7 @@ class Loops:
             return max(0, (-low - (predicate == "sgt")) // -step + 1)
         return NO_LIMIT
 
-    def _in_rounds(self, label: str, name: str) -> Tested | None:
+    def _in_rounds(self, label: str, name: str) -> LoopTest | None:
         """How the loop counts the value that has this name, if it does."""
         for one in self.function.blocks[label].instructions:
             if one.opcode != "phi":
@@ -210,7 +210,7 @@ class Loops:
             if step is not None and ahead is not None and step.amount:
                 within = [signed(first[0].bits), step.within, ahead.within]
                 bounds = max(low for low, _ in within), min(high for _, high in within)
-                return Tested(first[0].form, ahead.amount, step.amount, bounds)
+                return LoopTest(first[0].form, ahead.amount, step.amount, bounds)
         return None
 
     def _invariant(self, label: str, kind: str, text: str) -> Value:

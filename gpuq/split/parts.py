@@ -7,7 +7,7 @@ import json
 import math
 import os
 import queue
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,14 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuq.errors import BadInput, Failure
 from gpuq.split.chunks import Chunks
-from gpuq.split.device import GUARD_BYTES
+from gpuq.split.device import GUARD_BYTES, mapped
 from gpuq.split.launch import KernelLaunch, Local, OpenClDevice
 from gpuq.split.loan import LoanFollower
 from gpuq.split.verdict import Correctness, SplitVerdict
@@ -35,11 +35,11 @@ _MERGED_AT_ONCE = 1 << 20
 Bytes = NDArray[np.uint8]
 
 
-class DeviceFailed(Failure):
-    """A device's process crashed or took too long."""
+class KernelFault(Failure):
+    """The launch itself did what a split of it, or it as a whole, must not do: it would again."""
 
 
-class WritesMeet(Failure):
+class WritesMeet(KernelFault):
     """Two devices stored to the same element."""
 
 
@@ -64,13 +64,16 @@ class Result:
 class DeviceProcess:
     """One device's process, from its start to its end."""
 
-    def __init__(self, device: OpenClDevice, launch: KernelLaunch, dimension: int, files: Mapping[str, Path]) -> None:
+    def __init__(
+        self, device: OpenClDevice, launch: KernelLaunch, dimension: int, files: Mapping[str, int], *, whole: bool
+    ) -> None:
         self.device = device
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuq.split.device"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None if whole else subprocess.DEVNULL,  # a launch that prints runs whole
+            pass_fds=tuple(files.values()),
         )
         self.loan = LoanFollower(self._process.pid) if device.lent else None
         self.pid = self._process.pid
@@ -87,7 +90,8 @@ class DeviceProcess:
                 "size": launch.range.size,
                 "local": launch.range.local,
                 "dimension": dimension,
-                "buffers": {name: str(path) for name, path in files.items()},
+                "whole": whole,
+                "buffers": dict(files),
                 "arguments": [_as_json(one) for one in launch.arguments],
             }
         )
@@ -107,20 +111,25 @@ class DeviceProcess:
             pass  # it has ended, or was ended; its last words, or none, are read next
 
     def answer(self, limit_s: float) -> dict[str, Any]:
-        """The next answer. Raises DeviceFailed, or BadInput where the device cannot take the launch."""
+        """The next answer. Raises Failure, or BadInput where the device cannot take the launch."""
         try:
             line = self._lines.get(timeout=max(0.0, limit_s))
         except queue.Empty:
             self.end()
-            raise DeviceFailed(
+            raise Failure(
                 "the kernel did not end within its time limit; its process was stopped.",
                 fix="Look for a loop without an end, or give a longer limit with --limit.",
             ) from None
         if not line:
             code = self._process.wait()
-            what = f"signal {-code}" if code < 0 else f"exit code {code}"
-            raise DeviceFailed(
-                f"the OpenCL driver ended its process ({what}): the kernel may load or store outside of its buffers.",
+            if code >= 0 or code == -signal.SIGKILL:
+                what = "was killed" if code < 0 else f"ended with exit code {code}"
+                raise Failure(
+                    f"the process of a device {what}.",
+                    fix="See whether the machine is out of memory, and run it again.",
+                )
+            raise KernelFault(
+                f"the OpenCL driver ended its process (signal {-code}): the kernel may load or store outside of its buffers.",
                 fix="Check the kernel's indices against the sizes of its buffers.",
             )
         answer: dict[str, Any] = json.loads(line)
@@ -164,55 +173,55 @@ class DeviceProcess:
                 stream.close()
 
 
-def _as_json(one: str | np.generic | Local) -> dict[str, Any]:
+def _as_json(one: str | np.generic | Local | int | float) -> dict[str, Any]:
     if isinstance(one, str):
         return {"buffer": one}
+    assert not isinstance(one, int | float), "a compiled launch has no number without a type"
     return {"local": one.bytes} if isinstance(one, Local) else {"bytes": one.tobytes().hex(), "type": one.dtype.str}
 
 
 class Memory:
-    """Buffers in shared memory, each between two guards."""
+    """Buffers in shared memory, each between two guards. They have no name: the memory is free after the last process that has
+    it, however processes end."""
 
     def __init__(self) -> None:
         shared = Path("/dev/shm")  # noqa: S108
-        self.folder = Path(tempfile.mkdtemp(prefix="gpuq-split-", dir=shared if shared.is_dir() else None))
-        self._mapped: dict[Path, Bytes] = {}
+        self._folder = shared if shared.is_dir() else Path(tempfile.gettempdir())
+        self._files: list[IO[bytes]] = []
+        self._mapped: dict[int, Bytes] = {}
 
-    def place(self, content: NDArray[Any]) -> Path:
-        """A new shared buffer with this content."""
-        path = self.folder / f"{len(self._mapped)}"
+    def place(self, content: NDArray[Any]) -> int:
+        """A new shared buffer with this content, as an open file."""
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  open until `end`
+        self._files.append(file)
         try:
-            with path.open("wb") as file:
-                # A write to a page that a full memory file system cannot give would end this process.
-                os.posix_fallocate(file.fileno(), 0, content.nbytes + 2 * GUARD_BYTES)
+            # A write to a page that a full memory file system cannot give would end this process.
+            os.posix_fallocate(file.fileno(), 0, content.nbytes + 2 * GUARD_BYTES)
         except OSError as error:
             raise Failure(
-                f"{self.folder.parent} has no room for a buffer of {content.nbytes} bytes: {error.strerror}.",
+                f"{self._folder} has no room for a buffer of {content.nbytes} bytes: {error.strerror}.",
                 fix="Free memory there; a container gets more with `docker run --shm-size`.",
             ) from None
-        mapped = np.memmap(path, np.uint8, "r+")
-        mapped[:GUARD_BYTES] = mapped[-GUARD_BYTES:] = _GUARD
-        mapped[GUARD_BYTES:-GUARD_BYTES] = content.reshape(-1).view(np.uint8)
-        self._mapped[path] = mapped
-        return path
+        own = mapped(file.fileno())
+        own[:GUARD_BYTES] = own[-GUARD_BYTES:] = _GUARD
+        own[GUARD_BYTES:-GUARD_BYTES] = content.reshape(-1).view(np.uint8)
+        self._mapped[file.fileno()] = own
+        return file.fileno()
 
-    def inside(self, path: Path) -> Bytes:
-        """A buffer's bytes without its guards. Raises Failure if a kernel changed a guard."""
-        mapped = self._mapped[path]
-        if not ((mapped[:GUARD_BYTES] == _GUARD).all() and (mapped[-GUARD_BYTES:] == _GUARD).all()):
-            raise Failure(
+    def inside(self, file: int) -> Bytes:
+        """A buffer's bytes without its guards. Raises KernelFault if a kernel changed a guard."""
+        own = self._mapped[file]
+        if not ((own[:GUARD_BYTES] == _GUARD).all() and (own[-GUARD_BYTES:] == _GUARD).all()):
+            raise KernelFault(
                 "the kernel stored outside of a buffer.", fix="Check its indices against the sizes of its buffers."
             )
-        return mapped[GUARD_BYTES:-GUARD_BYTES]
-
-    def remove_names(self) -> None:
-        """Remove the files once all have mapped them: however the processes end, the memory is free after the last of them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        return own[GUARD_BYTES:-GUARD_BYTES]
 
     def end(self) -> None:
         """Give all of it up."""
         self._mapped.clear()
-        self.remove_names()
+        for file in self._files:
+            file.close()
 
 
 class PreparedLaunch:
@@ -242,10 +251,9 @@ class PreparedLaunch:
             self._files, self._fills = _own_copies(launch, verdict, devices, self._memory, self._common, fill)
             deadline = time.monotonic() + limit_s
             for device, paths in zip(devices, self._files, strict=True):
-                self.processes.append(DeviceProcess(device, launch, dimension, paths))
+                self.processes.append(DeviceProcess(device, launch, dimension, paths, whole=len(devices) == 1))
             for process in self.processes:
                 process.answer(deadline - time.monotonic())
-            self._memory.remove_names()
         except BaseException:
             self.end()
             raise
@@ -345,9 +353,9 @@ def _own_copies(
     verdict: SplitVerdict,
     devices: Sequence[OpenClDevice],
     memory: Memory,
-    common: dict[str, Path],
+    common: dict[str, int],
     fill: int | None,
-) -> tuple[list[dict[str, Path]], dict[str, Bytes]]:
+) -> tuple[list[dict[str, int]], dict[str, Bytes]]:
     """Each device's files, and what its own copies of stored-to buffers held at first.
 
     All devices work in the same memory where the split is proven. Otherwise each has its own copy of what the kernel stores to.
@@ -372,8 +380,8 @@ def _pattern(fill: int, size: int) -> Bytes:
 def _merged(
     verdict: SplitVerdict,
     memory: Memory,
-    common: dict[str, Path],
-    files: list[dict[str, Path]],
+    common: dict[str, int],
+    files: list[dict[str, int]],
     fills: dict[str, Bytes],
 ) -> dict[str, Bytes]:
     """All that any device changed in its own copy, over the launch's own content. Raises WritesMeet."""

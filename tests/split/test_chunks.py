@@ -61,7 +61,7 @@ def test_known_speeds_do_not_let_the_slower_device_run_into_a_dear_part_at_once(
 
 def test_a_whole_run_on_one_device_is_one_piece():
     chunks = Chunks(1000, [None])
-    assert chunks.take(0) == (1, 1000)
+    assert (chunks.first_groups, chunks.take(0)) == (0, (0, 1000))
 
 
 def test_a_device_that_would_end_late_takes_nothing():

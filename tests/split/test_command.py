@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,10 +36,9 @@ def test_without_the_extra_the_command_names_what_to_install(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-def test_an_output_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+def test_an_output_that_cannot_be_written_is_one_sentence_before_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GPUQ_HOME", str(tmp_path / "home"))
-    result = SimpleNamespace(buffers={"b": np.zeros(256, np.float32)})
-    monkeypatch.setattr(decide, "run", lambda *_, **__: SimpleNamespace(result=result, how="whole", why=""))
+    monkeypatch.setattr(decide, "run", lambda *_, **__: pytest.fail("it was run"))
     path = written(tmp_path, 'size = 256\noutput = "missing/out.npy"', DEVICE)
     assert command.main(["run", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"gpuq: {tmp_path}/missing/out.npy: No such file or directory.")
@@ -53,3 +52,11 @@ def test_buffers_that_the_shared_memory_has_no_room_for_are_one_sentence():
     finally:
         memory.end()
     assert "--shm-size" in caught.value.fix
+
+
+def test_buffers_have_no_name_that_a_killed_command_would_leave():
+    memory = Memory()
+    buffer = memory.place(np.arange(7))
+    assert Path(f"/proc/self/fd/{buffer}").readlink().name.endswith(" (deleted)")
+    assert np.array_equal(memory.inside(buffer).view(int), np.arange(7))
+    memory.end()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuq.errors import Failure
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
 from gpuq.split.launch import KernelLaunch, OpenClDevice
-from gpuq.split.parts import Result
+from gpuq.split.parts import KernelFault, Result
 from gpuq.split.values import IndexSpace
 from gpuq.split.verdict import Correctness, SplitVerdict
 
@@ -26,6 +27,7 @@ def runs(monkeypatch):
         return Result(launch.buffers, 0.2, (0.3, 0.7), (400.0, 1000.0)[: len(devices)], (1, 1), (0.1, 0.1), ((), ()))
 
     monkeypatch.setattr(decide, "run_parts", run_parts)
+    monkeypatch.setattr(decide, "compiled", lambda launch, _: launch)
     monkeypatch.setattr(decide, "judged", lambda _: SplitVerdict(Correctness.PROVEN, "", 0, {"b": 4}))
     return seen
 
@@ -36,6 +38,24 @@ def test_the_better_device_alone_runs_what_a_split_slowed_down(tmp_path, runs):
     assert [one.how for one in outcomes[:3]] == ["split, proven", "whole", "whole"]
     assert runs[1] == DEVICES[1:]
     assert [one.how for one in outcomes].count("split, proven") == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "kept"), [(KernelFault("two devices stored to it."), True), (Failure("no room for a buffer."), False)]
+)
+def test_only_a_fault_of_the_kernel_keeps_a_launch_whole_from_then_on(tmp_path, runs, monkeypatch, failure, kept):
+    whole = decide.run_parts
+
+    def fails(launch, verdict, devices, **options):
+        if len(devices) > 1:
+            raise failure
+        return whole(launch, verdict, devices, **options)
+
+    monkeypatch.setattr(decide, "run_parts", fails)
+    history = LaunchHistory(tmp_path)
+    outcome = decide.run(LAUNCH, DEVICES, history, limit_s=1)
+    assert (outcome.how, outcome.why) == ("whole", f"the split failed: {failure.message}")
+    assert (history.find(LAUNCH, DEVICES).quarantined is not None) is kept
 
 
 def test_a_launch_that_may_get_lent_cores_is_split_each_time(tmp_path, runs):

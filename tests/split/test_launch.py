@@ -8,6 +8,7 @@ from gpuq.split import pocl
 from gpuq.split.launch import (
     KernelLaunch,
     OpenClDevice,
+    _analysed_options,
     _asks_compiler,
     compiled,
     from_arrays,
@@ -104,6 +105,11 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, change, sentence):
 )
 def test_a_source_that_asks_its_compiler_may_become_another_program(source, options, asks):
     assert _asks_compiler(source, options) is asks
+
+
+def test_the_analysis_compiles_with_the_options_that_change_the_program():
+    given = ["-D", "N=4", "-cl-nv-maxrregcount", "32", "-I", "include", "-DM", "-cl-opt-disable", "-cl-std=CL1.2"]
+    assert " ".join(_analysed_options(given)) == "-D N=4 -I include -DM -cl-std=CL1.2"
 
 
 def test_a_proof_is_not_trusted_where_another_compiler_may_make_another_program(monkeypatch):

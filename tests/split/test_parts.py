@@ -12,7 +12,7 @@ import pytest
 from gpuq.errors import BadInput, Failure
 from gpuq.split.decide import run
 from gpuq.split.history import LaunchHistory
-from gpuq.split.launch import KernelLaunch, OpenClDevice, judged
+from gpuq.split.launch import KernelLaunch, OpenClDevice, compiled, judged, load
 from gpuq.split.parts import PreparedLaunch, run_parts
 from gpuq.split.values import IndexSpace
 from gpuq.split.verdict import Correctness
@@ -97,7 +97,7 @@ def test_devices_with_copies_of_their_own_are_merged():
 
 
 def test_a_permutation_is_split_after_a_check(tmp_path):
-    launch = launch_of("scatter")
+    launch = compiled(launch_of("scatter"), DEVICES)
     outcome = run(launch, DEVICES, LaunchHistory(tmp_path), limit_s=LIMIT_S)
     assert outcome.how == "split, checked"
     assert np.array_equal(outcome.result.buffers["b"][launch.buffers["p"]], launch.buffers["a"])
@@ -117,7 +117,7 @@ def test_bytes_are_split_after_a_check_whatever_values_they_get(tmp_path):
 
 def test_other_data_whose_stores_meet_are_run_whole_and_never_split_again(tmp_path):
     history = LaunchHistory(tmp_path)
-    launch = launch_of("scatter")
+    launch = compiled(launch_of("scatter"), DEVICES)
     run(launch, DEVICES, history, limit_s=LIMIT_S)
     history.keep(launch, DEVICES, whole_on=None)  # so short a launch is faster on one device
     launch.buffers["p"][:] = 0
@@ -159,15 +159,42 @@ def test_a_kernel_that_never_ends_ends_with_the_program_that_asked_for_it(tmp_pa
         "from tests.split.test_parts import *\n"
         'launch = small("volatile int y = n; while (y) ; b[x] = y;")\n'
         "prepared = PreparedLaunch(launch, judged(launch), DEVICES[:1], limit_s=500)\n"
-        "print(prepared.processes[0].pid, prepared._memory.folder, flush=True)\n"
+        "print(prepared.processes[0].pid, flush=True)\n"
         "prepared.run()\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True, env=environment) as asking:
-        pid, folder = asking.stdout.readline().split()
+        pid = asking.stdout.readline().strip()
         asking.kill()
     until(lambda: not Path(f"/proc/{pid}").exists())
-    assert not Path(folder).exists()
+
+
+def test_a_launch_that_is_refused_runs_whole_in_one_launch():
+    """Its linear ids count from the launch's first work-item, and its offset is its own."""
+    body = "b[get_global_id(0)] = get_global_linear_id() + 1000 * get_group_id(0) + 100000 * get_global_offset(0);"
+    launch = replace(small(""), source=f"__kernel void k(__global int* b, int n) {{ {body} }}", options="-cl-std=CL2.0")
+    verdict = judged(launch)
+    assert "get_global_linear_id" in verdict.reason
+    whole = run_parts(launch, verdict, DEVICES[:1], limit_s=LIMIT_S)
+    ids = np.arange(launch.range.size[0])
+    assert np.array_equal(whole.buffers["b"][ids], ids + 1000 * (ids // launch.range.local[0]))
+    assert (whole.share, whole.chunks) == ((1.0,), (1,))
+
+
+def test_what_a_kernel_prints_is_seen(tmp_path, capfd):
+    launch = small('if (x == 5) printf("id %d of the launch\\n", x); b[x] = x;')
+    assert run(launch, DEVICES, LaunchHistory(tmp_path), limit_s=LIMIT_S).how == "whole"
+    assert capfd.readouterr().err.count("id 5 of the launch") == 1
+
+
+def test_cores_that_do_not_exist_are_the_devices_fault_and_not_the_kernels(tmp_path):
+    history = LaunchHistory(tmp_path)
+    launch = small("b[x] = x;")
+    devices = (DEVICES[0], OpenClDevice(cores=(4095,)))
+    with pytest.raises(BadInput, match=r"may not use the cores \[4095\]") as caught:
+        run(launch, devices, history, limit_s=LIMIT_S)
+    assert "cores 0 to" in caught.value.fix
+    assert history.find(launch, devices).quarantined is None
 
 
 def test_groups_that_the_device_cannot_take_are_one_sentence():
@@ -210,6 +237,58 @@ def test_wrong_arguments_are_one_sentence(arguments, sentence):
     launch = small("b[x] = x;")
     with pytest.raises(BadInput, match=sentence):
         judged(KernelLaunch(launch.source, "k", "", launch.range, arguments, launch.buffers))
+
+
+def scalar_file(tmp_path, scalar, kind):
+    path = tmp_path / "launch.toml"
+    path.write_text(
+        f'source = "__kernel void k(__global float* b, {kind} s) {{ b[get_global_id(0)] = s; }}"\nname = "k"\n'
+        f'global = [64]\nlocal = [4]\n[[arguments]]\nbuffer = "b"\nsize = 64\n[[arguments]]\n{scalar}\n'
+    )
+    return load(path)
+
+
+def test_a_number_without_a_type_gets_the_kernels(tmp_path):
+    launch = compiled(scalar_file(tmp_path, "scalar = 1.5", "float"), DEVICES)
+    assert (launch.arguments[1].dtype, launch.arguments[1]) == (np.float32, 1.5)
+    assert compiled(scalar_file(tmp_path, "scalar = 3", "ulong"), DEVICES).arguments[1].dtype == np.uint64
+
+
+@pytest.mark.parametrize(
+    ("scalar", "kind", "sentence"),
+    [
+        ("scalar = 1.5", "int", "is a int, the launch gives 1.5"),
+        ("scalar = -1", "uint", "is a uint, the launch gives -1"),
+        ("scalar = 300", "uchar", "is a uchar, the launch gives 300"),
+        ('scalar = 1\ntype = "int32"', "float", "is a float, the launch gives int32"),
+        ("scalar = 1", "float4", "is a float.*, the launch gives 1"),
+    ],
+)
+def test_a_number_that_the_kernels_type_does_not_have_is_one_sentence(tmp_path, scalar, kind, sentence):
+    source = scalar_file(tmp_path, scalar.replace("\\n", "\n"), kind)
+    with pytest.raises(BadInput, match=f"argument 2 of `k` {sentence}"):
+        compiled(replace(source, source=source.source.replace("= s;", "= 1;")), DEVICES)
+
+
+def test_the_verdict_is_on_the_program_that_each_device_compiles():
+    """One device's options make its groups store to what another device's groups store to."""
+    launch = replace(small("b[x + SHIFT] = x;"), buffers={"b": np.zeros(8192, np.int32)})
+    plain, shifted, slow = (
+        OpenClDevice(options=one) for one in ("-DSHIFT=0", "-DSHIFT=1", "-DSHIFT=0 -cl-opt-disable")
+    )
+    assert judged(compiled(launch, (plain, plain))).answer is Correctness.PROVEN
+    assert judged(compiled(launch, (plain, shifted))).answer is not Correctness.PROVEN
+    assert judged(compiled(launch, (plain, slow))).answer is Correctness.PROVEN
+
+
+def test_a_header_that_changes_makes_another_launch(tmp_path):
+    header = tmp_path / "index.h"
+    launch = replace(small(""), source='#include "index.h"\n' + small("b[AT] = x;").source, options=f"-I{tmp_path}")
+    header.write_text("#define AT x")
+    before = compiled(launch, DEVICES)
+    assert compiled(launch, DEVICES).signature() == before.signature()
+    header.write_text("#define AT x + 1")
+    assert compiled(launch, DEVICES).signature() != before.signature()
 
 
 def test_a_program_runs_its_kernel_by_its_arrays(tmp_path, monkeypatch):
